@@ -1,0 +1,1 @@
+"""Who does the work: from a session's prompt to its end."""

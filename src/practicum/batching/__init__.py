@@ -1,0 +1,1 @@
+"""Episodes to samples to one prefix tree."""

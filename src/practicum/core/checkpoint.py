@@ -1,0 +1,33 @@
+"""A saved point of a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from practicum.core.task import JSON
+
+__all__ = ["Checkpoint", "LoopState"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopState:
+    """Everything besides weights, optimizer and random generators that a resumed run needs."""
+
+    step: int
+    """Steps completed."""
+    attempt: int
+    """How many times the run has been started, this time included."""
+    curriculum: Mapping[str, JSON] = field(default_factory=dict)
+    totals: Mapping[str, JSON] = field(default_factory=dict)
+    """Running counts: episodes, tokens, seconds."""
+    best: Mapping[str, JSON] = field(default_factory=dict)
+    """Best evaluation so far: step and score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A verified checkpoint folder."""
+
+    path: Path
+    step: int
+    fingerprint: str

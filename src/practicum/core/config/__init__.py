@@ -1,0 +1,32 @@
+"""What a run is told, checked when it is read. Imports nothing heavy."""
+
+from practicum.core.config.parse import apply_overrides, build_config, changed_keys, parse_yaml
+from practicum.core.config.run import RunConfig
+from practicum.core.config.stages import (
+    LORA_PRESETS,
+    AlgorithmConfig,
+    CheckpointConfig,
+    EnvConfig,
+    EvalConfig,
+    HardwareConfig,
+    LoraConfig,
+    ModelConfig,
+    RolloutConfig,
+)
+
+__all__ = [
+    "LORA_PRESETS",
+    "AlgorithmConfig",
+    "CheckpointConfig",
+    "EnvConfig",
+    "EvalConfig",
+    "HardwareConfig",
+    "LoraConfig",
+    "ModelConfig",
+    "RolloutConfig",
+    "RunConfig",
+    "apply_overrides",
+    "build_config",
+    "changed_keys",
+    "parse_yaml",
+]

@@ -1,0 +1,162 @@
+"""One config model per stage. The text under each field is its help."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = [
+    "LORA_PRESETS",
+    "AlgorithmConfig",
+    "CheckpointConfig",
+    "EnvConfig",
+    "EvalConfig",
+    "HardwareConfig",
+    "LoraConfig",
+    "ModelConfig",
+    "RolloutConfig",
+    "Stage",
+]
+
+
+class Stage(BaseModel):
+    """Base of every config model: frozen, unknown keys refused, help from field docstrings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class EnvConfig(Stage):
+    """Which environment, and its own options (`practicum tasks ENV --help` lists them)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    name: str
+    """Name of a registered environment, such as `math`."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The environment's own options; its options model checks them."""
+        return dict(self.model_extra or {})
+
+
+class ModelConfig(Stage):
+    """Which model acts and learns."""
+
+    name: str = "smollm2-135m"
+    """A known name (`practicum models`), `tiny`, a hub id, a folder or a .gguf file."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Weights' precision: float32 on a CPU and bfloat16 on a GPU unless told."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where it runs: the best device present unless told."""
+
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+LORA_PRESETS: dict[str, dict[str, Any]] = {
+    "light": {"r": 8, "alpha": 16, "dropout": 0.0, "targets": PROJECTIONS[0:3:2]},
+    "attention": {"r": 16, "alpha": 32, "dropout": 0.1, "targets": PROJECTIONS[:4]},
+    "full": {"r": 16, "alpha": 32, "dropout": 0.0, "targets": PROJECTIONS},
+}
+"""Adapters by name: q and v; all of attention; all seven projections."""
+
+
+class LoraConfig(Stage):
+    """The adapter that is trained: a preset's name, or the fields spelled out."""
+
+    preset: Literal["light", "attention", "full"] | None = None
+    """Start from a preset; other fields given beside it win over it."""
+    r: int = Field(default=16, ge=1)
+    """Rank."""
+    alpha: int = Field(default=32, ge=1)
+    """Scale: the adapter's output counts alpha / r."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of the adapter's inputs dropped while learning."""
+    targets: tuple[str, ...] = PROJECTIONS
+    """Names of the linear layers that get an adapter."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_preset(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("preset") in LORA_PRESETS:
+            return {**LORA_PRESETS[value["preset"]], **value}
+        return value
+
+
+class RolloutConfig(Stage):
+    """How episodes are made."""
+
+    tasks_per_step: int = Field(default=4, ge=1)
+    """Groups trained on in each step."""
+    group_size: int = Field(default=8, ge=2)
+    """Episodes of the same task that are compared with each other."""
+    max_turns: int = Field(default=8, ge=1)
+    """Turns after which an episode is cut off."""
+    max_tokens: int = Field(default=64, ge=1)
+    """Tokens a turn may have."""
+    temperature: float = Field(default=1.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)
+    """0 keeps every token."""
+    replace_flat_groups: float = Field(default=1.0, ge=0.0)
+    """Extra groups a step may try in place of groups whose scores are all equal, as a share of
+    `tasks_per_step`; 0 never replaces."""
+
+
+class AlgorithmConfig(Stage):
+    """How scores become an update."""
+
+    name: Literal["grpo"] = "grpo"
+    lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of AdamW."""
+    credit: Literal["turn", "episode"] = "turn"
+    """`turn`: each turn is credited with what it and later turns earned; `episode`: every turn
+    with the whole episode's score."""
+    discount: float = Field(default=1.0, gt=0.0, le=1.0)
+    """What a reward one turn later counts, with `credit: turn`."""
+    scale: Literal["std", "none"] = "std"
+    """Whether advantages are divided by the group's standard deviation."""
+    clip: float = Field(default=0.2, gt=0.0)
+    """The ratio to the sampling policy is clipped to 1 ± this."""
+    kl: float = Field(default=0.0, ge=0.0)
+    """Weight of the distance to the base model in the loss."""
+    epochs: int = Field(default=1, ge=1)
+    """Updates made from the same episodes."""
+    max_grad_norm: float = Field(default=1.0, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    micro_batch_tokens: int = Field(default=1024, ge=16)
+    """Unique tokens that go through the model at once while learning."""
+
+
+class EvalConfig(Stage):
+    """Evaluation on held-out tasks."""
+
+    n: int = Field(default=100, ge=1)
+    """Held-out tasks."""
+    k: int = Field(default=1, ge=1)
+    """Attempts at each."""
+    every: int = Field(default=0, ge=0)
+    """Evaluate every this many steps; 0 only before the first step and after the last."""
+    temperature: float = Field(default=0.0, ge=0.0)
+    """0 takes the most likely action."""
+    before: bool = True
+    """Evaluate the untrained policy first."""
+
+
+class CheckpointConfig(Stage):
+    """What is saved."""
+
+    every: int = Field(default=5, ge=1)
+    """Save every this many steps, and at the end."""
+    keep: int = Field(default=3, ge=1)
+    """Newest checkpoints kept; the best one is kept besides."""
+
+
+class HardwareConfig(Stage):
+    """What the run may use."""
+
+    profile: Literal["auto", "cpu", "gpu", "ryzen"] = "auto"
+    """`auto` looks at the machine; the others set defaults (`practicum doctor` shows them)."""
+    threads: int = Field(default=0, ge=0)
+    """CPU threads; 0 takes the cores the machine or its container allows. Recorded in the run,
+    because another number gives other bits."""
+    max_logprob_gap: float = Field(default=0.0, ge=0.0)
+    """Sampler/learner distance that stops the run; 0 takes 1e-4 in float32, 0.5 in bfloat16."""

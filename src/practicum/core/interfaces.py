@@ -1,0 +1,256 @@
+"""Every contract between the parts, on one page.
+
+Parts receive each other as arguments typed by these Protocols; only `assemble` knows which
+concrete class stands behind one. Records are in the other files of this folder.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from practicum.core.sample import Batch, Episode, Group, TurnCredit
+from practicum.core.sampling import ActionForm, Completion, SamplingRequest
+from practicum.core.score import Score
+from practicum.core.task import JSON, Outcome, Split, Task
+from practicum.core.trace import Message, ToolCall, ToolSpec, Trace
+
+__all__ = [
+    "Agent",
+    "Algorithm",
+    "ChatCodec",
+    "CommandResult",
+    "DiscreteSession",
+    "Environment",
+    "Learner",
+    "Observation",
+    "Reward",
+    "Sampler",
+    "Sandbox",
+    "Session",
+    "TraceStore",
+    "UpdateReport",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What the environment answers to one turn."""
+
+    message: Message
+    """What the policy sees next."""
+    reward: float | None = None
+    """What the turn paid; None when the environment pays per episode."""
+    terminated: bool = False
+    """The episode is over by the environment's own rules. A turn limit is the agent's matter."""
+
+
+class Session(Protocol):
+    """One live episode; single use, never reset."""
+
+    def prompt(self) -> list[Message]:
+        """The messages that open the conversation."""
+        ...
+
+    def tools(self) -> list[ToolSpec]:
+        """Tools the policy may call; none in a discrete environment."""
+        ...
+
+    async def call(self, call: ToolCall) -> Observation:
+        """Carry out one tool call."""
+        ...
+
+    async def outcome(self) -> Outcome:
+        """The evidence for rewards, collected before the session closes."""
+        ...
+
+
+class DiscreteSession(Protocol):
+    """A session whose turns are one action each, written as text."""
+
+    def prompt(self) -> list[Message]:
+        """The messages that open the conversation."""
+        ...
+
+    def actions(self) -> tuple[ActionForm, ...]:
+        """The ways to act now; empty when the policy writes freely and the text is parsed."""
+        ...
+
+    async def act(self, text: str) -> Observation:
+        """Carry out the action written as `text`."""
+        ...
+
+    async def outcome(self) -> Outcome:
+        """The evidence for rewards, collected before the session closes."""
+        ...
+
+
+class Environment(Protocol):
+    """A source of tasks and the place where they are done."""
+
+    name: str
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        """Tasks of one side of the wall, in an order given by the seed; may be endless."""
+        ...
+
+    def open(self, task: Task) -> AbstractAsyncContextManager[Any]:
+        """Start one episode: yields a `Session` or a `DiscreteSession`."""
+        ...
+
+    def reference(self, task: Task) -> Sequence[str]:
+        """The turns of a solution that earns full marks."""
+        ...
+
+
+class Sampler(Protocol):
+    """Draws completions. Torch, vLLM, remote or scripted."""
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        """One completion; many calls at once are batched."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Which weights the next token would come from."""
+        ...
+
+
+class ChatCodec(Protocol):
+    """Messages to tokens, only ever forward: tokens already seen are never made again."""
+
+    def open(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Tokens of the opening messages, up to where the assistant begins to write."""
+        ...
+
+    def extend(self, messages: Sequence[Message], ended_turn: bool) -> tuple[int, ...]:
+        """Tokens to append after a completion so that `messages` follow it.
+
+        `ended_turn` says whether the completion itself ended with the end-of-turn token.
+        """
+        ...
+
+
+class Agent(Protocol):
+    """Who does the work: carries one session from its prompt to its end."""
+
+    async def run(self, session: Any, recorder: Any) -> Any:
+        """Drive the session, recording each turn; returns the `StopReason`."""
+        ...
+
+
+class Reward(Protocol):
+    """Scores an episode from its evidence alone, so that a stored one can be scored again."""
+
+    async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
+        """The score, with its components."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateReport:
+    """What one update did; every figure is over the whole update."""
+
+    applied: bool
+    """False when a non-finite loss or gradient kept it from the weights."""
+    loss: float
+    grad_norm: float
+    entropy: float
+    clip_share: float
+    kl_to_base: float
+    """Mean log-ratio of policy to base model over the sampled tokens that were compared."""
+    logprob_gap: float
+    """Largest distance between the sampler's and the learner's log-probability of a token."""
+    tokens: int
+    row_tokens: int
+    fingerprint: str
+    """Of the weights after the update."""
+
+
+class Learner(Protocol):
+    """Updates the weights that sample."""
+
+    def update(self, batches: Sequence[Batch], algorithm: "Algorithm") -> UpdateReport:
+        """One optimizer step (or the algorithm's number of them) over all the batches."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Which weights an update would start from, read from the tensors themselves."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write adapter, optimizer and random state as files into an existing folder."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read back what `save` wrote, bit for bit."""
+        ...
+
+
+class Algorithm(Protocol):
+    """Credit and loss: two pure functions. The learner knows nothing else of the method."""
+
+    epochs: int
+
+    def credit(self, group: Group) -> list[TurnCredit] | None:
+        """Advantages for each usable episode's turns; None when there is nothing to learn."""
+        ...
+
+    def loss(self, terms: Any) -> Any:
+        """Objective to minimise, from `LossTerms` to `LossReport` (see `algorithms`)."""
+        ...
+
+
+class TraceStore(Protocol):
+    """Keeps episodes."""
+
+    def add(self, episode: Episode, *, attempt: int, step: int, purpose: str) -> None:
+        """Keep one episode durably enough to survive a kill."""
+        ...
+
+    def episodes(self, *, step: int | None = None, purpose: str | None = None) -> Iterator[Episode]:
+        """Stored episodes, oldest first; a replayed step gives only its newest attempt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command in a sandbox came to."""
+
+    status: str
+    """`ok`, `timeout`, `oom`, `killed`, `truncated`, `died` or `denied`."""
+    exit_code: int | None
+    stdout: str = ""
+    stderr: str = ""
+    duration_s: float = 0.0
+
+
+class Sandbox(Protocol):
+    """Where untrusted commands run."""
+
+    async def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """Run one command to its end or its limit."""
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """A file inside the sandbox."""
+        ...
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Make a file inside the sandbox."""
+        ...
+
+    async def close(self) -> None:
+        """End every process and remove every file."""
+        ...
+
+
+State = Mapping[str, JSON]
+"""What a stateful part saves and restores, JSON values only."""

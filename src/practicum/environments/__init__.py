@@ -1,0 +1,1 @@
+"""Sources of tasks, and the places where they are done."""

@@ -1,0 +1,1 @@
+"""Environments whose turns are one named action each."""

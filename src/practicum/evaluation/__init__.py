@@ -1,0 +1,1 @@
+"""Held-out scores with intervals, and paired comparisons."""

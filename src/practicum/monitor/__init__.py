@@ -1,0 +1,1 @@
+"""Views of a run folder; reads it and nothing else."""

@@ -1,0 +1,1 @@
+"""Task to scored episode to group."""

@@ -1,0 +1,1 @@
+"""The loop that closes acting, scoring and updating."""
