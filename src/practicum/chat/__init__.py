@@ -1,1 +1,5 @@
 """Messages to tokens."""
+
+from practicum.chat.template import ChatTokenizer, TemplateCodec
+
+__all__ = ["ChatTokenizer", "TemplateCodec"]

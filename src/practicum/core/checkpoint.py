@@ -15,13 +15,9 @@ class LoopState:
 
     step: int
     """Steps completed."""
-    attempt: int
-    """How many times the run has been started, this time included."""
     curriculum: Mapping[str, JSON] = field(default_factory=dict)
     totals: Mapping[str, JSON] = field(default_factory=dict)
     """Running counts: episodes, tokens, seconds."""
-    best: Mapping[str, JSON] = field(default_factory=dict)
-    """Best evaluation so far: step and score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

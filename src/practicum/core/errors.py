@@ -95,7 +95,7 @@ def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
     >>> with boundary(EnvironmentFailure, "environment 'math'"):
     ...     1 / 0
     Traceback (most recent call last):
-    practicum.core.errors.EnvironmentFailure: environment 'math': ZeroDivisionError: division by 0
+    practicum.core.errors.EnvironmentFailure: environment 'math': ZeroDivisionError: ...
     """
     try:
         yield

@@ -4,23 +4,26 @@ Parts receive each other as arguments typed by these Protocols; only `assemble` 
 concrete class stands behind one. Records are in the other files of this folder.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Episode, Group, TurnCredit
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Split, Task
-from practicum.core.trace import Message, ToolCall, ToolSpec, Trace
+from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
 
 __all__ = [
     "Agent",
     "Algorithm",
     "ChatCodec",
     "CommandResult",
+    "Conversation",
+    "Curriculum",
     "DiscreteSession",
     "Environment",
     "Learner",
@@ -115,6 +118,10 @@ class Sampler(Protocol):
         """Which weights the next token would come from."""
         ...
 
+    def forget(self) -> None:
+        """Drop what is cached, so that what follows does not depend on what came before."""
+        ...
+
 
 class ChatCodec(Protocol):
     """Messages to tokens, only ever forward: tokens already seen are never made again."""
@@ -131,11 +138,21 @@ class ChatCodec(Protocol):
         ...
 
 
+class Conversation(Protocol):
+    """One episode's line to the model. What goes through it is recorded as it is sampled."""
+
+    async def complete(
+        self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
+    ) -> Completion:
+        """Add messages and sample the assistant's turn after them."""
+        ...
+
+
 class Agent(Protocol):
     """Who does the work: carries one session from its prompt to its end."""
 
-    async def run(self, session: Any, recorder: Any) -> Any:
-        """Drive the session, recording each turn; returns the `StopReason`."""
+    async def run(self, session: Any, conversation: Conversation) -> StopReason:
+        """Drive the session turn by turn; says why it ended."""
         ...
 
 
@@ -190,26 +207,77 @@ class Learner(Protocol):
 class Algorithm(Protocol):
     """Credit and loss: two pure functions. The learner knows nothing else of the method."""
 
-    epochs: int
+    @property
+    def epochs(self) -> int:
+        """Optimizer steps made from the same episodes."""
+        ...
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether the loss reads the base model's log-probabilities."""
+        ...
 
     def credit(self, group: Group) -> list[TurnCredit] | None:
         """Advantages for each usable episode's turns; None when there is nothing to learn."""
         ...
 
-    def loss(self, terms: Any) -> Any:
-        """Objective to minimise, from `LossTerms` to `LossReport` (see `algorithms`)."""
+    def loss(self, terms: LossTerms) -> LossReport:
+        """The objective to minimise."""
+        ...
+
+
+class Curriculum(Protocol):
+    """Chooses the next tasks, and learns from how the last ones went."""
+
+    def next_tasks(self, count: int) -> list[Task]:
+        """The next tasks to train on."""
+        ...
+
+    def observe(self, group: Group) -> None:
+        """How a task went."""
+        ...
+
+    def state(self) -> dict[str, JSON]:
+        """What a resumed run needs."""
+        ...
+
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        """Go on from where `state` was taken."""
         ...
 
 
 class TraceStore(Protocol):
     """Keeps episodes."""
 
-    def add(self, episode: Episode, *, attempt: int, step: int, purpose: str) -> None:
-        """Keep one episode durably enough to survive a kill."""
+    def begin_attempt(self, attempt: int, from_step: int) -> None:
+        """From now on, what earlier attempts recorded after `from_step` no longer counts."""
         ...
 
-    def episodes(self, *, step: int | None = None, purpose: str | None = None) -> Iterator[Episode]:
-        """Stored episodes, oldest first; a replayed step gives only its newest attempt."""
+    def add(
+        self, episode: Episode, *, attempt: int, step: int, purpose: str, task: Task | None = None
+    ) -> None:
+        """Keep one episode durably enough to survive a kill, and its task if given."""
+        ...
+
+    def add_many(
+        self,
+        episodes: Iterable[Episode],
+        *,
+        attempt: int,
+        step: int,
+        purpose: str,
+        tasks: Iterable[Task] = (),
+    ) -> None:
+        """Keep all of them, and the tasks they are about, or none."""
+        ...
+
+    def episodes(
+        self, *, step: int | None = None, purpose: str | None = None, limit: int | None = None
+    ) -> Iterator[Episode]:
+        """Stored episodes, oldest first; a replayed step gives only its newest attempt.
+
+        With a limit, only the newest so many.
+        """
         ...
 
 
@@ -250,7 +318,3 @@ class Sandbox(Protocol):
     async def close(self) -> None:
         """End every process and remove every file."""
         ...
-
-
-State = Mapping[str, JSON]
-"""What a stateful part saves and restores, JSON values only."""

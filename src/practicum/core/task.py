@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
+
+from typing_extensions import TypeAliasType
 
 __all__ = ["JSON", "Outcome", "Split", "Task"]
 
-JSON: TypeAlias = str | int | float | bool | list["JSON"] | dict[str, "JSON"] | None
-"""Anything a JSON file can hold."""
+JSON = TypeAliasType("JSON", 'str | int | float | bool | list["JSON"] | dict[str, "JSON"] | None')
+"""Anything a JSON file can hold; named, so that a recursive schema can be made of it."""
 
 Split = Literal["train", "heldout"]
 """Which side of the wall a task is on. No task is ever on both."""

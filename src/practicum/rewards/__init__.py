@@ -1,1 +1,5 @@
 """Evidence to scores."""
+
+from practicum.rewards.verifiable import TurnRewards
+
+__all__ = ["TurnRewards"]

@@ -52,6 +52,9 @@ def parse_yaml(text: str, source: str) -> dict[str, Any]:
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be read"
         raise ConfigError(f"{source}{where}: not valid YAML: {problem}") from None
+    except ValueError as error:
+        # PyYAML lets the plain error through for what looks like a date and is none: 2024-13-45.
+        raise ConfigError(f"{source}: not valid YAML: {error}; put such text in quotes") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -74,7 +77,9 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
             )
         try:
             value = yaml.load(text, Loader=_StrictLoader) if text else ""
-        except yaml.YAMLError:
+        except ConfigError as error:
+            raise ConfigError(f"{word!r}: {error}") from None
+        except (yaml.YAMLError, ValueError):
             raise ConfigError(f"{word!r}: the value after = is not valid YAML") from None
         _set(result, path.split("."), value)
     return result
@@ -123,6 +128,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         return _unknown_key(path, model)
     if first["type"] == "missing":
         return f"the key {dotted!r} is missing; add `{dotted}: ...`"
+    if first["type"] == "model_type":
+        return f"{dotted} = {first['input']!r} cannot be used: write `key: value` lines under it"
     problem = first["msg"][0].lower() + first["msg"][1:]
     return f"{dotted} = {first['input']!r} cannot be used: {problem}"
 

@@ -21,7 +21,9 @@ __all__ = [
 class Stage(BaseModel):
     """Base of every config model: frozen, unknown keys refused, help from field docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class EnvConfig(Stage):
@@ -139,6 +141,8 @@ class EvalConfig(Stage):
     """0 takes the most likely action."""
     before: bool = True
     """Evaluate the untrained policy first."""
+    seed: int = 0
+    """Which held-out tasks; the same seed gives every policy the same ones."""
 
 
 class CheckpointConfig(Stage):

@@ -1,0 +1,67 @@
+# Practicum's commands. `make` alone lists them.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Both environments live in one folder, so two of them are never filled at once.
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Pinned, and installed by a command of its own: a machine that keeps a CPU build at hand then
+# gets that one, and no later dependency can choose another.
+TORCH := torch==2.13.0
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+
+MODEL := smollm2-135m
+DEMO_NAME := $(or $(DEMO_NAME),demo-$(shell date +%Y%m%d-%H%M%S))
+
+# A stamp is written when everything is in place; a change of pyproject.toml makes it old.
+FOR_DEMO := $(VENV)/.ready-for-demo
+FOR_TEST := $(VENV)/.ready-for-test
+INPUTS := Makefile pyproject.toml scripts/make_venv.sh
+
+.PHONY: help demo test check format clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show before and after, play 3x + 7 = 16
+	$(BIN)/practicum models pull $(MODEL)
+	$(BIN)/practicum train configs/demo.yaml --name $(DEMO_NAME)
+	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
+
+test: $(FOR_TEST) ## lint, types and every test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+check: $(FOR_TEST) ## lint, types and architecture tests: half a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m "not slow" tests/architecture
+
+format: $(FOR_TEST) ## put every file into the one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and the caches; runs/ stays
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(FOR_DEMO): EXTRAS := train
+$(FOR_TEST): EXTRAS := train,dev,peers
+
+# `.installing` outlives an interrupted installation, and makes the next one start afresh.
+$(FOR_DEMO) $(FOR_TEST): $(INPUTS)
+	@sh scripts/make_venv.sh $(VENV)
+	@rm -f $(FOR_DEMO) $(FOR_TEST)
+	@touch $(VENV)/.installing
+	@echo "Installing $(TORCH) into $(VENV); the first time this is a large download"
+	@$(PIP_INSTALL) "$(TORCH)"
+	@echo "Installing practicum[$(EXTRAS)] into $(VENV)"
+	@$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
+	@rm -f $(VENV)/.installing
+	@touch $(FOR_DEMO) $@

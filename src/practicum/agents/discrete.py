@@ -1,0 +1,28 @@
+"""The agent of discrete environments: one action a turn until something ends the episode."""
+
+from dataclasses import dataclass
+
+from practicum.core.errors import EnvironmentFailure, boundary
+from practicum.core.interfaces import Conversation, DiscreteSession
+from practicum.core.trace import StopReason
+
+__all__ = ["DiscreteAgent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteAgent:
+    """Samples an action, carries it out, shows the model what came of it."""
+
+    max_turns: int = 8
+
+    async def run(self, session: DiscreteSession, conversation: Conversation) -> StopReason:
+        """Drive the session turn by turn."""
+        messages = session.prompt()
+        for _ in range(self.max_turns):
+            completion = await conversation.complete(messages, session.actions())
+            with boundary(EnvironmentFailure, "the environment"):
+                observation = await session.act(completion.text)
+            if observation.terminated:
+                return StopReason.FINISHED
+            messages = [observation.message]
+        return StopReason.MAX_TURNS

@@ -1,0 +1,112 @@
+"""`practicum eval`: held-out scores with intervals, and paired comparisons."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from practicum.assemble import Player
+    from practicum.core.config import RunConfig
+    from practicum.core.interfaces import Environment
+    from practicum.core.report import EvalReport
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    policy: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|CHECKPOINT|MODEL", help="What to evaluate; also reference or random."
+        ),
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value]...", help="Config values, such as env.level=2."),
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 100,
+    k: Annotated[int, typer.Option(min=1, help="Attempts at each task.")] = 1,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="0 takes the likeliest action; the default if k is 1, else 1."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OTHER", help="Compare pairwise with another policy; `base` is a run's model."
+        ),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Evaluate a policy on tasks it has not been trained on.
+
+    practicum eval runs/demo                                    a run's newest checkpoint
+
+    practicum eval runs/demo/best --against base --n 200        before and after, task by task
+
+    practicum eval smollm2-135m --env math env.level=2          a model as it is
+
+    practicum eval reference --env math                         the environment's own solution
+    """
+    from rich.console import Console
+
+    from practicum.assemble import open_environment
+    from practicum.cli.policies import policy_config
+
+    words = [f"eval.n={n}", f"eval.k={k}"]
+    words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
+    config = policy_config(policy, env, [*words, *(options or [])])
+    environment = open_environment(config.env)
+    console = Console(stderr=True)
+    report = _evaluate(policy, config, environment, console)
+    other = None
+    if against is not None:
+        named = config.model.name if against == "base" else against
+        other = _evaluate(named, config, environment, console)
+    _show(report, other, json_output)
+
+
+def _evaluate(
+    policy: str, config: "RunConfig", environment: "Environment", console: "Console"
+) -> "EvalReport":
+    import asyncio
+
+    from practicum.assemble import evaluate_player
+    from practicum.cli.policies import open_player
+    from practicum.cli.progress import EpisodeBar
+
+    player: Player = open_player(policy, config, environment)
+    with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
+        return asyncio.run(evaluate_player(player, environment, config, bar.episode_done, policy))
+
+
+def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:
+    import json
+
+    from rich.console import Console
+
+    from practicum.evaluation import (
+        compare_reports,
+        comparison_to_json,
+        render_comparison,
+        render_report,
+        report_to_json,
+    )
+
+    comparison = compare_reports(report, other) if other is not None else None
+    if json_output:
+        found = {"report": report_to_json(report)}
+        if other is not None and comparison is not None:
+            found |= {
+                "against": report_to_json(other),
+                "comparison": comparison_to_json(comparison),
+            }
+        print(json.dumps(found))
+        return
+    console = Console()
+    console.print(render_report(report))
+    if other is not None and comparison is not None:
+        console.print(render_comparison(report, other, comparison))

@@ -1,0 +1,57 @@
+"""The `practicum` command: one verb a file, heavy imports inside the verbs."""
+
+import sys
+
+import click
+import typer
+
+from practicum.cli.doctor import doctor
+from practicum.cli.eval import evaluate
+from practicum.cli.models import app as models
+from practicum.cli.play import play
+from practicum.cli.runs import runs
+from practicum.cli.tasks import tasks
+from practicum.cli.train import train
+from practicum.cli.watch import watch
+from practicum.core.errors import PolicyMismatch, UserError
+
+__all__ = ["app", "main"]
+
+USER_MISTAKE = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="practicum",
+    help="Train the model that does the work, by doing the work.",
+    epilog="Start with: practicum doctor, then practicum train math model=tiny steps=3",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(doctor)
+app.add_typer(models, name="models")
+app.command()(tasks)
+app.command()(play)
+app.command()(train)
+app.command(name="eval")(evaluate)
+app.command()(runs)
+app.command()(watch)
+
+
+def main() -> None:
+    """Run the command line. A user's mistake is one sentence and exit code 2, never a traceback."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except (UserError, PolicyMismatch) as error:
+        print(f"practicum: {error}", file=sys.stderr)
+        sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(USER_MISTAKE)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        print("practicum: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(0)

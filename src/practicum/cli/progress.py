@@ -1,0 +1,141 @@
+"""Progress of a training run or an evaluation in the terminal."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from practicum.core.report import EvalReport
+from practicum.core.sample import Episode
+from practicum.core.task import JSON
+
+__all__ = ["EpisodeBar", "TrainingProgress"]
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", justify="left"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+class EpisodeBar:
+    """A bar that counts episodes, for an evaluation."""
+
+    def __init__(self, console: Console, label: str, total: int) -> None:
+        self._bar = _bar(console)
+        self._task = self._bar.add_task(label, total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def episode_done(self, episode: Episode) -> None:
+        """One more episode."""
+        self._bar.advance(self._task)
+
+
+class TrainingProgress:
+    """Bars for the run and for the episodes of the step, and one line for each step done."""
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self._console = console
+        self._bars = _bar(console)
+        self._run = self._bars.add_task("steps", total=steps)
+        self._part = self._bars.add_task("episodes", total=1, visible=False)
+        self._has_heading = False
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def step_started(self, step: int, episodes: int) -> None:
+        """A step begins."""
+        self._bars.update(self._run, completed=step - 1)
+        self._bars.reset(self._part, total=episodes, description=f"step {step}", visible=True)
+
+    def episode_done(self, episode: Episode) -> None:
+        """One more episode."""
+        self._bars.advance(self._part)
+
+    def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
+        """A step is complete."""
+        if not self._has_heading:
+            self._console.print(HEADING, style="bold", highlight=False)
+            self._has_heading = True
+        self._console.print(_line(step, metrics), highlight=False)
+        self._bars.update(self._run, completed=step)
+
+    def evaluation_started(self, step: int, episodes: int) -> None:
+        """A held-out evaluation begins."""
+        self._bars.update(self._run, completed=step)
+        label = f"evaluating after {step} steps" if step else "evaluating before training"
+        self._bars.reset(self._part, total=episodes, description=label, visible=True)
+
+    def evaluated(self, step: int, report: EvalReport) -> None:
+        """A held-out evaluation is complete."""
+        success = report.success
+        self._console.print(
+            f"held-out after {step} steps: success {success.value:.2f} "
+            f"[{success.low:.2f}, {success.high:.2f}], n = {success.n}; "
+            f"mean reward {report.reward.value:.2f} ({report.duration_s:.0f} s)",
+            style="cyan",
+            highlight=False,
+            markup=False,
+        )
+
+    def warned(self, sentence: str) -> None:
+        """Something the user should know."""
+        self._console.print(f"warning: {sentence}", style="yellow", highlight=False, markup=False)
+
+
+HEADING = "step  reward  success  flat   entropy   KL      gap      tokens   seconds"
+
+
+def _line(step: int, metrics: dict[str, JSON]) -> str:
+    seconds = _number(metrics["rollout_s"]) + _number(metrics["update_s"])
+    return (
+        f"{step:4d}  {_show(metrics['reward'], '6.2f')}  {_show(metrics['success'], '7.2f')}  "
+        f"{_show(metrics['flat_share'], '4.2f')}  {_show(metrics.get('entropy'), '7.3f')}  "
+        f"{_show(metrics.get('kl_to_base'), '6.3f')}  {_show(metrics.get('logprob_gap'), '7.1e')}  "
+        f"{_show(metrics.get('update_tokens'), '6d')}  {seconds:8.1f}"
+    )
+
+
+def _number(value: JSON) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _show(value: Any, form: str) -> str:
+    width = int(form.split(".")[0].rstrip("dfe"))
+    return format(value, form) if value is not None else "-".rjust(width)

@@ -1,0 +1,92 @@
+"""`practicum runs`: the runs of a folder, or one of them in full."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from practicum.core.report import EvalReport
+    from practicum.core.task import JSON
+    from practicum.monitor import RunView
+
+__all__ = ["runs"]
+
+
+def runs(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN|latest", help="A run's name or folder; all runs if left out."),
+    ] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the runs, the one started last first, or show one in full.
+
+    In full: config, each start, every held-out evaluation and what training
+    gained on the same tasks, checkpoints, last steps and last episodes.
+    """
+    if run is None:
+        _list(runs_dir, as_json)
+    else:
+        _show(run, runs_dir, as_json)
+
+
+def _list(runs_dir: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from practicum.monitor import Canvas, brief_to_json, read_runs, render_runs
+    from practicum.store import list_runs
+
+    views, unreadable = read_runs(list_runs(runs_dir))
+    if as_json:
+        briefs: list[JSON] = [brief_to_json(view) for view in views]
+        problems: list[JSON] = [{"name": run.name, "reason": run.reason} for run in unreadable]
+        _print_json({"runs_dir": str(runs_dir), "runs": briefs, "unreadable": problems})
+    elif views or unreadable:
+        console = Console(highlight=False)
+        console.print(render_runs(views, unreadable, Canvas.of(console)))
+    else:
+        typer.echo(f"There are no runs in {runs_dir}; start one with: practicum train math")
+
+
+def _show(named: str, runs_dir: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from practicum.monitor import Canvas, read_run, render_whole_run, view_to_json
+    from practicum.store import find_run
+
+    view = read_run(find_run(named, runs_dir))
+    comparison, sentence = _compare(view)
+    if as_json:
+        _print_json({**view_to_json(view), "comparison": comparison})
+    else:
+        console = Console(highlight=False)
+        console.print(render_whole_run(view, Canvas.of(console), sentence))
+
+
+def _compare(view: "RunView") -> "tuple[dict[str, JSON] | None, str]":
+    """What training gained on the same tasks, as JSON and in a sentence; nothing if not known."""
+    from practicum.core.errors import UserError
+    from practicum.evaluation import compare_reports, comparison_to_json, verdict
+
+    before, after = view.before, view.after
+    if not (before and after and before.has_report and after.has_report):
+        return None, ""
+    try:
+        gained = compare_reports(_report(view, after.step), _report(view, before.step))
+    except UserError as error:  # the rest of the run is still worth showing
+        return None, str(error)
+    return comparison_to_json(gained), verdict(gained)
+
+
+def _report(view: "RunView", step: int) -> "EvalReport":
+    from practicum.evaluation import report_from_json
+    from practicum.monitor import report_path
+
+    return report_from_json(json.loads(report_path(view.path, step).read_text(encoding="utf-8")))
+
+
+def _print_json(values: "dict[str, JSON]") -> None:
+    typer.echo(json.dumps(values, indent=2, allow_nan=False))

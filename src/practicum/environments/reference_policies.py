@@ -1,0 +1,112 @@
+"""Policies without a model: what an environment is checked with and models are compared with."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from practicum.core.errors import EnvironmentFailure, boundary
+from practicum.core.interfaces import DiscreteSession, Environment
+from practicum.core.task import Outcome, Task
+from practicum.environments.action_forms import random_action_text
+
+__all__ = [
+    "Actor",
+    "DoNothingActor",
+    "Play",
+    "RandomActor",
+    "ReferenceActor",
+    "play_episode",
+]
+
+MAX_TURNS = 8
+"""The default turn limit of a rollout."""
+
+
+class Actor(Protocol):
+    """Says what to do next. One actor may play many sessions, also at the same time."""
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """The next action's text, or None to stop."""
+        ...
+
+
+class DoNothingActor:
+    """Stops at once."""
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """Nothing."""
+        return None
+
+
+class ReferenceActor:
+    """Plays the environment's own solution."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._left: WeakKeyDictionary[DiscreteSession, list[str]] = WeakKeyDictionary()
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """The next turn of the solution."""
+        if session not in self._left:
+            self._left[session] = list(self._environment.reference(task))
+        left = self._left[session]
+        return left.pop(0) if left else None
+
+
+class RandomActor:
+    """Draws evenly among the actions, and evenly among the characters of an argument.
+
+    The draws depend on the seed, the task and how often the actor has met the task, not on what
+    else it plays meanwhile.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self._met: Counter[str] = Counter()
+        self._chances: WeakKeyDictionary[DiscreteSession, random.Random] = WeakKeyDictionary()
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """An action; never None."""
+        if session not in self._chances:
+            key = f"{self._seed} {task.id} {self._met[task.id]}"
+            self._met[task.id] += 1
+            self._chances[session] = random.Random(key)
+        return random_action_text(session.actions(), self._chances[session])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """One finished episode of an actor."""
+
+    texts: tuple[str, ...]
+    rewards: tuple[float | None, ...]
+    terminated: bool
+    outcome: Outcome
+
+    @property
+    def earned(self) -> float:
+        """What the turns paid together."""
+        return sum(r for r in self.rewards if r is not None)
+
+
+async def play_episode(
+    environment: Environment, task: Task, actor: Actor, max_turns: int = MAX_TURNS
+) -> Play:
+    """Let an actor play one task until it stops, the episode ends or the turns are used up."""
+    texts: list[str] = []
+    rewards: list[float | None] = []
+    terminated = False
+    with boundary(EnvironmentFailure, f"task {task.id!r}"):
+        async with environment.open(task) as session:
+            while not terminated and len(texts) < max_turns:
+                text = actor.next_text(session, task)
+                if text is None:
+                    break
+                seen = await session.act(text)
+                texts.append(text)
+                rewards.append(seen.reward)
+                terminated = seen.terminated
+            outcome = await session.outcome()
+    return Play(texts=tuple(texts), rewards=tuple(rewards), terminated=terminated, outcome=outcome)

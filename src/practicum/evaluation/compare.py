@@ -1,0 +1,177 @@
+"""Two policies on the same tasks, compared task by task."""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from practicum.core.errors import UserError
+from practicum.core.report import Comparison, EvalReport, Interval, TaskResult
+from practicum.evaluation.intervals import Z, mean_interval, small_sample_factor
+from practicum.evaluation.permutation import exact_sign_flip_p, sampled_sign_flip_p
+
+__all__ = [
+    "ALPHA",
+    "compare_reports",
+    "is_difference",
+    "reward_difference",
+    "success_difference",
+    "tango_bounds",
+]
+
+N = TypeVar("N", Fraction, float)
+
+ALPHA = 0.05
+"""Chance of calling a difference between equal policies that is accepted."""
+
+
+def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
+    """What `report`'s policy gains over `against`'s, with 95 % intervals.
+
+    Tasks on which either policy has no scored attempt are left out. An interval holds 0 unless the
+    exact sign-flip test of the same differences rejects 0, so the two never contradict each other
+    and equal policies are called different at most 5 % of the time.
+    """
+    pairs = _pair_tasks(report, against)
+    successes = _differences([(_share(a), _share(b)) for a, b in pairs], "success")
+    rewards = _differences([(_reward(a), _reward(b)) for a, b in pairs], "reward")
+    attempts = max(report.attempts_per_task, against.attempts_per_task)
+    gain, p_value = success_difference(successes, attempts)
+    return Comparison(
+        policy=report.policy,
+        against=against.policy,
+        n_tasks=len(successes),
+        success_difference=gain,
+        reward_difference=reward_difference(rewards),
+        p_value=p_value,
+    )
+
+
+def success_difference(
+    differences: Sequence[Fraction], attempts: int = 1
+) -> tuple[Interval, float]:
+    """Mean difference of success shares, one a task, and the exact p-value that it is 0."""
+    p_value = exact_sign_flip_p(differences)
+    interval = _success_interval(np.array([float(d) for d in differences]), attempts)
+    return _hold_zero(interval, p_value), p_value
+
+
+def reward_difference(differences: Sequence[float]) -> Interval:
+    """Mean difference of mean rewards, one a task."""
+    p_value = sampled_sign_flip_p(np.asarray(differences, dtype=np.float64))
+    return _hold_zero(mean_interval(differences), p_value)
+
+
+def is_difference(comparison: Comparison) -> bool:
+    """Whether the evidence shows that one policy solves more of these tasks than the other."""
+    return comparison.p_value <= ALPHA
+
+
+def _pair_tasks(report: EvalReport, against: EvalReport) -> list[tuple[TaskResult, TaskResult]]:
+    if report.env != against.env:
+        raise UserError(
+            f"{report.policy!r} was evaluated on {report.env!r} and {against.policy!r} on "
+            f"{against.env!r}, and a comparison needs the same tasks; evaluate both with the same "
+            "--env"
+        )
+    ours = {task.task_id: task for task in report.tasks}
+    theirs = {task.task_id: task for task in against.tasks}
+    for side, by_id in ((report, ours), (against, theirs)):
+        if len(by_id) != len(side.tasks):
+            raise UserError(
+                f"the evaluation of {side.policy!r} holds a task more than once "
+                f"({len(side.tasks)} results for {len(by_id)} tasks); evaluate it again"
+            )
+    if ours.keys() != theirs.keys():
+        odd = min(ours.keys() ^ theirs.keys())
+        raise UserError(
+            f"{report.policy!r} and {against.policy!r} were evaluated on different tasks "
+            f"({len(ours.keys() & theirs.keys())} shared; {odd!r} is in one only), and a "
+            "comparison needs the same ones; evaluate both with the same --env, --n and --seed"
+        )
+    return [(ours[name], theirs[name]) for name in ours]
+
+
+def _share(task: TaskResult) -> Fraction | None:
+    scored = [success for success in task.successes if success is not None]
+    return Fraction(sum(scored), len(scored)) if scored else None
+
+
+def _reward(task: TaskResult) -> float | None:
+    scored = [reward for reward in task.rewards if reward is not None]
+    return sum(scored) / len(scored) if scored else None
+
+
+def _differences(pairs: Sequence[tuple[N | None, N | None]], what: str) -> list[N]:
+    both = [a - b for a, b in pairs if a is not None and b is not None]
+    if not both:
+        raise UserError(
+            f"no task has a scored {what} from both policies, so there is nothing to compare; "
+            "evaluate again and look at the failures"
+        )
+    return both
+
+
+def _hold_zero(interval: Interval, p_value: float) -> Interval:
+    if p_value <= ALPHA:
+        return interval
+    return Interval(
+        value=interval.value,
+        low=min(interval.low, 0.0),
+        high=max(interval.high, 0.0),
+        n=interval.n,
+        method=interval.method,
+    )
+
+
+def _success_interval(differences: npt.NDArray[np.float64], attempts: int) -> Interval:
+    """Tango's score interval; with several attempts a task, over the effective number of tasks.
+
+    Differences of averaged attempts spread less than differences of -1, 0 and 1 with the same
+    mean size; the ratio of the two variances is what one task counts in independent trials.
+    """
+    n = differences.size
+    gained = float(np.maximum(differences, 0).sum())
+    lost = float(np.maximum(-differences, 0).sum())
+    mean = (gained - lost) / n
+    most = gained + lost - n * mean * mean
+    ratio = (float((differences**2).sum()) - n * mean * mean) / most if most > 1e-12 else 1.0
+    ratio = min(1.0, max(ratio * small_sample_factor(n), 1 / attempts))
+    low, high = tango_bounds(gained / ratio, lost / ratio, n / ratio)
+    method = "tango" if attempts == 1 else "tango, clustered by task"
+    return Interval(value=mean, low=low, high=high, n=n, method=method)
+
+
+def tango_bounds(gained: float, lost: float, n: float) -> tuple[float, float]:
+    """Tango's (1998) score bounds for a difference of paired shares.
+
+    `gained` pairs went from failure to success, `lost` the other way, out of `n`. Unlike the usual
+    normal interval it keeps its coverage when few pairs differ, and it has a width when none does.
+
+    >>> low, high = tango_bounds(gained=0, lost=0, n=100)
+    >>> round(low, 3), round(high, 3)
+    (-0.037, 0.037)
+    """
+    estimate = (gained - lost) / n
+
+    def holds(difference: float) -> bool:
+        linear = (2 * n - gained + lost) * difference - gained - lost
+        constant = -lost * difference * (1 - difference)
+        root = math.sqrt(max(linear * linear - 8 * n * constant, 0.0))
+        losing = (root - linear) / (4 * n)
+        variance = n * (2 * losing + difference * (1 - difference))
+        return (gained - lost - n * difference) ** 2 <= Z * Z * variance
+
+    return _edge(estimate, -1.0, holds), _edge(estimate, 1.0, holds)
+
+
+def _edge(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
+    if holds(outside):
+        return outside
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside

@@ -1,0 +1,348 @@
+"""From task results to a report, and from a report to a table or JSON and back."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rich.table import Table
+from rich.text import Text
+
+from practicum.core.errors import UserError
+from practicum.core.report import Comparison, EvalReport, Interval, TaskResult
+from practicum.core.task import JSON
+from practicum.evaluation.compare import is_difference
+from practicum.evaluation.intervals import mean_interval, share_interval
+from practicum.evaluation.passk import pass_at_k_interval
+
+__all__ = [
+    "build_report",
+    "comparison_from_json",
+    "comparison_to_json",
+    "format_interval",
+    "render_comparison",
+    "render_report",
+    "report_from_json",
+    "report_to_json",
+    "verdict",
+]
+
+T = TypeVar("T")
+
+SCHEMA = 1
+"""Version of the JSON form."""
+
+
+def build_report(
+    results: Sequence[TaskResult],
+    *,
+    policy: str,
+    env: str,
+    fingerprint: str,
+    seed: int,
+    duration_s: float = 0.0,
+) -> EvalReport:
+    """Scores of one policy over its task results.
+
+    Masked and unscored attempts are left out and counted, never counted as failures.
+    """
+    if not results:
+        raise UserError("no task was evaluated; ask for at least one with --n 1")
+    attempts = max(len(task.successes) for task in results)
+    scored = [task for task in results if _scored(task.successes)]
+    rewards = [sum(kept) / len(kept) for task in results if (kept := _scored(task.rewards))]
+    if not scored or not rewards:
+        missing = "rewards" if scored else "successes"
+        raise UserError(
+            f"none of the {len(results)} tasks has scored {missing}: every attempt failed or was "
+            "left unscored; look at the failures of the evaluation's traces"
+        )
+    levels = sorted({task.level for task in scored})
+    return EvalReport(
+        policy=policy,
+        env=env,
+        fingerprint=fingerprint,
+        seed=seed,
+        attempts_per_task=attempts,
+        success=_success(scored, attempts),
+        reward=mean_interval(rewards),
+        pass_at_k=_pass_at_powers(scored, attempts),
+        success_by_level={
+            level: _success([task for task in scored if task.level == level], attempts)
+            for level in levels
+        },
+        masked=sum(_masked(task) for task in results),
+        tasks=tuple(results),
+        duration_s=duration_s,
+    )
+
+
+def _scored(values: Sequence[float | bool | None]) -> list[float]:
+    return [float(value) for value in values if value is not None]
+
+
+def _success(tasks: Sequence[TaskResult], attempts: int) -> Interval:
+    shares = [sum(kept) / len(kept) for task in tasks if (kept := _scored(task.successes))]
+    return share_interval(shares, attempts)
+
+
+def _pass_at_powers(tasks: Sequence[TaskResult], attempts: int) -> dict[int, Interval]:
+    """pass@1, 2, 4, ... as far as some task has that many scored attempts."""
+    most = max(len(_scored(task.successes)) for task in tasks)
+    successes = [task.successes for task in tasks]
+    powers = [2**i for i in range(attempts.bit_length()) if 2**i <= most]
+    return {k: pass_at_k_interval(successes, k) for k in powers}
+
+
+def _masked(task: TaskResult) -> int:
+    pairs = zip(task.successes, task.rewards, strict=True)
+    return sum(success is None or reward is None for success, reward in pairs)
+
+
+def verdict(comparison: Comparison) -> str:
+    """One sentence: what the comparison shows.
+
+    The sentence follows the exact test, which calls equal policies different at most 5 % of the
+    time.
+    """
+    gain = comparison.success_difference
+    shown = f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {_p(comparison.p_value)}"
+    tasks = "the 1 task" if comparison.n_tasks == 1 else f"the {comparison.n_tasks} tasks"
+    if not is_difference(comparison):
+        return (
+            f"No difference in success is shown between {comparison.policy} and "
+            f"{comparison.against} on {tasks} ({shown})."
+        )
+    word = "more" if gain.value > 0 else "fewer"
+    return f"{comparison.policy} solves {word} of {tasks} than {comparison.against} ({shown})."
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def format_interval(interval: Interval, *, signed: bool = False, digits: int = 3) -> str:
+    """An estimate and its bounds as text.
+
+    >>> format_interval(Interval(value=0.9, low=0.826, high=0.945, n=100, method="wilson"))
+    '0.900 [0.826, 0.945]'
+    """
+    form = f"{'+' if signed else ''}.{digits}f"
+    value = f"{interval.value:{form}}"
+    if not math.isfinite(interval.low) or not math.isfinite(interval.high):
+        return f"{value} (no interval: one task)"
+    if interval.method == "all equal":
+        return f"{value} (all equal)"
+    return f"{value} [{interval.low:{form}}, {interval.high:{form}}]"
+
+
+def render_report(report: EvalReport) -> Table:
+    """A table of one report: a row a score, with n and the 95 % interval."""
+    table = Table(
+        title=f"{report.policy} on {report.env}, held-out tasks",
+        title_justify="left",
+        caption=_caption(report),
+        caption_justify="left",
+    )
+    table.add_column("score")
+    table.add_column("value [95 % interval]", no_wrap=True)
+    table.add_column("tasks", justify="right")
+    for name, interval in _rows(report):
+        table.add_row(name, Text(format_interval(interval)), str(interval.n))
+    return table
+
+
+def _rows(report: EvalReport) -> list[tuple[str, Interval]]:
+    rows = [("success", report.success), ("mean reward", report.reward)]
+    # pass@1 is the success share, which has its row already.
+    rows += [(f"pass@{k}", report.pass_at_k[k]) for k in sorted(report.pass_at_k) if k > 1]
+    if len(report.success_by_level) > 1:
+        rows += [
+            (f"level {n}", interval) for n, interval in sorted(report.success_by_level.items())
+        ]
+    return rows
+
+
+def _caption(report: EvalReport) -> str:
+    attempts = report.attempts_per_task
+    parts = [f"{attempts} attempt{'' if attempts == 1 else 's'} a task", f"seed {report.seed}"]
+    if report.masked:
+        parts.append(_masked_words(report))
+    if report.duration_s:
+        parts.append(f"{report.duration_s:.0f} s")
+    return ", ".join(parts)
+
+
+def _masked_words(report: EvalReport) -> str:
+    return f"{report.masked} masked attempt{'' if report.masked == 1 else 's'} left out"
+
+
+def render_comparison(before: EvalReport, after: EvalReport, comparison: Comparison) -> Table:
+    """A table of two reports on the same tasks, with the paired difference and the verdict."""
+    table = Table(
+        title=f"{before.env}: {before.policy} and {after.policy} on the same "
+        f"{comparison.n_tasks} held-out tasks, 95 % intervals",
+        title_justify="left",
+        caption=_comparison_caption(before, after, comparison),
+        caption_justify="left",
+    )
+    for heading in ("score", before.policy, after.policy, "difference"):
+        table.add_column(Text(heading), overflow="fold")
+    differences = {
+        "success": comparison.success_difference,
+        "mean reward": comparison.reward_difference,
+    }
+    others = dict(_rows(before))
+    for name, interval in _rows(after):
+        if name in others:
+            gain = differences.get(name)
+            table.add_row(
+                name,
+                Text(format_interval(others[name], digits=2)),
+                Text(format_interval(interval, digits=2)),
+                Text(format_interval(gain, signed=True, digits=2) if gain else ""),
+            )
+    return table
+
+
+def _comparison_caption(before: EvalReport, after: EvalReport, comparison: Comparison) -> Text:
+    lines = [verdict(comparison)]
+    lines += [
+        f"{report.policy}: {_masked_words(report)}."
+        for report in (before, after)
+        if report.masked
+    ]
+    return Text("\n".join(lines))
+
+
+def report_to_json(report: EvalReport) -> dict[str, JSON]:
+    """The report as JSON values; `report_from_json` reads it back."""
+    return {
+        "schema": SCHEMA,
+        "policy": report.policy,
+        "env": report.env,
+        "fingerprint": report.fingerprint,
+        "seed": report.seed,
+        "attempts_per_task": report.attempts_per_task,
+        "success": _interval_to_json(report.success),
+        "reward": _interval_to_json(report.reward),
+        "pass_at_k": _table_to_json(report.pass_at_k),
+        "success_by_level": _table_to_json(report.success_by_level),
+        "masked": report.masked,
+        "duration_s": report.duration_s,
+        "tasks": [
+            {
+                "task_id": task.task_id,
+                "level": task.level,
+                "successes": list(task.successes),
+                "rewards": list(task.rewards),
+                "turns": list(task.turns),
+            }
+            for task in report.tasks
+        ],
+    }
+
+
+def report_from_json(value: Mapping[str, Any]) -> EvalReport:
+    """A report that `report_to_json` wrote."""
+    return _read(value, "evaluation report", _report_from_json)
+
+
+def comparison_to_json(comparison: Comparison) -> dict[str, JSON]:
+    """The comparison as JSON values, with its verdict; `comparison_from_json` reads it back."""
+    return {
+        "schema": SCHEMA,
+        "policy": comparison.policy,
+        "against": comparison.against,
+        "n_tasks": comparison.n_tasks,
+        "success_difference": _interval_to_json(comparison.success_difference),
+        "reward_difference": _interval_to_json(comparison.reward_difference),
+        "p_value": comparison.p_value,
+        "is_difference": is_difference(comparison),
+        "verdict": verdict(comparison),
+    }
+
+
+def comparison_from_json(value: Mapping[str, Any]) -> Comparison:
+    """A comparison that `comparison_to_json` wrote."""
+    return _read(value, "comparison", _comparison_from_json)
+
+
+def _read(value: Mapping[str, Any], what: str, build: Callable[[Mapping[str, Any]], T]) -> T:
+    if value.get("schema") != SCHEMA:
+        raise UserError(
+            f"this {what} has schema {value.get('schema')!r}, and schema {SCHEMA} is read; "
+            "evaluate again with this version of practicum"
+        )
+    try:
+        return build(value)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"this {what} cannot be read ({type(error).__name__}: {error}); evaluate again"
+        ) from error
+
+
+def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
+    return EvalReport(
+        policy=value["policy"],
+        env=value["env"],
+        fingerprint=value["fingerprint"],
+        seed=value["seed"],
+        attempts_per_task=value["attempts_per_task"],
+        success=_interval_from_json(value["success"]),
+        reward=_interval_from_json(value["reward"]),
+        pass_at_k=_table_from_json(value["pass_at_k"]),
+        success_by_level=_table_from_json(value["success_by_level"]),
+        masked=value["masked"],
+        duration_s=value["duration_s"],
+        tasks=tuple(
+            TaskResult(
+                task_id=task["task_id"],
+                level=task["level"],
+                successes=tuple(task["successes"]),
+                rewards=tuple(task["rewards"]),
+                turns=tuple(task["turns"]),
+            )
+            for task in value["tasks"]
+        ),
+    )
+
+
+def _comparison_from_json(value: Mapping[str, Any]) -> Comparison:
+    return Comparison(
+        policy=value["policy"],
+        against=value["against"],
+        n_tasks=value["n_tasks"],
+        success_difference=_interval_from_json(value["success_difference"]),
+        reward_difference=_interval_from_json(value["reward_difference"]),
+        p_value=value["p_value"],
+    )
+
+
+def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:
+    return {str(key): _interval_to_json(interval) for key, interval in sorted(table.items())}
+
+
+def _table_from_json(value: Mapping[str, Any]) -> dict[int, Interval]:
+    return {int(key): _interval_from_json(interval) for key, interval in value.items()}
+
+
+def _interval_to_json(interval: Interval) -> dict[str, JSON]:
+    # JSON has no infinity; a bound that does not exist is null.
+    return {
+        "value": interval.value,
+        "low": interval.low if math.isfinite(interval.low) else None,
+        "high": interval.high if math.isfinite(interval.high) else None,
+        "n": interval.n,
+        "method": interval.method,
+    }
+
+
+def _interval_from_json(value: Mapping[str, Any]) -> Interval:
+    low, high = value["low"], value["high"]
+    return Interval(
+        value=value["value"],
+        low=-math.inf if low is None else low,
+        high=math.inf if high is None else high,
+        n=value["n"],
+        method=value["method"],
+    )

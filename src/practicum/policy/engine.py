@@ -1,0 +1,359 @@
+"""The sampler: continuous batching over a shared KV cache, on the module that also learns.
+
+Each step takes every request that is waiting, finds what the prefix cache already holds, sends the
+missing tokens of all rows through the model as one unpadded row, and draws one token for each.
+Requests that begin alike share the computation, even when they arrive together. With one event loop
+and no outside delays the order of everything is fixed, so the same seed gives the same bits.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from practicum.chat import TemplateCodec
+from practicum.core.errors import UserError
+from practicum.core.sampling import ActionForm, Completion, SamplingRequest
+from practicum.policy.attention import Bucket, CachePlan
+from practicum.policy.constraint import ActionTrie, ChoiceWalk
+from practicum.policy.draw import RandomStream, draw
+from practicum.policy.head import Head
+from practicum.policy.kv_pool import KvPool
+from practicum.policy.prefix_cache import PrefixCache
+from practicum.policy.rows import Row, Segment
+
+__all__ = ["TorchEngine"]
+
+STEP_TOKENS = 4096
+"""Tokens computed at once; a longer prompt goes alone."""
+
+FIRST_SLOTS = 2048
+"""Cache slots at the start; the pool doubles as it is needed, up to its limit."""
+
+SETTLE_TURNS = 3
+"""Turns of the event loop in which callers may bring their next request before a step begins."""
+
+
+class TorchEngine:
+    """Samples from a `transformers` causal language model loaded with our attention."""
+
+    def __init__(
+        self,
+        causal_lm: Any,
+        tokenizer: Any,
+        codec: TemplateCodec,
+        *,
+        fingerprint: Callable[[], str],
+        max_slots: int = 65_536,
+    ) -> None:
+        self._decoder = causal_lm.base_model
+        self._head = Head(causal_lm)
+        self._tokenizer = tokenizer
+        self._codec = codec
+        self._fingerprint = fingerprint
+        self._max_slots = max_slots
+        self._max_positions = int(causal_lm.config.max_position_embeddings)
+        weight = causal_lm.get_output_embeddings().weight
+        self._device = weight.device
+        first = min(FIRST_SLOTS, max_slots)
+        self._cache = PrefixCache(first)
+        self._pool = KvPool(causal_lm.config, first, weight.dtype, weight.device)
+        self._end_states: dict[int, torch.Tensor] = {}  # by slot: hidden state where a prompt ended
+        self._tries: dict[tuple[ActionForm, ...], ActionTrie] = {}
+        self._waiting: deque[Row] = deque()
+        self._active: list[Row] = []
+        self._driver: asyncio.Task[None] | None = None
+        self.computed_tokens = 0
+        """Tokens sent through the model so far."""
+
+    def fingerprint(self) -> str:
+        """Which weights the next token would come from."""
+        return self._fingerprint()
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        """One completion; calls made at the same time are computed together."""
+        self._check(request)
+        loop = asyncio.get_running_loop()
+        row = Row(
+            request=request,
+            future=loop.create_future(),
+            stream=RandomStream(request.params.seed),
+            walk=self._walk(request.actions),
+            tokens=list(request.prompt_ids),
+        )
+        self._waiting.append(row)
+        if self._driver is None or self._driver.done():
+            self._driver = loop.create_task(self._drive())
+        return await row.future
+
+    def forget(self) -> None:
+        """Drop the cache, as after an update of the weights."""
+        if self._active or self._waiting:
+            raise RuntimeError("the cache cannot be dropped while completions are under way")
+        self._cache.clear()
+        self._end_states.clear()
+
+    def _check(self, request: SamplingRequest) -> None:
+        if not request.prompt_ids:
+            raise UserError("the prompt is empty; give at least one token")
+        longest = len(request.prompt_ids) + request.params.max_tokens
+        limit = min(self._max_positions, self._max_slots)
+        if longest > limit:
+            raise UserError(
+                f"a prompt of {len(request.prompt_ids)} tokens and {request.params.max_tokens} new "
+                f"ones do not fit the model's {limit}; lower rollouts.max_tokens or max_turns"
+            )
+
+    def _walk(self, actions: tuple[ActionForm, ...]) -> ChoiceWalk | None:
+        if not actions:
+            return None
+        if actions not in self._tries:
+            self._tries[actions] = ActionTrie(actions, self._tokenizer, self._codec.turn_end_id)
+        return ChoiceWalk(self._tries[actions])
+
+    async def _drive(self) -> None:
+        """Step until nobody waits. An error here belongs to every caller."""
+        try:
+            while self._waiting or self._active:
+                await self._settle()
+                self._step()
+        except BaseException as error:
+            rows, self._active, self._waiting = [*self._active, *self._waiting], [], deque()
+            for row in rows:
+                self._let_go(row)
+                if not row.future.done():
+                    row.future.set_exception(
+                        error if isinstance(error, Exception) else asyncio.CancelledError()
+                    )
+            if not isinstance(error, Exception):
+                raise
+
+    async def _settle(self) -> None:
+        seen = -1
+        while len(self._waiting) != seen:
+            seen = len(self._waiting)
+            for _ in range(SETTLE_TURNS):
+                await asyncio.sleep(0)
+
+    @torch.inference_mode()
+    def _step(self) -> None:
+        self._drop_cancelled()
+        self._finish_forced()
+        segments, ends, in_step = self._place_rows()
+        states = self._compute(segments, in_step)
+        if self._active:
+            self._choose(torch.stack([_state(end, states) for end in ends]))
+        for row in [r for r in self._active if r.finished or r.ended_turn or self._is_cut(r)]:
+            self._active.remove(row)
+            self._complete(row)
+
+    def _drop_cancelled(self) -> None:
+        self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
+        for row in [r for r in self._active if r.future.cancelled()]:
+            self._active.remove(row)
+            self._let_go(row)
+
+    def _finish_forced(self) -> None:
+        """Completions without any choice need no model."""
+        for row in list(self._waiting):
+            if row.walk is not None and not row.sampled:
+                row.append_forced()
+                if row.walk.done:
+                    row.finished = row.ended_turn = True
+                    self._waiting.remove(row)
+                    self._complete(row)
+
+    def _place_rows(self) -> tuple[list[Segment], list[Any], dict[int, int]]:
+        """Give every row its slots, admitting as many waiting rows as fit.
+
+        Returns the segments to compute; for each active row, where its end state comes from (a
+        segment's number, or a state kept from an earlier step); and the number of the segment that
+        ends in a slot, for the slots that the prefix cache knows.
+        """
+        segments: list[Segment] = []
+        ends: list[Any] = []
+        in_step: dict[int, int] = {}
+        for row in list(self._active):
+            if not self._place(row, segments, ends, in_step):
+                self._active.remove(row)
+                self._let_go(row)
+                self._waiting.appendleft(row)
+        while self._waiting and sum(s.tokens.size for s in segments) < STEP_TOKENS:
+            row = self._waiting[0]
+            if not self._place(row, segments, ends, in_step):
+                if not self._active:
+                    raise UserError("the KV cache is too small for a single completion")
+                break
+            self._waiting.popleft()
+            self._active.append(row)
+        return segments, ends, in_step
+
+    def _place(
+        self, row: Row, segments: list[Segment], ends: list[Any], in_step: dict[int, int]
+    ) -> bool:
+        tokens = np.asarray(row.tokens, np.int64)
+        if row.match is None:
+            row.match = self._cache.match(tokens)
+            if row.placed == tokens.size:
+                last = int(row.match.slots[-1])
+                known = in_step.get(last, self._end_states.get(last))
+                if known is not None:
+                    row.cached_tokens = tokens.size
+                    ends.append(known)
+                    return True
+                # The path is cached but not the state at its end: compute its last token again,
+                # in a slot of its own, so that what others read stays as it is.
+                self._cache.release(row.match)
+                row.match = self._cache.match(tokens[:-1])
+            row.cached_tokens = max(row.cached_tokens, row.placed)
+            enters_tree = row.placed < tokens.size - 1 or not self._is_known(row, tokens)
+        else:
+            enters_tree = False
+        first = row.placed
+        slots = self._take(tokens.size - first)
+        if slots is None:
+            self._let_go(row)
+            return False
+        if enters_tree:
+            row.match = self._cache.extend(row.match, tokens[first:], slots)
+            in_step[int(slots[-1])] = len(segments)
+        else:
+            row.tail += slots.tolist()
+        ends.append(len(segments))
+        segments.append(Segment(tokens=tokens[first:], first=first, path_slots=row.path_slots))
+        return True
+
+    def _is_known(self, row: Row, tokens: np.ndarray) -> bool:
+        assert row.match is not None
+        return int(tokens[-1]) in row.match.run.children
+
+    def _take(self, count: int) -> Any:
+        while self._cache.free_slots < count and self._cache.capacity < self._max_slots:
+            capacity = min(2 * self._cache.capacity, self._max_slots)
+            self._cache.grow(capacity)
+            self._pool.grow(capacity)
+        slots = self._cache.take(count)
+        if slots is not None:
+            for slot in slots.tolist():
+                self._end_states.pop(slot, None)  # of the path that had the slot before
+        return slots
+
+    def _compute(self, segments: list[Segment], in_step: dict[int, int]) -> torch.Tensor:
+        """Hidden states at the end of each segment, (S, H)."""
+        if not segments:
+            return torch.zeros(0)
+        plan, token_ids, positions, lasts = self._plan(segments)
+        output = self._decoder(
+            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, plan=plan
+        )
+        self.computed_tokens += int(token_ids.numel())
+        states = output.last_hidden_state[0][lasts]
+        for slot, number in in_step.items():
+            self._end_states[slot] = states[number]
+        return states
+
+    def _plan(
+        self, segments: list[Segment]
+    ) -> tuple[CachePlan, torch.Tensor, torch.Tensor, torch.Tensor]:
+        sizes = np.asarray([s.tokens.size for s in segments])
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        buckets: dict[int, list[int]] = {}
+        for number, size in enumerate(sizes.tolist()):
+            buckets.setdefault(int(size - 1).bit_length(), []).append(number)
+        made = tuple(
+            self._bucket([segments[i] for i in members], starts[members])
+            for _, members in sorted(buckets.items())
+        )
+        as_tensor = lambda array: torch.from_numpy(array).to(self._device)  # noqa: E731
+        plan = CachePlan(
+            self._pool,
+            as_tensor(np.concatenate([s.path_slots[s.first :] for s in segments])),
+            made,
+        )
+        tokens = as_tensor(np.concatenate([s.tokens for s in segments]))
+        positions = as_tensor(
+            np.concatenate([np.arange(s.first, s.first + s.tokens.size) for s in segments])
+        )
+        return plan, tokens, positions, as_tensor(starts + sizes - 1)
+
+    def _bucket(self, segments: list[Segment], starts: np.ndarray) -> Bucket:
+        queries = max(s.tokens.size for s in segments)
+        length = max(s.path_slots.size for s in segments)
+        rows = np.zeros((len(segments), queries), np.int64)
+        slots = np.zeros((len(segments), length), np.int64)
+        depth = np.zeros((len(segments), queries), np.int64)
+        keep = np.zeros((len(segments), queries), np.bool_)
+        for b, (segment, start) in enumerate(zip(segments, starts.tolist(), strict=True)):
+            n, path = segment.tokens.size, segment.path_slots
+            rows[b] = np.minimum(start + np.arange(queries), start + n - 1)
+            depth[b] = np.minimum(segment.first + np.arange(queries), segment.first + n - 1)
+            slots[b, : path.size] = path
+            slots[b, path.size :] = path[-1]
+            keep[b, :n] = True
+        visible = np.arange(length)[None, None, :] <= depth[:, :, None]
+        tensors = (
+            torch.from_numpy(a).to(self._device) for a in (rows, slots, visible[:, None], keep)
+        )
+        return Bucket(*tensors)
+
+    def _choose(self, states: torch.Tensor) -> None:
+        """Draw the next token of every active row, and the forced ones after it."""
+        constrained = [i for i, row in enumerate(self._active) if row.walk is not None]
+        free = [i for i, row in enumerate(self._active) if row.walk is None]
+        if constrained:
+            allowed = [self._active[i].walk.allowed() for i in constrained]  # type: ignore[union-attr]
+            width = max(map(len, allowed))
+            ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
+            logits = self._head.choice_logits(states[constrained], ids.to(self._device)).cpu()
+            for i, row_allowed, row_logits in zip(constrained, allowed, logits, strict=True):
+                row = self._active[i]
+                drawn = draw(row_logits, row.request.params, row.stream.next())
+                row.append(row_allowed[drawn.index], drawn, row_allowed)
+                row.append_forced()
+                if row.walk is not None and row.walk.done:
+                    row.finished = row.ended_turn = True
+        if free:
+            logits = self._head.logits(states[free])
+            for i, row_logits in zip(free, logits, strict=True):
+                row = self._active[i]
+                drawn = draw(row_logits, row.request.params, row.stream.next())
+                row.append(drawn.index, drawn, ())
+                self._look_for_end(row)
+
+    def _look_for_end(self, row: Row) -> None:
+        if row.tokens[-1] in self._codec.end_of_turn_ids:
+            row.finished = row.ended_turn = True
+        elif row.request.params.stop:
+            text = self._codec.decode(row.sampled)
+            row.finished = any(stop in text for stop in row.request.params.stop)
+
+    def _is_cut(self, row: Row) -> bool:
+        return len(row.sampled) >= row.request.params.max_tokens
+
+    def _complete(self, row: Row) -> None:
+        """Leave what was computed in the prefix cache and answer the caller."""
+        sampled = row.sampled[:-1] if row.ended_turn else row.sampled
+        row.text = self._codec.decode(sampled)
+        for stop in row.request.params.stop:
+            row.text = row.text.split(stop)[0]
+        if row.match is not None and row.tail:
+            begin = row.match.slots.size
+            tokens = np.asarray(row.tokens[begin : begin + len(row.tail)], np.int64)
+            row.match = self._cache.extend(row.match, tokens, np.asarray(row.tail, np.int64))
+            row.tail = []
+        self._let_go(row)
+        if not row.future.done():
+            row.future.set_result(row.completion(self._fingerprint()))
+
+    def _let_go(self, row: Row) -> None:
+        if row.match is not None:
+            self._cache.release(row.match)
+        self._cache.give_back(np.asarray(row.tail, np.int64))
+        row.match, row.tail = None, []
+
+
+def _state(end: Any, states: torch.Tensor) -> torch.Tensor:
+    return states[end] if isinstance(end, int) else end

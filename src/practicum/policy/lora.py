@@ -1,0 +1,99 @@
+"""The adapter: attached with `peft`, saved and loaded as safetensors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from practicum.core.config import LoraConfig
+from practicum.core.errors import CheckpointError, ConfigError
+
+__all__ = [
+    "attach_adapter",
+    "load_adapter",
+    "read_adapter",
+    "save_adapter",
+    "trainable",
+    "trainable_share",
+]
+
+WEIGHTS_FILE = "adapter_model.safetensors"
+
+
+def attach_adapter(causal_lm: Any, lora: LoraConfig, seed: int, base_name: str) -> Any:
+    """Wrap a model with a fresh adapter; the seed alone decides its first values."""
+    import peft
+
+    names = {name.rsplit(".", 1)[-1] for name, _ in causal_lm.named_modules()}
+    missing = [t for t in lora.targets if t not in names]
+    if missing:
+        raise ConfigError(
+            f"lora.targets has {', '.join(missing)}, which this model does not have; "
+            f"set lora.targets to some of: {', '.join(sorted(_linear_names(causal_lm)))}"
+        )
+    config = peft.LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
+    devices = [d for d in {p.device for p in causal_lm.parameters()} if d.type == "cuda"]
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        wrapped = peft.get_peft_model(causal_lm, config)
+    wrapped.peft_config["default"].base_model_name_or_path = base_name
+    return wrapped
+
+
+def _linear_names(causal_lm: Any) -> set[str]:
+    return {
+        name.rsplit(".", 1)[-1]
+        for name, module in causal_lm.named_modules()
+        if isinstance(module, torch.nn.Linear)
+    }
+
+
+def trainable(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    """Names and tensors that learn, in a fixed order."""
+    yield from sorted((n, p) for n, p in model.named_parameters() if p.requires_grad)
+
+
+def trainable_share(model: Any) -> tuple[int, int]:
+    """Trainable parameters, and the base model's."""
+    learning = sum(p.numel() for _, p in trainable(model))
+    return learning, sum(p.numel() for p in model.parameters()) - learning
+
+
+def save_adapter(model: Any, folder: Path) -> None:
+    """Write `adapter_config.json` and `adapter_model.safetensors` as `peft` reads them."""
+    import peft
+    from safetensors.torch import save_file
+
+    state = peft.get_peft_model_state_dict(model)
+    tensors = {k: v.detach().cpu().contiguous() for k, v in sorted(state.items())}
+    save_file(tensors, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+    model.peft_config["default"].save_pretrained(str(folder))
+
+
+def read_adapter(causal_lm: Any, folder: Path) -> Any:
+    """Wrap a model with the adapter saved in a folder; its tensors stay marked as trainable."""
+    import peft
+
+    return peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True).eval()
+
+
+def load_adapter(model: Any, folder: Path) -> None:
+    """Put saved adapter weights into a model that has an adapter of the same shape."""
+    import peft
+    from safetensors.torch import load_file
+
+    saved = load_file(folder / WEIGHTS_FILE)
+    here = {k: tuple(v.shape) for k, v in peft.get_peft_model_state_dict(model).items()}
+    if here != {k: tuple(v.shape) for k, v in saved.items()}:
+        raise CheckpointError(
+            f"the adapter in {folder} was made for another model or other lora settings; "
+            "use the config of the run it came from"
+        )
+    peft.set_peft_model_state_dict(model, saved)

@@ -1,0 +1,163 @@
+"""Which token paths are in the KV cache, and in which slots.
+
+A radix tree of token runs. Paths that begin alike share nodes and so share slots: the prompt of a
+group is computed once, and the history of an episode stays from turn to turn.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from practicum.core.sample import Ints
+
+__all__ = ["Match", "PrefixCache"]
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    """Consecutive tokens without a branch between them."""
+
+    tokens: Ints
+    slots: Ints
+    parent: "_Run | None"
+    children: dict[int, "_Run"] = field(default_factory=dict)
+    holders: int = 0
+    last_used: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The longest cached prefix of a path."""
+
+    slots: Ints
+    run: _Run
+
+
+class PrefixCache:
+    """A radix tree over `capacity` slots; capacity can grow."""
+
+    def __init__(self, capacity: int) -> None:
+        self._root = _Run(np.zeros(0, np.int64), np.zeros(0, np.int64), None)
+        self._free = list(range(capacity - 1, -1, -1))
+        self._capacity = capacity
+        self._clock = 0
+
+    @property
+    def capacity(self) -> int:
+        """Slots in all."""
+        return self._capacity
+
+    @property
+    def free_slots(self) -> int:
+        """Slots nobody uses."""
+        return len(self._free)
+
+    def grow(self, capacity: int) -> None:
+        """Add slots."""
+        self._free[:0] = range(capacity - 1, self._capacity - 1, -1)
+        self._capacity = capacity
+
+    def clear(self) -> None:
+        """Forget every path, as when the weights have changed. Nothing may be held."""
+        self._root = _Run(np.zeros(0, np.int64), np.zeros(0, np.int64), None)
+        self._free = list(range(self._capacity - 1, -1, -1))
+
+    def take(self, count: int) -> Ints | None:
+        """Free slots, dropping the least recently used paths nobody holds; None if too few."""
+        while len(self._free) < count and self._drop_oldest():
+            pass
+        if len(self._free) < count:
+            return None
+        taken = self._free[-count:][::-1] if count else []
+        del self._free[len(self._free) - count :]
+        return np.asarray(taken, np.int64)
+
+    def give_back(self, slots: Ints) -> None:
+        """Return slots that are in no path."""
+        self._free.extend(slots.tolist()[::-1])
+
+    def match(self, tokens: Ints) -> Match:
+        """The longest cached prefix of `tokens`, held until `release`."""
+        found = self._walk(self._root, tokens)
+        self._hold(found.run, +1)
+        return found
+
+    def extend(self, match: Match, tokens: Ints, slots: Ints) -> Match:
+        """Add `tokens` in `slots` after a held match; the hold moves to the longer path.
+
+        What another path has added there meanwhile is shared, and the slots that doubles come back
+        to the free list.
+        """
+        beyond = self._walk(match.run, tokens)
+        shared = beyond.slots.size
+        self.give_back(slots[:shared])
+        run = beyond.run
+        if shared < tokens.size:
+            child = _Run(tokens[shared:].copy(), slots[shared:].copy(), run)
+            child.last_used = self._clock
+            run.children[int(tokens[shared])] = child
+            run = child
+        self._hold(match.run, -1)
+        self._hold(run, +1)
+        return Match(slots=np.concatenate([match.slots, beyond.slots, slots[shared:]]), run=run)
+
+    def _walk(self, run: _Run, tokens: Ints) -> Match:
+        """The longest cached continuation of `run`."""
+        self._clock += 1
+        at, parts = 0, []
+        while at < tokens.size:
+            child = run.children.get(int(tokens[at]))
+            if child is None:
+                break
+            common = _common_prefix(child.tokens, tokens[at:])
+            if common < child.tokens.size:
+                child = self._split(child, common)
+            parts.append(child.slots)
+            at += common
+            run = child
+            run.last_used = self._clock
+        return Match(slots=np.concatenate(parts) if parts else np.zeros(0, np.int64), run=run)
+
+    def release(self, match: Match) -> None:
+        """Let go of a path; it stays cached until its slots are wanted."""
+        self._hold(match.run, -1)
+
+    def _hold(self, run: _Run, change: int) -> None:
+        at: _Run | None = run
+        while at is not None:
+            at.holders += change
+            at = at.parent
+
+    def _split(self, run: _Run, at: int) -> _Run:
+        """Cut a run in two; returns the upper half."""
+        assert run.parent is not None
+        upper = _Run(run.tokens[:at], run.slots[:at], run.parent)
+        upper.holders, upper.last_used = run.holders, run.last_used
+        upper.children[int(run.tokens[at])] = run
+        run.parent.children[int(run.tokens[0])] = upper
+        run.tokens, run.slots, run.parent = run.tokens[at:], run.slots[at:], upper
+        return upper
+
+    def _drop_oldest(self) -> bool:
+        leaves = [r for r in self._runs() if not r.children and r.holders == 0]
+        if not leaves:
+            return False
+        oldest = min(leaves, key=lambda r: r.last_used)
+        assert oldest.parent is not None
+        del oldest.parent.children[int(oldest.tokens[0])]
+        self.give_back(oldest.slots)
+        return True
+
+    def _runs(self) -> list[_Run]:
+        found, stack = [], list(self._root.children.values())
+        while stack:
+            run = stack.pop()
+            found.append(run)
+            stack.extend(run.children.values())
+        return found
+
+
+def _common_prefix(a: Ints, b: Ints) -> int:
+    n = min(a.size, b.size)
+    differs = np.flatnonzero(a[:n] != b[:n])
+    return int(differs[0]) if differs.size else n

@@ -1,0 +1,100 @@
+"""One completion under way in the engine."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from practicum.core.sample import Ints
+from practicum.core.sampling import Completion, SamplingRequest
+from practicum.policy.constraint import ChoiceWalk
+from practicum.policy.draw import Draw, RandomStream
+from practicum.policy.prefix_cache import Match
+
+__all__ = ["Row", "Segment"]
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """A request, what has been sampled for it, and where its tokens are cached."""
+
+    request: SamplingRequest
+    future: "asyncio.Future[Completion]"
+    stream: RandomStream
+    walk: ChoiceWalk | None
+    tokens: list[int]
+    """Prompt and everything sampled since."""
+    match: Match | None = None
+    """The part of the path that the prefix cache knows; held while the row is active."""
+    tail: list[int] = field(default_factory=list)
+    """Slots of the tokens after that part, this row's own."""
+    cached_tokens: int = 0
+    logprobs: list[float] = field(default_factory=list)
+    log_kept: list[float] = field(default_factory=list)
+    loss_mask: list[bool] = field(default_factory=list)
+    choices: list[tuple[int, ...]] = field(default_factory=list)
+    ended_turn: bool = False
+    finished: bool = False
+    text: str = ""
+
+    @property
+    def placed(self) -> int:
+        """How many of its tokens have a slot."""
+        return (self.match.slots.size if self.match is not None else 0) + len(self.tail)
+
+    @property
+    def path_slots(self) -> Ints:
+        """Slots of all placed tokens, in order."""
+        assert self.match is not None
+        return np.concatenate([self.match.slots, np.asarray(self.tail, np.int64)])
+
+    @property
+    def sampled(self) -> list[int]:
+        """Tokens of the completion so far."""
+        return self.tokens[len(self.request.prompt_ids) :]
+
+    def append(self, token: int, drawn: Draw, allowed: tuple[int, ...]) -> None:
+        """Add a sampled token."""
+        self.tokens.append(token)
+        self.logprobs.append(drawn.logprob)
+        self.log_kept.append(drawn.log_kept)
+        self.loss_mask.append(self.request.params.temperature > 0.0 and len(allowed) != 1)
+        self.choices.append(allowed)
+        if self.walk is not None:
+            self.walk.advance(token)
+
+    def append_forced(self) -> None:
+        """Add every token that has no alternative."""
+        assert self.walk is not None
+        while not self.walk.done:
+            allowed = self.walk.allowed()
+            if len(allowed) != 1:
+                return
+            self.append(allowed[0], Draw(0, 0.0, 0.0), allowed)
+
+    def completion(self, fingerprint: str) -> Completion:
+        """What the caller gets."""
+        return Completion(
+            token_ids=tuple(self.sampled),
+            text=self.text,
+            logprobs=tuple(self.logprobs),
+            loss_mask=tuple(self.loss_mask),
+            log_kept=tuple(self.log_kept) if any(self.log_kept) else (),
+            choices=tuple(self.choices) if self.walk is not None else (),
+            temperature=self.request.params.temperature,
+            fingerprint=fingerprint,
+            finished=self.finished,
+            ended_turn=self.ended_turn,
+            cached_tokens=self.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Tokens of one path to be computed in this step."""
+
+    tokens: Ints
+    first: int
+    """Position of the first of them on its path."""
+    path_slots: Ints
+    """Slots of the whole path, these tokens included."""

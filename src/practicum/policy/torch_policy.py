@@ -1,0 +1,83 @@
+"""One module in memory that samples and learns."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from practicum.core.config import LoraConfig
+from practicum.policy.attention import ATTENTION, register_attention
+from practicum.policy.engine import TorchEngine
+from practicum.policy.fingerprint import policy_fingerprint
+from practicum.policy.learner import LearnerSettings, TorchLearner
+from practicum.policy.lora import attach_adapter, read_adapter, trainable_share
+from practicum.policy.models import DTypeName, LoadedModel, load_model
+
+__all__ = ["TorchPolicy", "load_adapted_sampler", "load_for_policy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchPolicy:
+    """A base model with an adapter. Sampler and learner hold the same tensors."""
+
+    model: Any
+    sampler: TorchEngine
+    learner: TorchLearner
+    name: str
+
+    @classmethod
+    def build(
+        cls, loaded: LoadedModel, lora: LoraConfig, settings: LearnerSettings, seed: int
+    ) -> "TorchPolicy":
+        """Attach a fresh adapter to a model loaded with our attention."""
+        model = attach_adapter(loaded.module, lora, seed, loaded.name)
+        model.eval()
+        known: list[str] = []  # the fingerprint, until the next update
+
+        def read() -> str:
+            return policy_fingerprint(model, loaded.fingerprint)
+
+        def remembered() -> str:
+            if not known:
+                known.append(read())
+            return known[0]
+
+        sampler = TorchEngine(
+            model.get_base_model(), loaded.tokenizer, loaded.codec, fingerprint=remembered
+        )
+
+        def changed() -> None:
+            known.clear()
+            sampler.forget()
+
+        learner = TorchLearner(model, settings, fingerprint=read, on_update=changed)
+        return cls(model=model, sampler=sampler, learner=learner, name=loaded.name)
+
+    @property
+    def trainable_share(self) -> tuple[int, int]:
+        """Trainable parameters, and the base model's."""
+        return trainable_share(self.model)
+
+
+def load_for_policy(name: str, dtype: DTypeName, device: str) -> LoadedModel:
+    """Load a model with our attention in it."""
+    register_attention()
+    return load_model(name, dtype=dtype, device=device, attn_implementation=ATTENTION)
+
+
+def load_adapted_sampler(loaded: LoadedModel, adapter: Path | None) -> TorchEngine:
+    """A sampler of a model, with the adapter in a checkpoint folder if one is given."""
+    if adapter is None:
+        return TorchEngine(
+            loaded.module,
+            loaded.tokenizer,
+            loaded.codec,
+            fingerprint=lambda: loaded.fingerprint,
+        )
+    model = read_adapter(loaded.module, adapter)
+    fingerprint = policy_fingerprint(model, loaded.fingerprint)
+    return TorchEngine(
+        model.get_base_model(),
+        loaded.tokenizer,
+        loaded.codec,
+        fingerprint=lambda: fingerprint,
+    )

@@ -1,0 +1,48 @@
+"""Several episodes of each task, all under way at once."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+
+from practicum.core.sample import Episode, Group
+from practicum.core.task import Task
+from practicum.rollouts.rollout import RolloutParts, run_episode
+
+__all__ = ["episode_seed", "run_groups"]
+
+
+async def run_groups(
+    parts: RolloutParts,
+    tasks: Sequence[Task],
+    group_size: int,
+    *,
+    label: str,
+    seed: int,
+    on_episode: Callable[[Episode], None] = lambda episode: None,
+) -> list[Group]:
+    """A group of `group_size` episodes for each task, in the order of the tasks.
+
+    `label` names the occasion, such as `step-3`: it is part of trace ids and of every seed.
+    """
+
+    async def one(task: Task, place: int, number: int) -> Episode:
+        trace_id = f"{label}/{place}/{task.id}/{number}"
+        episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+        on_episode(episode)
+        return episode
+
+    async with asyncio.TaskGroup() as together:
+        running = [
+            [together.create_task(one(task, place, number)) for number in range(group_size)]
+            for place, task in enumerate(tasks)
+        ]
+    return [
+        Group(task=task, episodes=tuple(job.result() for job in jobs))
+        for task, jobs in zip(tasks, running, strict=True)
+    ]
+
+
+def episode_seed(seed: int, trace_id: str) -> int:
+    """The seed of one episode: the run's seed and the episode's name decide it, nothing else."""
+    digest = hashlib.blake2b(f"{seed}/{trace_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")

@@ -1,0 +1,228 @@
+"""Which folder may import which, and where each outside package belongs.
+
+Everything may import `core`. Imports inside functions and under TYPE_CHECKING count too, and so
+does a text that names a module (`"practicum.policy.torch_policy"`).
+"""
+
+import ast
+import graphlib
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+ROOT = REPOSITORY / "src" / "practicum"
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+STAGES = {
+    "agents",
+    "algorithms",
+    "batching",
+    "chat",
+    "environments",
+    "evaluation",
+    "gateway",
+    "hardware",
+    "policy",
+    "rewards",
+    "rollouts",
+    "sandboxes",
+    "store",
+    "training",
+}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "__init__": set(),
+    "core": set(),
+    "hardware": set(),
+    "chat": set(),
+    "sandboxes": set(),
+    "store": set(),
+    "environments": set(),
+    "rewards": set(),
+    "agents": set(),
+    "rollouts": set(),
+    "algorithms": set(),
+    "batching": set(),
+    "gateway": {"chat"},
+    "policy": {"chat", "hardware"},
+    "training": {"rollouts", "batching", "algorithms", "store"},
+    "evaluation": {"rollouts", "store"},
+    "monitor": {"store"},
+    "assemble": STAGES,
+    "cli": {"assemble", "hardware", "store", "monitor", "evaluation"},
+}
+"""Folder or file of `practicum`, and what it may import besides itself and `core`."""
+
+ANYWHERE = {"numpy", "typing_extensions"}
+
+QUARANTINE: dict[str, set[str]] = {
+    "gguf": {"policy"},
+    "huggingface_hub": {"policy"},
+    "peft": {"policy"},
+    "pydantic": {"core/config", "store", "environments", "cli"},
+    "pydantic_core": {"core/config", "store", "environments", "cli"},
+    "rich": {"cli", "evaluation", "monitor"},
+    "safetensors": {"policy"},
+    "tokenizers": {"policy"},
+    "torch": {"policy", "algorithms", "hardware"},
+    "transformers": {"policy"},
+    "typer": {"cli"},
+    "yaml": {"core/config", "store", "cli"},
+}
+"""Outside package, and the folders it belongs in. What is not named here belongs nowhere."""
+
+LAZY: dict[str, set[str]] = {"torch": {"hardware"}}
+"""Packages that these folders import inside functions only: they must load without them."""
+
+DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic"}
+"""Where the name to install differs from the name to import."""
+
+MODULE_NAME = re.compile(rf"practicum\.({'|'.join(MAY_IMPORT)})(\.\w+)*(:\w+)?")
+
+
+def part(path: Path, root: Path = ROOT) -> str:
+    """A file's row in the table: `cli` for cli/train.py, `assemble` for assemble.py."""
+    return path.relative_to(root).parts[0].removesuffix(".py")
+
+
+def names_in(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Modules that one piece of syntax names; relative imports start from `package`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        start = package[: len(package) - node.level + 1] if node.level else ()
+        module = ".".join([*start, *([node.module] if node.module else [])])
+        # The last word may be a module, as in `from practicum import store`, so it is kept.
+        yield from (f"{module}.{alias.name}" for alias in node.names)
+    elif (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and MODULE_NAME.fullmatch(node.value)
+    ):
+        yield node.value.partition(":")[0]
+
+
+def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> set[str]:
+    """Every module the file names; without `lazy` only those outside functions."""
+    package = ("practicum", *path.relative_to(root).parts[:-1])
+
+    def walk(node: ast.AST) -> Iterator[str]:
+        yield from names_in(node, package)
+        for child in ast.iter_child_nodes(node):
+            if lazy or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                yield from walk(child)
+
+    return set(walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def outside_packages(names: set[str]) -> set[str]:
+    tops = {name.partition(".")[0] for name in names}
+    return tops - set(sys.stdlib_module_names) - {"practicum"}
+
+
+def layer_faults(path: Path, root: Path = ROOT) -> list[str]:
+    here = part(path, root)
+    allowed = {here, "core", "__version__"} | MAY_IMPORT.get(here, set())
+    named = {name.split(".")[1] for name in imports(path, root) if name.startswith("practicum.")}
+    return [f"{here} may not import {there}" for there in sorted(named - allowed)]
+
+
+def package_faults(path: Path, root: Path = ROOT) -> list[str]:
+    faults: list[str] = []
+    place = path.relative_to(root)
+    for package in sorted(outside_packages(imports(path, root)) - ANYWHERE):
+        homes = QUARANTINE.get(package, set())
+        if not any(place.is_relative_to(home) for home in homes):
+            faults.append(f"{package} belongs in {sorted(homes) or 'no folder'}")
+    for package in sorted(outside_packages(imports(path, root, lazy=False))):
+        if part(path, root) in LAZY.get(package, set()):
+            faults.append(f"{package} must be imported inside a function here")
+    return faults
+
+
+def everywhere(faults_of: Callable[[Path], list[str]]) -> list[str]:
+    return [f"{path.relative_to(ROOT)}: {fault}" for path in SOURCES for fault in faults_of(path)]
+
+
+def test_files_import_only_what_their_folder_may() -> None:
+    faults = everywhere(layer_faults)
+    assert not faults, "\n".join(faults)
+
+
+def test_outside_packages_stay_where_they_belong() -> None:
+    faults = everywhere(package_faults)
+    assert not faults, "\n".join(faults)
+
+
+def test_the_table_has_no_cycle() -> None:
+    tuple(graphlib.TopologicalSorter(MAY_IMPORT).static_order())
+
+
+def test_the_table_has_a_row_for_each_folder_and_no_other() -> None:
+    assert {part(path) for path in SOURCES} == set(MAY_IMPORT)
+
+
+def test_the_table_names_only_its_own_rows() -> None:
+    assert set().union(*MAY_IMPORT.values()) <= set(MAY_IMPORT)
+
+
+def test_each_package_the_source_imports_is_declared() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}
+    used = set().union(*(outside_packages(imports(path)) for path in SOURCES))
+    needed = {DISTRIBUTION.get(name, name).replace("_", "-") for name in used}
+    assert needed <= names
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("def f():\n    from practicum.training import loop\n", "monitor may not import training"),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import practicum.policy\n",
+            "monitor may not import policy",
+        ),
+        ("from practicum import cli\n", "monitor may not import cli"),
+        ("from ..policy import learner\n", "monitor may not import policy"),
+        ("load('practicum.policy.learner:Learner')\n", "monitor may not import policy"),
+    ],
+    ids=["lazy", "typing", "from-the-top", "relative", "by-name"],
+)
+def test_an_import_in_disguise_is_seen(source: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "monitor" / "reader.py"
+    path.parent.mkdir()
+    path.write_text(source)
+    assert layer_faults(path, tmp_path) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("place", "source", "faults"),
+    [
+        ("chat/template.py", "import torch\n", ["torch belongs in ['algorithms', "]),
+        (
+            "core/task.py",
+            "from pydantic import BaseModel\n",
+            ["pydantic belongs in ['cli', 'core/"],
+        ),
+        ("core/config/run.py", "from pydantic import BaseModel\n", []),
+        ("store/runs.py", "import pandas\n", ["pandas belongs in no folder"]),
+        ("hardware/detect.py", "import torch\n", ["torch must be imported inside a function"]),
+        ("hardware/detect.py", "def f():\n    import torch\n", []),
+        ("policy/learner.py", "import torch.nn as nn\n", []),
+    ],
+)
+def test_a_package_in_the_wrong_place_is_seen(
+    place: str, source: str, faults: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    found = package_faults(path, tmp_path)
+    assert len(found) == len(faults)
+    assert all(fault.startswith(start) for fault, start in zip(found, faults, strict=True))

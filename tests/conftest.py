@@ -1,0 +1,57 @@
+"""What every test gets: no network, quiet terminals, few threads, a place for runs."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+# Set before any test can import what reads them.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# These make rich and typer draw for a terminal that is not there.
+for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+    os.environ.pop(_name, None)
+
+TORCH_THREADS = 1
+"""The test models are too small to share out, and one thread gives the same bits everywhere."""
+
+
+@pytest.fixture(autouse=True)
+def _few_threads() -> None:
+    """Pin torch's threads where a test has loaded torch; never load it for that."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() != TORCH_THREADS:
+        torch.set_num_threads(TORCH_THREADS)
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path) -> Path:
+    """An empty folder for runs."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for marker, why_not in (("gpu", _why_no_gpu), ("smollm2", _why_no_smollm2)):
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        reason = why_not() if marked else None
+        for item in marked if reason else ():
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _why_no_gpu() -> str | None:
+    import torch
+
+    return None if torch.cuda.is_available() else "needs a CUDA device, and there is none here"
+
+
+def _why_no_smollm2() -> str | None:
+    from practicum.policy.catalog import find_known
+    from practicum.policy.pull import cached_folder
+
+    model = find_known("smollm2-135m")
+    if model is not None and cached_folder(model) is not None:
+        return None
+    return "needs weights that are not cached here; type: practicum models pull smollm2-135m"

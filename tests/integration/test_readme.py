@@ -1,0 +1,269 @@
+"""Every command and snippet in README.md and docs/ runs.
+
+Fenced blocks marked `bash`, `console`, `python` and `yaml` are taken from a page in order and run
+in one folder of their own, so that a later block finds what an earlier one made:
+
+* `bash`: the whole block is one script and must exit with 0.
+* `console`: the lines after `$ ` are the script; other lines show output.
+* `python`: the block is one script of its own.
+* `yaml`: the block is a run's config and must be accepted.
+
+Set-up commands (make, git clone, cd, pip install, apt-get install) are not run, but must be right:
+make's targets exist, pip's extras exist.
+
+A comment on the lines above a block changes how it is tested:
+
+    <!-- test: skip, because it needs a GPU -->
+    <!-- test: replace smollm2-135m with tiny -->
+    <!-- test: same output -->
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from practicum.core.config import build_config, parse_yaml
+
+REPOSITORY = Path(__file__).parents[2]
+PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
+LANGUAGES = {"bash", "console", "python", "yaml"}
+BLOCK_SECONDS = 300
+NEEDED = ("configs", "examples", "benchmarks", "README.md")
+"""What a reader has in the folder where the commands are typed."""
+
+FENCE = re.compile(r"^```(\w*)\s*$")
+DIRECTIVE = re.compile(r"^<!-- test: (.*?) -->$")
+SKIP = re.compile(r"skip, because \S.*")
+REPLACE = re.compile(r"replace (.+?) with (.*)")
+SAME_OUTPUT = "same output"
+SET_UP = re.compile(r"(sudo )?(make|git clone|cd|pip install|apt-get|python3? -m venv|source)\b")
+
+
+class PageFault(AssertionError):
+    """Something on a page that is not right, with its line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One fenced block, its replacements made."""
+
+    where: str
+    language: str
+    text: str
+    skipped: bool
+    compares_output: bool
+
+
+def directives_above(lines: list[str], fence: int) -> list[str]:
+    """The test comments right above a fence; one blank line may lie between."""
+    found: list[str] = []
+    at = fence - 1
+    if at >= 0 and not lines[at].strip():
+        at -= 1
+    while at >= 0 and (match := DIRECTIVE.match(lines[at].strip())):
+        found.insert(0, match.group(1))
+        at -= 1
+    return found
+
+
+def make_block(where: str, language: str, text: str, directives: list[str]) -> Block:
+    skipped = compares_output = False
+    for directive in directives:
+        if SKIP.fullmatch(directive):
+            skipped = True
+        elif match := REPLACE.fullmatch(directive):
+            old, new = match.groups()
+            if old not in text:
+                raise PageFault(f"{where}: there is no {old!r} to replace")
+            text = text.replace(old, new)
+        elif directive == SAME_OUTPUT and language == "console":
+            compares_output = True
+        else:
+            raise PageFault(
+                f"{where}: {directive!r} is no test comment; write `skip, because REASON`, "
+                "`replace OLD with NEW`, or above a console block `same output`"
+            )
+    return Block(
+        where=where,
+        language=language,
+        text=text,
+        skipped=skipped,
+        compares_output=compares_output,
+    )
+
+
+def blocks_of(page: str, text: str) -> list[Block]:
+    """The blocks of a page that are tested, in order."""
+    lines = text.splitlines()
+    blocks: list[Block] = []
+    start: int | None = None
+    language = ""
+    for number, line in enumerate(lines):
+        fence = FENCE.match(line)
+        if fence is None:
+            continue
+        if start is None:
+            start, language = number, fence.group(1)
+            continue
+        if language in LANGUAGES:
+            body = "\n".join(lines[start + 1 : number])
+            where = f"{page}, line {start + 1}"
+            blocks.append(make_block(where, language, body, directives_above(lines, start)))
+        start = None
+    if start is not None:
+        raise PageFault(f"{page}, line {start + 1}: the block is never closed")
+    return blocks
+
+
+def commands_and_output(block: Block) -> tuple[list[str], list[str]]:
+    """Lines to run and lines shown as output; a command goes on after a backslash."""
+    if block.language != "console":
+        return block.text.splitlines(), []
+    commands: list[str] = []
+    shown: list[str] = []
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            commands.append(line.removeprefix("$ "))
+        elif commands and commands[-1].endswith("\\") and not shown:
+            commands.append(line)
+        else:
+            shown.append(line.rstrip())
+    return commands, shown
+
+
+def check_set_up(command: str, where: str) -> None:
+    """A set-up command is not run, but what it names must be there."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "make":
+        makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+        targets = set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+        for target in (word for word in words[1:] if "=" not in word):
+            if target not in targets:
+                raise PageFault(f"{where}: make has no {target!r}; it has {sorted(targets)}")
+    if words[:2] == ["pip", "install"]:
+        project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+        for extra in re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*?)\]", command))):
+            if extra not in project["optional-dependencies"]:
+                raise PageFault(f"{where}: there is no extra {extra!r}")
+
+
+def script_of(commands: list[str], where: str) -> str:
+    """The commands that are run, the set-up ones checked and left out."""
+    kept: list[str] = []
+    for command in commands:
+        if SET_UP.match(command):
+            check_set_up(command, where)
+        else:
+            kept.append(command)
+    return "\n".join(kept)
+
+
+def environment() -> dict[str, str]:
+    """The reader's shell: our `practicum` first on the path, no network, a plain terminal."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+def run_block(block: Block, folder: Path) -> None:
+    if block.skipped:
+        return
+    if block.language == "yaml":
+        build_config(parse_yaml(block.text, block.where), block.where)
+        return
+    shown: list[str] = []
+    if block.language == "python":
+        command = [sys.executable, "-c", block.text]
+    else:
+        commands, shown = commands_and_output(block)
+        command = ["bash", "-euo", "pipefail", "-c", script_of(commands, block.where)]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BLOCK_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PageFault(f"{block.where}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    printed = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+    if block.compares_output and printed != shown:
+        raise PageFault(f"{block.where}: it prints\n" + "\n".join(printed))
+
+
+@pytest.fixture
+def readers_folder(tmp_path: Path) -> Path:
+    """A folder with what a clone has and a reader may name."""
+    for name in NEEDED:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name)
+        elif source.is_file():
+            shutil.copy(source, tmp_path / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)  # so that .venv/bin/practicum is there too
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_block_of_a_page_runs(page: Path, readers_folder: Path) -> None:
+    for block in blocks_of(page.name, page.read_text(encoding="utf-8")):
+        run_block(block, readers_folder)
+
+
+def page_with(block: str, *comments: str) -> str:
+    return "\n".join(["Text.", "", *(f"<!-- test: {c} -->" for c in comments), block, ""])
+
+
+def run_page(text: str, folder: Path) -> None:
+    for block in blocks_of("page.md", text):
+        run_block(block, folder)
+
+
+def bad_pages() -> Iterator[tuple[str, str]]:
+    yield page_with("```bash\nfalse\ntrue\n```"), "line 3: exit code 1"
+    yield page_with("```python\n1 / 0\n```"), "ZeroDivisionError"
+    yield page_with("```console\n$ exit 3\nfine\n```"), "exit code 3"
+    yield page_with("```bash\nmake dinner\n```"), "make has no 'dinner'"
+    yield page_with("```bash\npip install -e '.[nothing]'\n```"), "no extra 'nothing'"
+    yield page_with("```bash\nfalse\n```", "skip"), "'skip' is no test comment"
+    yield page_with("```bash\nfalse\n```", "skip, because "), "is no test comment"
+    yield page_with("```bash\ntrue\n```", "replace x with y"), "there is no 'x' to replace"
+    yield page_with("```bash\ntrue"), "never closed"
+    yield page_with("```console\n$ echo a\nb\n```", "same output"), "it prints\na"
+
+
+@pytest.mark.parametrize(("text", "fault"), list(bad_pages()))
+def test_what_is_wrong_on_a_page_is_found(text: str, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(PageFault) as caught:
+        run_page(text, tmp_path)
+    assert fault in str(caught.value)
+
+
+def test_a_yaml_block_that_no_run_would_accept_is_found(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"page\.md, line 3: unknown key 'stpes'"):
+        run_page(page_with("```yaml\nenv: math\nstpes: 3\n```"), tmp_path)
+
+
+def test_blocks_of_a_page_share_a_folder_and_replacements_are_made(tmp_path: Path) -> None:
+    first = page_with("```bash\nmake test\necho big > model\n```", "replace big with tiny")
+    second = page_with("```console\n$ cat \\\n  model\ntiny\n```", "same output")
+    run_page(first + second, tmp_path)
+    assert (tmp_path / "model").read_text() == "tiny\n"
+
+
+def test_a_skipped_block_and_blocks_in_other_languages_are_not_run(tmp_path: Path) -> None:
+    skipped = page_with("```bash\ntouch ran\n```", "skip, because it takes an hour")
+    run_page(skipped + page_with("```text\ntouch ran\n```"), tmp_path)
+    assert not (tmp_path / "ran").exists()

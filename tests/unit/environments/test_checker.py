@@ -1,0 +1,319 @@
+"""The checker finds what is wrong: each test breaks a small environment in one way."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from practicum.core.interfaces import Observation
+from practicum.core.sampling import ActionForm
+from practicum.core.task import Outcome, Split, Task
+from practicum.core.trace import Message
+from practicum.environments import LevelCheck, check_environment
+
+
+@dataclass
+class CoinSession:
+    """Say `heads`, twice; each pays 1."""
+
+    task: Task
+    rewards: list[float] = field(default_factory=list)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def prompt(self) -> list[Message]:
+        return [Message(role="user", content=self.task.instruction)]
+
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (ActionForm(name="heads"), ActionForm(name="tails"))
+
+    async def act(self, text: str) -> Observation:
+        if len(self.rewards) >= 2:
+            raise RuntimeError("over")
+        self.rewards.append(float(text == "heads"))
+        message = Message(role="user", content=f"{text} it is")
+        return Observation(
+            message=message, reward=self.rewards[-1], terminated=len(self.rewards) == 2
+        )
+
+    async def outcome(self) -> Outcome:
+        return Outcome(success=self.rewards == [1.0, 1.0], turn_rewards=tuple(self.rewards))
+
+
+class CoinEnvironment:
+    """Endless sound tasks; subclasses break one thing each."""
+
+    name: str = "coin"
+    session: type[CoinSession] = CoinSession
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        for n in count(seed * 1000):
+            yield self.row(split, n)
+
+    def row(self, split: Split, n: int) -> Task:
+        return Task(
+            id=f"coin-{split}-{n}",
+            env="coin",
+            split=split,
+            instruction=f"{split} coin {n}",
+            data={"n": n},
+        )
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncIterator[CoinSession]:
+        yield self.session(task)
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return ["heads", "heads"]
+
+
+async def check(environment: Any, n: int = 12) -> LevelCheck:
+    report = await check_environment(lambda level: environment, levels=[1], n=n, seed=0)
+    assert report.is_sound == report.levels[0].is_sound
+    return report.levels[0]
+
+
+async def test_a_sound_environment_passes_and_chance_is_reported() -> None:
+    found = await check(CoinEnvironment(), n=200)
+    assert found.is_sound
+    assert (found.n, found.reference_solved, found.do_nothing_paid) == (200, 200, 0)
+    assert found.random_solved is not None
+    assert 30 <= found.random_solved <= 70
+    assert found.problems == ()
+
+
+class FreePoints(CoinSession):
+    async def outcome(self) -> Outcome:
+        return Outcome(success=True, turn_rewards=tuple(self.rewards))
+
+
+class Unsolvable(CoinSession):
+    async def outcome(self) -> Outcome:
+        return Outcome(success=False, turn_rewards=tuple(self.rewards))
+
+
+class Unsaid(CoinSession):
+    async def outcome(self) -> Outcome:
+        return Outcome(success=None if len(self.rewards) < 2 else True, turn_rewards=(1.0, 1.0))
+
+
+class Silent(CoinSession):
+    def prompt(self) -> list[Message]:
+        return [Message(role="user", content=" ")]
+
+
+class Mute(CoinSession):
+    async def act(self, text: str) -> Observation:
+        seen = await super().act(text)
+        return replace(seen, message=Message(role="user", content=""))
+
+
+class NeverOver(CoinSession):
+    async def act(self, text: str) -> Observation:
+        if len(self.rewards) < 2:
+            return await super().act(text)
+        return Observation(message=Message(role="user", content="more"), terminated=True)
+
+
+class Misreported(CoinSession):
+    async def outcome(self) -> Outcome:
+        return Outcome(success=self.rewards == [1.0, 1.0], turn_rewards=(5.0,) * len(self.rewards))
+
+
+class Moody(CoinSession):
+    openings = count()
+
+    def prompt(self) -> list[Message]:
+        return [Message(role="user", content=f"opening {next(self.openings)}")]
+
+
+class Fickle(CoinSession):
+    changes = count()
+
+    async def act(self, text: str) -> Observation:
+        seen = await super().act(text)
+        self.rewards[-1] += next(self.changes) * 1e-3
+        return replace(seen, reward=self.rewards[-1])
+
+    async def outcome(self) -> Outcome:
+        return Outcome(success=len(self.rewards) == 2, turn_rewards=tuple(self.rewards))
+
+
+class Unlisted(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (ActionForm(name="tails"), ActionForm(name="edge"))
+
+
+class Twins(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (ActionForm(name="heads"), ActionForm(name="heads"))
+
+
+class Breaking(CoinSession):
+    async def act(self, text: str) -> Observation:
+        raise OSError("the coin is lost")
+
+
+@pytest.mark.parametrize(
+    ("session", "sentence"),
+    [
+        (Unsolvable, "the reference does not solve it"),
+        (Silent, "the prompt is empty"),
+        (Mute, "is answered with nothing"),
+        (NeverOver, "the session goes on after its end"),
+        (Misreported, "turn rewards are not what the turns paid"),
+        (Moody, "opens with another prompt"),
+        (Fickle, "gave another result the second time"),
+        (Unlisted, "cannot be written with its actions"),
+        (Twins, "two actions have the same name"),
+        (Breaking, "OSError: the coin is lost"),
+    ],
+)
+async def test_a_session_that_breaks_its_promise_is_found(
+    session: type[CoinSession], sentence: str
+) -> None:
+    environment = CoinEnvironment()
+    environment.session = session
+    found = await check(environment)
+    assert not found.is_sound
+    assert any(sentence in problem for problem in found.problems), found.problems
+
+
+@pytest.mark.parametrize("session", [FreePoints, Unsaid])
+async def test_pay_or_success_for_doing_nothing_is_found(session: type[CoinSession]) -> None:
+    environment = CoinEnvironment()
+    environment.session = session
+    found = await check(environment)
+    assert found.do_nothing_paid == found.n == 12
+    assert not found.is_sound
+
+
+class SharedTasks(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        return replace(super().row(split, 1), split=split, id=f"{split}-{n}", instruction="same")
+
+
+class SameIds(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        return replace(super().row(split, n), id="one")
+
+
+class Repeating(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        return super().row(split, n // 2)
+
+
+class WrongSide(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        return replace(super().row(split, n), split="train")
+
+
+class WrongLevel(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        return replace(super().row(split, n), level=3)
+
+
+class NotJson(CoinEnvironment):
+    def row(self, split: Split, n: int) -> Task:
+        data: Any = {"n": {n}}
+        return replace(super().row(split, n), data=data)
+
+
+class Unrepeatable(CoinEnvironment):
+    def __init__(self) -> None:
+        self.made = count()
+
+    def row(self, split: Split, n: int) -> Task:
+        return super().row(split, next(self.made))
+
+
+class Few(CoinEnvironment):
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        yield from (self.row(split, seed * 1000 + n) for n in range(5))
+
+
+class NoTraining(CoinEnvironment):
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        yield from super().tasks(split, seed) if split == "heldout" else ()
+
+
+class TooHighMarks(CoinEnvironment):
+    def full_marks(self, task: Task) -> float:
+        return 3.0
+
+
+class LongReference(CoinEnvironment):
+    def reference(self, task: Task) -> Sequence[str]:
+        return ["heads"] * 3
+
+
+class BrokenSupply(CoinEnvironment):
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        raise KeyError("no tasks today")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (SharedTasks, "both in training and held out"),
+        (SameIds, "the id 'one' stands for two tasks"),
+        (Repeating, "ids repeat within the first 50 held-out tasks"),
+        (WrongSide, "tasks of 'heldout' say they belong to another split"),
+        (WrongLevel, "says env 'coin', level 3"),
+        (NotJson, "holds data that is not JSON"),
+        (Unrepeatable, "the same seed does not give the same tasks"),
+        (Few, "only 5 held-out tasks, 12 were asked for"),
+        (NoTraining, "there are no training tasks"),
+        (TooHighMarks, "the reference earns 2.0, full marks are 3.0"),
+        (LongReference, "the episode ends before the reference does"),
+        (BrokenSupply, "KeyError: 'no tasks today'"),
+    ],
+)
+async def test_a_supply_that_breaks_its_promise_is_found(
+    make: Callable[[], CoinEnvironment], sentence: str
+) -> None:
+    found = await check(make())
+    assert not found.is_sound
+    assert any(sentence in problem for problem in found.problems), found.problems
+
+
+class Free(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        return ()
+
+
+async def test_without_listed_actions_there_is_no_random_figure() -> None:
+    environment = CoinEnvironment()
+    environment.session = Free
+    found = await check(environment)
+    assert found.is_sound
+    assert found.random_solved is None
+
+
+async def test_levels_are_reported_one_by_one_and_as_json() -> None:
+    told: list[int] = []
+
+    def build(level: int) -> CoinEnvironment:
+        environment = CoinEnvironment()
+        environment.row = lambda split, n: replace(  # type: ignore[method-assign]
+            CoinEnvironment.row(environment, split, n), level=level
+        )
+        return environment
+
+    report = await check_environment(
+        build, levels=[1, 2], n=3, seed=0, report=lambda level: told.append(level.level)
+    )
+    assert told == [1, 2]
+    written = json.loads(json.dumps(report.as_json()))
+    assert written["is_sound"] is True
+    assert [level["reference_solved"] for level in written["levels"]] == [3, 3]
+
+
+async def test_no_levels_is_not_sound() -> None:
+    report = await check_environment(lambda level: CoinEnvironment(), levels=[], n=3)
+    assert not report.is_sound

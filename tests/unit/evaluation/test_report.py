@@ -1,0 +1,195 @@
+import json
+import math
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from practicum.core.errors import UserError
+from practicum.core.report import EvalReport, Interval, TaskResult
+from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.intervals import mean_interval, share_interval
+from practicum.evaluation.report import (
+    build_report,
+    comparison_from_json,
+    comparison_to_json,
+    format_interval,
+    render_comparison,
+    render_report,
+    report_from_json,
+    report_to_json,
+    verdict,
+)
+
+
+def make_task(name: str, successes, rewards=None, level: int = 1) -> TaskResult:
+    rewards = rewards or tuple(None if s is None else 8.5 * s for s in successes)
+    return TaskResult(
+        task_id=name, level=level, successes=tuple(successes), rewards=tuple(rewards), turns=(3,)
+    )
+
+
+def make_report(tasks, policy: str = "base") -> EvalReport:
+    return build_report(tasks, policy=policy, env="math", fingerprint="f", seed=7, duration_s=2.5)
+
+
+def shown(renderable) -> str:
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(renderable)
+    return console.export_text()
+
+
+def test_scores_are_means_over_tasks_with_their_intervals() -> None:
+    tasks = [make_task("a", [True]), make_task("b", [False]), make_task("c", [True])]
+
+    report = make_report(tasks)
+
+    assert report.success == share_interval([1.0, 0.0, 1.0])
+    assert report.reward == mean_interval([8.5, 0.0, 8.5])
+    assert (report.attempts_per_task, report.masked, report.seed) == (1, 0, 7)
+    assert report.tasks == tuple(tasks)
+
+
+def test_masked_attempts_are_counted_and_left_out_never_scored_0() -> None:
+    tasks = [
+        make_task("a", [True, None]),
+        make_task("b", [False, True], rewards=(1.0, None)),
+        make_task("c", [None, None]),
+    ]
+
+    report = make_report(tasks)
+
+    assert report.masked == 4
+    assert (report.success.value, report.success.n) == (0.75, 2)
+    assert (report.reward.value, report.reward.n) == (pytest.approx((8.5 + 1.0) / 2), 2)
+
+
+def test_pass_at_k_is_given_at_powers_of_two() -> None:
+    report = make_report([make_task(str(i), [True] + [False] * 4) for i in range(3)])
+
+    assert list(report.pass_at_k) == [1, 2, 4]
+    assert report.pass_at_k[4].value == pytest.approx(0.8)
+
+
+def test_pass_at_k_stops_where_no_task_has_k_scored_attempts() -> None:
+    report = make_report([make_task("a", [True, None]), make_task("b", [None, False])])
+
+    assert list(report.pass_at_k) == [1]
+
+
+def test_each_level_has_its_own_interval() -> None:
+    tasks = [make_task(f"e{i}", [True], level=1) for i in range(4)]
+    tasks += [make_task(f"h{i}", [i == 0], level=3) for i in range(2)]
+
+    report = make_report(tasks)
+
+    assert report.success_by_level == {1: share_interval([1.0] * 4), 3: share_interval([1.0, 0.0])}
+
+
+def test_no_tasks_is_a_sentence_for_the_user() -> None:
+    with pytest.raises(UserError, match="--n 1"):
+        make_report([])
+
+
+def test_every_attempt_masked_is_a_sentence_for_the_user() -> None:
+    with pytest.raises(UserError, match="none of the 2 tasks has scored successes"):
+        make_report([make_task("a", [None]), make_task("b", [None])])
+
+
+def test_no_reward_at_all_is_a_sentence_for_the_user() -> None:
+    with pytest.raises(UserError, match="scored rewards"):
+        make_report([make_task("a", [True], rewards=(None,))])
+
+
+def test_a_report_survives_json() -> None:
+    tasks = [make_task("a", [True, None], level=1), make_task("b", [False, True], level=2)]
+    report = make_report(tasks)
+
+    text = json.dumps(report_to_json(report), allow_nan=False)
+
+    assert report_from_json(json.loads(text)) == report
+
+
+def test_bounds_that_do_not_exist_are_null_in_json_and_come_back_infinite() -> None:
+    report = make_report([make_task("a", [True])])
+    assert report.reward.low == -math.inf
+
+    value = json.loads(json.dumps(report_to_json(report), allow_nan=False))
+
+    assert value["reward"]["low"] is None
+    assert report_from_json(value) == report
+
+
+def test_a_comparison_survives_json() -> None:
+    before = make_report([make_task(str(i), [i % 2 == 0]) for i in range(20)])
+    after = make_report([make_task(str(i), [True]) for i in range(20)], policy="trained")
+    comparison = compare_reports(after, before)
+
+    value = json.loads(json.dumps(comparison_to_json(comparison), allow_nan=False))
+
+    assert comparison_from_json(value) == comparison
+    assert value["is_difference"] is True
+    assert value["verdict"] == verdict(comparison)
+
+
+def test_json_of_another_schema_is_a_sentence_for_the_user() -> None:
+    value = report_to_json(make_report([make_task("a", [True])]))
+
+    with pytest.raises(UserError, match="schema 99, and schema 1 is read"):
+        report_from_json({**value, "schema": 99})
+
+
+def test_json_with_a_missing_part_is_a_sentence_for_the_user() -> None:
+    value = report_to_json(make_report([make_task("a", [True])]))
+    del value["success"]
+
+    with pytest.raises(UserError, match=r"KeyError: 'success'.*evaluate again"):
+        report_from_json(value)
+
+
+def test_the_table_shows_every_score_with_interval_and_n() -> None:
+    tasks = [make_task(str(i), [True, i % 2 == 0], level=1 + i % 2) for i in range(30)]
+    tasks.append(make_task("x", [None, True], level=2))
+
+    text = shown(render_report(make_report(tasks)))
+
+    report = make_report(tasks)
+    for interval in (report.success, report.reward, report.pass_at_k[2]):
+        assert format_interval(interval) in text
+    assert "level 1" in text
+    assert "31" in text
+    assert "1 masked attempt left out" in " ".join(text.split())
+
+
+def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> None:
+    before = make_report([make_task(str(i), [i < 30]) for i in range(100)])
+    after = make_report([make_task(str(i), [i < 90]) for i in range(100)], policy="trained")
+    comparison = compare_reports(after, before)
+
+    text = shown(render_comparison(before, after, comparison))
+
+    assert "0.30 [0.22, 0.40] │ 0.90 [0.83, 0.94] │ +0.60 [+0.50, +0.69]" in text
+    assert "trained solves more of the 100 tasks than base" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_the_verdict_follows_the_exact_test() -> None:
+    before = make_report([make_task(str(i), [True]) for i in range(30)])
+    after = make_report([make_task(str(i), [i >= 5]) for i in range(30)], policy="trained")
+    comparison = compare_reports(after, before)
+
+    assert verdict(comparison).startswith("No difference in success is shown")
+    assert "solves fewer" in verdict(replace(comparison, p_value=0.01))
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(value=0.5, low=0.4, high=0.6, n=9, method="wilson"), "0.500 [0.400, 0.600]"),
+        (mean_interval([2.0] * 5), "2.000 (all equal)"),
+        (mean_interval([2.0]), "2.000 (no interval: one task)"),
+    ],
+)
+def test_an_interval_is_written_with_its_caveat(interval: Interval, text: str) -> None:
+    assert format_interval(interval) == text
