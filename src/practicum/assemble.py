@@ -36,10 +36,14 @@ from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
 from practicum.training import TaskStream, Trainer, TrainingObserver, TrainingParts, restore
 
 if TYPE_CHECKING:
+    from practicum.policy.models import DTypeName
+    from practicum.policy.pull import ListedModel, Pulled
     from practicum.policy.torch_policy import TorchPolicy
 
 __all__ = [
     "SCRIPTED_POLICIES",
+    "EnvironmentCheck",
+    "LevelCheck",
     "Player",
     "base_of_adapter",
     "build_policy",
@@ -47,9 +51,12 @@ __all__ = [
     "evaluate_player",
     "find_task",
     "heldout_tasks",
+    "human_player",
+    "list_models",
     "load_player",
     "open_environment",
     "play_once",
+    "pull_model",
     "scripted_player",
     "trainer_for",
 ]
@@ -59,6 +66,22 @@ SCRIPTED_POLICIES = ("reference", "random")
 
 EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
+
+
+def list_models() -> "list[ListedModel]":
+    """Every known model, and whether it is here."""
+    from practicum.policy.pull import list_models
+
+    return list_models()
+
+
+def pull_model(
+    name: str, progress: Callable[[str, int, int], None], *, keep_download: bool = False
+) -> "Pulled | None":
+    """Fetch a model; None for one that is made on the spot."""
+    from practicum.policy.pull import pull
+
+    return pull(name, progress, keep_download=keep_download)
 
 
 def open_environment(config: EnvConfig) -> Environment:
@@ -142,6 +165,15 @@ def scripted_player(kind: str, environment: Environment) -> Player:
     return Player(name=kind, fingerprint=kind, converse=converse)
 
 
+def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:
+    """A person: `ask` shows the possible actions and returns what was typed."""
+
+    def converse(task: Task, seed: int) -> ScriptedConversation:
+        return ScriptedConversation(ask, name="human")
+
+    return Player(name="you", fingerprint="human", converse=converse)
+
+
 def sampling_player(name: str, sampler: Sampler, codec: Any, params: SamplingParams) -> Player:
     """A policy that samples from a model."""
 
@@ -166,9 +198,10 @@ def load_player(
     model: ModelConfig, adapter: Path | None, rollouts: RolloutConfig, temperature: float
 ) -> Player:
     """A model, or a model with the adapter of a checkpoint folder, ready to act."""
-    from practicum.policy import load_adapted_sampler, load_for_policy
+    from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
 
-    loaded = load_for_policy(model.name, *_placement(model))
+    dtype, device = _placement(model)
+    loaded = load_for_policy(model.name, dtype, device)
     sampler = load_adapted_sampler(loaded, adapter)
     params = sampling_params(rollouts, temperature)
     name = f"{model.name} + {adapter.name}" if adapter else model.name
@@ -184,14 +217,16 @@ def base_of_adapter(folder: Path) -> str:
         raise CheckpointError(f"{path} cannot be read: {error}; name another checkpoint") from None
 
 
-def _placement(model: ModelConfig) -> tuple[str, str]:
+def _placement(model: ModelConfig) -> "tuple[DTypeName, str]":
     device = choose_device(detect_machine(), model.device)
     return choose_dtype(device, model.dtype), device
 
 
 def build_policy(config: RunConfig) -> "tuple[TorchPolicy, Any]":
     """The model with a fresh adapter, and its codec. Threads are pinned first."""
-    from practicum.policy import LearnerSettings, TorchPolicy, load_for_policy, pin_threads
+    from practicum.policy.learner import LearnerSettings
+    from practicum.policy.threads import pin_threads
+    from practicum.policy.torch_policy import TorchPolicy, load_for_policy
 
     pin_threads(thread_count(config))
     dtype, device = _placement(config.model)
@@ -201,7 +236,7 @@ def build_policy(config: RunConfig) -> "tuple[TorchPolicy, Any]":
         lr=algorithm.lr,
         weight_decay=algorithm.weight_decay,
         max_grad_norm=algorithm.max_grad_norm,
-        max_logprob_gap=config.hardware.max_logprob_gap or (1e-4 if dtype == "float32" else 0.5),
+        max_logprob_gap=config.hardware.gap_limit(dtype),
     )
     return TorchPolicy.build(loaded, config.lora, settings, config.seed), loaded.codec
 

@@ -75,6 +75,7 @@ def test_the_files_of_the_repository_are_the_ones_read() -> None:
         ("# TO" + "DO: write this", UNFINISHED),
         ("raise NotImplemented" + "Error", UNFINISHED),
     ],
+    ids=["path", "folder-beside", "registry", "note", "placeholder"],
 )
 def test_what_is_looked_for_is_found(text: str, pattern: re.Pattern[str]) -> None:
     assert pattern.search(text)

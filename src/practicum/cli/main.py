@@ -2,7 +2,6 @@
 
 import sys
 
-import click
 import typer
 
 from practicum.cli.doctor import doctor
@@ -18,7 +17,6 @@ from practicum.core.errors import PolicyMismatch, UserError
 __all__ = ["app", "main"]
 
 USER_MISTAKE = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="practicum",
@@ -27,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # loading rich would double the time of --help
 )
 app.command()(doctor)
 app.add_typer(models, name="models")
@@ -41,17 +40,9 @@ app.command()(watch)
 def main() -> None:
     """Run the command line. A user's mistake is one sentence and exit code 2, never a traceback."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        app()
     except (UserError, PolicyMismatch) as error:
         print(f"practicum: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(USER_MISTAKE)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        print("practicum: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.exit(0)
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()

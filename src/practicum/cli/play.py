@@ -1,6 +1,6 @@
 """`practicum play`: watch or play one episode, turn by turn."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from practicum.core.interfaces import Environment, Observation
-    from practicum.core.task import Task
+    from practicum.core.sampling import ActionForm
+    from practicum.core.task import Split, Task
 
 __all__ = ["play"]
 
@@ -49,7 +50,7 @@ def play(
 
     from rich.console import Console
 
-    from practicum.assemble import find_task, open_environment, play_once
+    from practicum.assemble import find_task, human_player, open_environment, play_once
     from practicum.cli.policies import open_player, policy_config
 
     named = "random" if policy == HUMAN else policy
@@ -58,7 +59,10 @@ def play(
     environment = open_environment(config.env)
     console = Console(highlight=False)
     chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
-    player = _human(console) if policy == HUMAN else open_player(named, config, environment)
+    if policy == HUMAN:
+        player = human_player(lambda actions: _ask(console, actions))
+    else:
+        player = open_player(named, config, environment)
     console.print(f"[bold]{chosen.instruction}[/bold]  (level {chosen.level}, {player.name})")
     narrated = _Narrated(environment, console)
     episode = asyncio.run(play_once(player, narrated, chosen, config.rollouts.max_turns, seed))
@@ -70,22 +74,11 @@ def play(
     console.print(f"{verdict}, total reward {episode.score.value:g}, {episode.trace.stop.value}")
 
 
-def _human(console: "Console") -> Any:
-    from practicum.assemble import Player
-    from practicum.core.sampling import ActionForm
-    from practicum.gateway import ScriptedConversation
-
-    def ask(actions: tuple[ActionForm, ...]) -> str:
-        names = ", ".join(form.name + (" TERM" if form.argument else "") for form in actions)
-        if names:
-            console.print(names, style="dim")
-        return console.input("> ").strip()
-
-    return Player(
-        name="you",
-        fingerprint=HUMAN,
-        converse=lambda task, seed: ScriptedConversation(ask, name=HUMAN),
-    )
+def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
+    names = ", ".join(form.name + (" TERM" if form.argument else "") for form in actions)
+    if names:
+        console.print(names, style="dim")
+    return console.input("> ").strip()
 
 
 class _Narrated:
@@ -95,6 +88,12 @@ class _Narrated:
         self.name = environment.name
         self._environment = environment
         self._console = console
+
+    def tasks(self, split: "Split", seed: int) -> Iterator["Task"]:
+        return self._environment.tasks(split, seed)
+
+    def reference(self, task: "Task") -> Sequence[str]:
+        return self._environment.reference(task)
 
     @asynccontextmanager
     async def open(self, task: "Task") -> AsyncIterator[Any]:

@@ -26,8 +26,9 @@ def find_checkpoint(policy: str) -> Resolved | None:
     if policy in SCRIPTED_POLICIES:
         return None
     path = Path(policy)
-    candidates = (path, path.parent, path.parent.parent, RUNS / policy)
-    candidates += (RUNS / path.parent,)
+    places = (path, RUNS / path)
+    candidates = [folder for place in places for folder in (place, place.parent)]
+    candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)
     if named_run or (path / "manifest.json").exists():
         return resolve_checkpoint(policy, RUNS)

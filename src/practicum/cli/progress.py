@@ -107,8 +107,8 @@ class TrainingProgress:
         success = report.success
         self._console.print(
             f"held-out after {step} steps: success {success.value:.2f} "
-            f"[{success.low:.2f}, {success.high:.2f}], n = {success.n}; "
-            f"mean reward {report.reward.value:.2f} ({report.duration_s:.0f} s)",
+            f"[{success.low:.2f}, {success.high:.2f}], n = {success.n}, "
+            f"reward {report.reward.value:.2f}",
             style="cyan",
             highlight=False,
             markup=False,

@@ -50,6 +50,8 @@ def train(
     if run is None:
         run = _create(config, name)
     with run.hold():
+        if config != run.config():
+            run.replace_config(config)
         _train(config, run)
 
 

@@ -44,14 +44,11 @@ def find_alerts(view: RunView) -> list[Alert]:
 
 def gap_limit(view: RunView) -> float:
     """The sampler/learner distance at which the run stops, as `hardware.max_logprob_gap` says."""
-    config = view.config
-    if config.hardware.max_logprob_gap:
-        return config.hardware.max_logprob_gap
-    dtype = config.model.dtype
+    dtype = view.config.model.dtype
     if dtype == "auto":
         is_on_gpu = bool(view.attempts) and view.attempts[-1].device.startswith("cuda")
         dtype = "bfloat16" if is_on_gpu else "float32"
-    return 1e-4 if dtype == "float32" else 0.5
+    return view.config.hardware.gap_limit(dtype)
 
 
 def _refused_updates(steps: Sequence[StepRow]) -> list[Alert]:

@@ -60,7 +60,7 @@ def plot(
     """Lines of an area chart, top first, each `width` wide; a missing value leaves a hole.
 
     >>> plot([1, 2, None, 4], width=4, height=1, within=Span(0, 4))
-    ['▃▄ █']
+    ['▃▅ █']
     """
     columns = _fit(values, width)
     steps = height * len(glyphs.fills)

@@ -11,9 +11,9 @@ __all__ = ["Draw", "RandomStream", "draw"]
 
 
 class Draw(NamedTuple):
-    """A column index, its log-probability as drawn, and the log of the mass top-k/top-p kept."""
+    """A column, its log-probability as drawn, and the log of the mass top-k/top-p kept."""
 
-    index: int
+    column: int
     logprob: float
     log_kept: float
 

@@ -91,6 +91,7 @@ class TorchEngine:
 
     def forget(self) -> None:
         """Drop the cache, as after an update of the weights."""
+        self._drop_cancelled()
         if self._active or self._waiting:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
         self._cache.clear()
@@ -124,6 +125,8 @@ class TorchEngine:
             rows, self._active, self._waiting = [*self._active, *self._waiting], [], deque()
             for row in rows:
                 self._let_go(row)
+            self.forget()  # a step that broke off has placed paths it never computed
+            for row in rows:
                 if not row.future.done():
                     row.future.set_exception(
                         error if isinstance(error, Exception) else asyncio.CancelledError()
@@ -146,7 +149,7 @@ class TorchEngine:
         states = self._compute(segments, in_step)
         if self._active:
             self._choose(torch.stack([_state(end, states) for end in ends]))
-        for row in [r for r in self._active if r.finished or r.ended_turn or self._is_cut(r)]:
+        for row in [r for r in self._active if r.is_over]:
             self._active.remove(row)
             self._complete(row)
 
@@ -161,8 +164,7 @@ class TorchEngine:
         for row in list(self._waiting):
             if row.walk is not None and not row.sampled:
                 row.append_forced()
-                if row.walk.done:
-                    row.finished = row.ended_turn = True
+                if row.is_over:
                     self._waiting.remove(row)
                     self._complete(row)
 
@@ -201,14 +203,14 @@ class TorchEngine:
                 last = int(row.match.slots[-1])
                 known = in_step.get(last, self._end_states.get(last))
                 if known is not None:
-                    row.cached_tokens = tokens.size
+                    row.count_cached()
                     ends.append(known)
                     return True
                 # The path is cached but not the state at its end: compute its last token again,
                 # in a slot of its own, so that what others read stays as it is.
                 self._cache.release(row.match)
                 row.match = self._cache.match(tokens[:-1])
-            row.cached_tokens = max(row.cached_tokens, row.placed)
+            row.count_cached()
             enters_tree = row.placed < tokens.size - 1 or not self._is_known(row, tokens)
         else:
             enters_tree = False
@@ -304,23 +306,21 @@ class TorchEngine:
         constrained = [i for i, row in enumerate(self._active) if row.walk is not None]
         free = [i for i, row in enumerate(self._active) if row.walk is None]
         if constrained:
-            allowed = [self._active[i].walk.allowed() for i in constrained]  # type: ignore[union-attr]
+            allowed = [self._active[i].allowed for i in constrained]
             width = max(map(len, allowed))
             ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
             logits = self._head.choice_logits(states[constrained], ids.to(self._device)).cpu()
             for i, row_allowed, row_logits in zip(constrained, allowed, logits, strict=True):
                 row = self._active[i]
                 drawn = draw(row_logits, row.request.params, row.stream.next())
-                row.append(row_allowed[drawn.index], drawn, row_allowed)
+                row.append(row_allowed[drawn.column], drawn, row_allowed)
                 row.append_forced()
-                if row.walk is not None and row.walk.done:
-                    row.finished = row.ended_turn = True
         if free:
             logits = self._head.logits(states[free])
             for i, row_logits in zip(free, logits, strict=True):
                 row = self._active[i]
                 drawn = draw(row_logits, row.request.params, row.stream.next())
-                row.append(drawn.index, drawn, ())
+                row.append(drawn.column, drawn, ())
                 self._look_for_end(row)
 
     def _look_for_end(self, row: Row) -> None:
@@ -329,9 +329,6 @@ class TorchEngine:
         elif row.request.params.stop:
             text = self._codec.decode(row.sampled)
             row.finished = any(stop in text for stop in row.request.params.stop)
-
-    def _is_cut(self, row: Row) -> bool:
-        return len(row.sampled) >= row.request.params.max_tokens
 
     def _complete(self, row: Row) -> None:
         """Leave what was computed in the prefix cache and answer the caller."""
@@ -345,7 +342,11 @@ class TorchEngine:
             row.match = self._cache.extend(row.match, tokens, np.asarray(row.tail, np.int64))
             row.tail = []
         self._let_go(row)
-        if not row.future.done():
+        if row.future.done():
+            return
+        if row.failure is not None:
+            row.future.set_exception(row.failure)
+        else:
             row.future.set_result(row.completion(self._fingerprint()))
 
     def _let_go(self, row: Row) -> None:

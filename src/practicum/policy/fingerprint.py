@@ -11,12 +11,7 @@ __all__ = ["policy_fingerprint"]
 
 
 def policy_fingerprint(model: Any, base: str) -> str:
-    """The base model's fingerprint and a digest of every trainable tensor.
-
-    >>> from practicum.policy.tiny import build_tiny  # doctest: +SKIP
-    >>> policy_fingerprint(adapted, "tiny")  # doctest: +SKIP
-    'tiny+4f1c...'
-    """
+    """The base model's fingerprint and a digest of every trainable tensor, joined by a plus."""
     digest = hashlib.sha256()
     for name, tensor in trainable(model):
         digest.update(name.encode())

@@ -25,7 +25,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
     folder_name = str(file.parent)
     try:
-        splitting = _splitting(file)
+        kind, splitting = (_text_entry(file, f"tokenizer.ggml.{key}") for key in ("model", "pre"))
         with no_conversion_bars():
             model = AutoModelForCausalLM.from_pretrained(
                 folder_name, gguf_file=file.name, dtype=torch.float32
@@ -37,7 +37,9 @@ def convert_gguf(file: Path, folder: Path) -> None:
             "an architecture that transformers reads, such as llama or qwen2"
         ) from error
     _forget_origin(model)
-    _repair_tokenizer(tokenizer, splitting, model.config)
+    _repair_special_tokens(tokenizer, model.config)
+    if kind == "gpt2":
+        _repair_byte_level(tokenizer.backend_tokenizer, splitting)
     with no_loading_bars():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -60,13 +62,12 @@ def plain_bytes(file: Path) -> int:
         ) from error
 
 
-def _splitting(file: Path) -> str:
-    """The name of the rule that cuts text into words before the merges, as the file gives it.
+def _text_entry(file: Path, name: str) -> str:
+    """The text that the file gives for `name`, or nothing.
 
     The one entry is looked up in the file's bytes: parsing all of the vocabulary takes seconds.
     """
-    name = b"tokenizer.ggml.pre"
-    entry = struct.pack("<Q", len(name)) + name + struct.pack("<I", GGUF_TEXT)
+    entry = struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", GGUF_TEXT)
     with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = data.find(entry)
         if at < 0:
@@ -96,18 +97,30 @@ def _forget_origin(model: Any) -> None:
     model.is_quantized = False
 
 
-def _repair_tokenizer(tokenizer: Any, splitting: str, config: Any) -> None:
-    """Put back what the conversion loses: single digits for `smollm`, and the context length."""
-    from tokenizers import pre_tokenizers
+def _repair_special_tokens(tokenizer: Any, config: Any) -> None:
+    """Name the special tokens by the ids that the file gives; some readers take their defaults."""
+    for role in ("bos", "eos", "pad", "unk"):
+        index = getattr(config, f"{role}_token_id", None)
+        if isinstance(index, int):
+            setattr(tokenizer, f"{role}_token", tokenizer.convert_ids_to_tokens(index))
+        tokenizer.init_kwargs.pop(f"{role}_token_id", None)
+    tokenizer.clean_up_tokenization_spaces = False
+    tokenizer.model_max_length = config.max_position_embeddings
 
+
+def _repair_byte_level(backend: Any, splitting: str) -> None:
+    """Put back what the conversion of a byte-level tokenizer may lose.
+
+    Tokens are bytes and nothing else, so no other sign may be turned into a blank; and with the
+    splitting `smollm` each digit stands alone, so that blanks before it are a word of their own.
+    """
+    from tokenizers import decoders, pre_tokenizers
+
+    backend.decoder = decoders.ByteLevel()
     if splitting == "smollm":
-        # Without this, blanks before a digit are cut differently from the published tokenizer.
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
             ]
         )
-    length = getattr(config, "max_position_embeddings", None)
-    if length:
-        tokenizer.model_max_length = length

@@ -68,13 +68,22 @@ def trainable_share(model: Any) -> tuple[int, int]:
 
 def save_adapter(model: Any, folder: Path) -> None:
     """Write `adapter_config.json` and `adapter_model.safetensors` as `peft` reads them."""
-    import peft
     from safetensors.torch import save_file
 
-    state = peft.get_peft_model_state_dict(model)
+    state = _adapter_state(model)
     tensors = {k: v.detach().cpu().contiguous() for k, v in sorted(state.items())}
     save_file(tensors, folder / WEIGHTS_FILE, metadata={"format": "pt"})
     model.peft_config["default"].save_pretrained(str(folder))
+
+
+def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
+    import peft
+
+    # Left to choose, peft asks the hub whether the base model's vocabulary has changed.
+    state: dict[str, torch.Tensor] = peft.get_peft_model_state_dict(
+        model, save_embedding_layers=False
+    )
+    return state
 
 
 def read_adapter(causal_lm: Any, folder: Path) -> Any:
@@ -90,7 +99,7 @@ def load_adapter(model: Any, folder: Path) -> None:
     from safetensors.torch import load_file
 
     saved = load_file(folder / WEIGHTS_FILE)
-    here = {k: tuple(v.shape) for k, v in peft.get_peft_model_state_dict(model).items()}
+    here = {k: tuple(v.shape) for k, v in _adapter_state(model).items()}
     if here != {k: tuple(v.shape) for k, v in saved.items()}:
         raise CheckpointError(
             f"the adapter in {folder} was made for another model or other lora settings; "

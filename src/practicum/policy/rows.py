@@ -36,11 +36,19 @@ class Row:
     ended_turn: bool = False
     finished: bool = False
     text: str = ""
+    allowed: tuple[int, ...] = ()
+    """Token ids that may come next, where the request has actions."""
+    failure: Exception | None = None
+    """What the request's own actions raised; it is the answer to this caller alone."""
 
     @property
     def placed(self) -> int:
         """How many of its tokens have a slot."""
         return (self.match.slots.size if self.match is not None else 0) + len(self.tail)
+
+    def count_cached(self) -> None:
+        """Note how much of the prompt the cache had; forced tokens after it do not count."""
+        self.cached_tokens = max(self.cached_tokens, min(self.placed, len(self.request.prompt_ids)))
 
     @property
     def path_slots(self) -> Ints:
@@ -64,13 +72,27 @@ class Row:
             self.walk.advance(token)
 
     def append_forced(self) -> None:
-        """Add every token that has no alternative."""
+        """Add every token that has no alternative, and note the choice that comes after them."""
         assert self.walk is not None
-        while not self.walk.done:
-            allowed = self.walk.allowed()
-            if len(allowed) != 1:
-                return
-            self.append(allowed[0], Draw(0, 0.0, 0.0), allowed)
+        try:
+            while not self.walk.done and not self.is_cut:
+                self.allowed = self.walk.allowed()
+                if len(self.allowed) != 1:
+                    return
+                self.append(self.allowed[0], Draw(0, 0.0, 0.0), self.allowed)
+        except Exception as error:  # noqa: BLE001 - actions are user code
+            self.failure = error
+        self.finished = self.ended_turn = self.walk.done
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has all the tokens it may have."""
+        return len(self.tokens) - len(self.request.prompt_ids) >= self.request.params.max_tokens
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to sample."""
+        return self.finished or self.is_cut or self.failure is not None
 
     def completion(self, fingerprint: str) -> Completion:
         """What the caller gets."""

@@ -5,9 +5,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from practicum.core.errors import UserError
 
@@ -28,12 +28,8 @@ MARGIN_BYTES = 64 * 1024 * 1024
 """Free space left over when the disk is checked."""
 
 
-class Progress(Protocol):
-    """Told how far a stage is; a `total` of 0 means that the length is not known."""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Take note."""
-        ...
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the stage, how far it is, and how far it goes; 0 when that is not known."""
 
 
 def silent(stage: str, done: int, total: int) -> None:

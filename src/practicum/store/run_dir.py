@@ -100,6 +100,10 @@ class RunDir:
             ) from None
         return build_config(parse_yaml(text, str(self.config_path)), str(self.config_path))
 
+    def replace_config(self, config: RunConfig) -> None:
+        """Keep a config whose differences a resumed run may have, such as more steps."""
+        write_file(self.config_path, _to_yaml(config))
+
     def facts(self) -> RunFacts:
         """Versions, hardware and attempts."""
         return read_facts(self.facts_path)

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["InterruptGate", "Interrupted"]
 
@@ -20,7 +20,7 @@ class InterruptGate:
 
     def __init__(self) -> None:
         self.asked = False
-        self._running: asyncio.Future[object] | None = None
+        self._running: asyncio.Future[Any] | None = None
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """The loop: act, score, update, save, evaluate, again.
 
 Each stage is a function over named types; this file only calls them in order. Components do not
-know the loop, and the two closed circles (weights to the sampler, scores to the curriculum) run through
-objects it was given.
+know the loop, and the two closed circles (weights to the sampler, scores to the curriculum) run
+through objects it was given.
 """
 
 import time
@@ -104,6 +104,8 @@ class Trainer:
         self._state = state
         self._saved_step = state.step if state.step else -1
         self._skipped = 0
+        self._started = self._rolled_out = 0.0
+        self._last_metrics: dict[str, JSON] = {}
         self._reports = dict(parts.earlier_reports)
 
     async def run(self) -> TrainingResult:
@@ -182,7 +184,8 @@ class Trainer:
             self._save()
             raise PracticumError(
                 f"{self._skipped} updates in a row had a loss or gradient that is not finite; the "
-                "weights are those of before and are saved; lower algorithm.lr and resume"
+                "weights are those of before and are saved; start another run with a lower "
+                "algorithm.lr"
             )
 
     def _is_evaluation_step(self, step: int) -> bool:
@@ -221,9 +224,8 @@ class Trainer:
         if self._state.step == self._saved_step or self._state.step == 0:
             return
         self._parts.metrics.sync()
-        stats = {"step": self._state.step, "totals": dict(self._state.totals)}
-        if self._state.step:
-            stats["last_step"] = self._last_metrics
+        stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
+        stats["last_step"] = self._last_metrics
         checkpointing.save(
             self._parts.checkpoints,
             self._parts.learner,

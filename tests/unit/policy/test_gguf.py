@@ -27,8 +27,8 @@ NAMES = {
     "mlp.down_proj": "ffn_down",
 }
 
-MERGED = 319
-"""A reserved token that stands for the one merge, `ab`: a file without merges cannot be read."""
+MERGED = 318
+"""Where reserved tokens give way to `ab` and `cd`: a file without merges cannot be read."""
 
 
 def write_tiny_gguf(path: Path, *, splitting: str = "gpt-2", quantised: bool = False) -> None:
@@ -63,14 +63,14 @@ def write_tiny_gguf(path: Path, *, splitting: str = "gpt-2", quantised: bool = F
 
 def _add_vocabulary(writer: gguf.GGUFWriter, tokenizer: Any, splitting: str) -> None:
     tokens = tokenizer.convert_ids_to_tokens(list(range(320)))
-    tokens[MERGED] = "ab"
+    tokens[MERGED:] = ["ab", "cd"]
     kinds = [gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL] * 64
-    kinds[MERGED] = gguf.TokenType.NORMAL
+    kinds[MERGED:] = [gguf.TokenType.NORMAL] * 2
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(splitting)
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
-    writer.add_token_merges(["a b"])
+    writer.add_token_merges(["a b", "c d"])
     writer.add_bos_token_id(256)
     writer.add_eos_token_id(259)
     writer.add_pad_token_id(257)
@@ -151,7 +151,12 @@ def test_tokenizer_template_and_context_length_come_along(tmp_path: Path) -> Non
     tokenizer = AutoTokenizer.from_pretrained(convert(file))
     expected = build_tiny()[1]
     assert tokenizer.chat_template == expected.chat_template
-    assert tokenizer.eos_token == "<|im_end|>"
+    assert tokenizer.special_tokens_map == {
+        "bos_token": "<|bos|>",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|pad|>",
+    }
+    assert tokenizer.decode(tokenizer.encode("▁a ,b")) == "▁a ,b"
     assert tokenizer.encode("x<|im_end|>é ab") == [*b"x", 259, *"é ".encode(), MERGED]
     assert tokenizer.model_max_length == expected.model_max_length
 

@@ -164,3 +164,7 @@ class HardwareConfig(Stage):
     because another number gives other bits."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
     """Sampler/learner distance that stops the run; 0 takes 1e-4 in float32, 0.5 in bfloat16."""
+
+    def gap_limit(self, dtype: str) -> float:
+        """The distance in force for weights of a precision."""
+        return self.max_logprob_gap or (1e-4 if dtype == "float32" else 0.5)

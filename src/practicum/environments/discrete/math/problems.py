@@ -117,29 +117,25 @@ def _stream(level: int, split: Split, seed: int) -> Iterator[Problem]:
 
 
 def _lap(level: int, split: Split, chance: random.Random) -> Iterator[Problem]:
-    """Every problem of one side of a level, once."""
+    """Every problem of one side of a level, once: no two forms of a level share an equation."""
     open_forms = [(form, _shuffled(form.size, chance)) for form in LEVELS[level]]
-    seen: set[str] = set()
     while open_forms:
         weights = [form.weight for form, _ in open_forms]
         form, order = chance.choices(open_forms, weights)[0]
-        problem = _next_of(form, order, level, split, seen)
+        problem = _next_of(form, order, level, split)
         if problem is None:
             open_forms = [pair for pair in open_forms if pair[0] is not form]
         else:
-            seen.add(problem.id)
             yield problem
 
 
-def _next_of(
-    form: Form, order: Iterator[int], level: int, split: Split, seen: set[str]
-) -> Problem | None:
+def _next_of(form: Form, order: Iterator[int], level: int, split: Split) -> Problem | None:
     for index in order:
         equation = form.equation_at(index)
         if equation is None:
             continue
         problem = Problem(level=level, equation=equation, in_words=form.in_words)
-        if problem.split == split and problem.id not in seen and _is_sound(problem):
+        if problem.split == split and _is_sound(problem):
             return problem
     return None
 

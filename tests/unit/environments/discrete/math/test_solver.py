@@ -33,6 +33,7 @@ from practicum.environments.discrete.math.steps import (
         ("2x + 1 = 5x - 8", ["subtract_terms 2x", "add_terms 8", "divide_terms 3"]),
         ("2(x + 3) = 10", ["divide_terms 2", "subtract_terms 3"]),
         ("2x + 3x = 10", ["simplify", "divide_terms 5"]),
+        ("(-3x + 6)/2 + 7 + x = -1", ["multiply_terms -2", "simplify", "add_terms 20"]),
         (
             "(2x + 3)/4 + 1 = 3(x - 1)",
             [

@@ -1,0 +1,100 @@
+"""Trains the tiny model again and again, killed at every failpoint and at random moments.
+
+Run as a script with a folder: it forks one child for each attempt, so that torch is loaded once.
+`whole/x` is never killed; `again/x` is the same once more; `killed/<failpoint>/x` and
+`random/<n>/x` are killed once and then resumed to the end.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from practicum.cli.main import main
+from practicum.store.failpoints import FAILPOINTS, arm
+
+SETTINGS = (
+    "model=tiny",
+    "steps=4",
+    "rollouts.tasks_per_step=2",
+    "rollouts.group_size=3",
+    "rollouts.max_turns=3",
+    "eval.n=4",
+    "eval.every=2",
+    "checkpoints.every=1",
+    "checkpoints.keep=2",
+    "hardware.threads=1",
+)
+RANDOM_KILLS = 6
+
+
+def train(words: Sequence[str]) -> None:
+    sys.argv = ["practicum", "train", *words]
+    main()
+
+
+def fork(words: Sequence[str], *, failpoint: str = "") -> int:
+    """Start a training in a child and give its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    torch.set_num_threads(1)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    if failpoint:
+        arm(failpoint)
+    try:
+        train(words)
+    except SystemExit as leave:
+        os._exit(int(leave.code or 0))
+    os._exit(70)
+
+
+def wait(pid: int) -> int:
+    """The exit code, or minus the signal."""
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def start(folder: Path) -> list[str]:
+    folder.mkdir(parents=True)
+    return ["math", *SETTINGS, f"runs_dir={folder}", "--name", "x"]
+
+
+def finish(folder: Path) -> None:
+    """Resume a killed run, or start again one that was killed before it existed."""
+    if (folder / "x").exists():
+        code = wait(fork(["--resume", str(folder / "x")]))
+    else:
+        code = wait(fork(["math", *SETTINGS, f"runs_dir={folder}", "--name", "x"]))
+    assert code == 0, f"{folder}: resuming ended with {code}"
+
+
+def run_all(root: Path) -> None:
+    began = time.monotonic()
+    for name in ("whole", "again"):
+        code = wait(fork(start(root / name)))
+        assert code == 0, f"{name} ended with {code}"
+    duration = (time.monotonic() - began) / 2
+    for name in FAILPOINTS:
+        folder = root / "killed" / name
+        code = wait(fork(start(folder), failpoint=name))
+        (folder / "code").write_text(str(code))
+        finish(folder)
+    dice = random.Random(0)
+    for number in range(RANDOM_KILLS):
+        folder = root / "random" / str(number)
+        pid = fork(start(folder))
+        time.sleep(dice.uniform(0.1, 0.9) * duration)
+        os.kill(pid, signal.SIGKILL)
+        (folder / "code").write_text(str(wait(pid)))
+        finish(folder)
+
+
+if __name__ == "__main__":
+    run_all(Path(sys.argv[1]))
