@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.crash_runs import RANDOM_KILLS
 
 from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, read_metrics
 from practicum.store.failpoints import FAILPOINTS
-from tests.integration.crash_runs import RANDOM_KILLS
 
 pytestmark = pytest.mark.slow
 
@@ -77,9 +77,7 @@ def test_a_run_killed_at_a_failpoint_resumes_to_the_same_bytes(root: Path, name:
 
 
 @pytest.mark.parametrize("number", range(RANDOM_KILLS))
-def test_a_run_killed_at_a_random_moment_resumes_to_the_same_bytes(
-    root: Path, number: int
-) -> None:
+def test_a_run_killed_at_a_random_moment_resumes_to_the_same_bytes(root: Path, number: int) -> None:
     folder = root / "random" / str(number)
     assert int((folder / "code").read_text()) == -signal.SIGKILL
     assert_same_run(folder / "x", root / "whole" / "x")

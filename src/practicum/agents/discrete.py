@@ -17,9 +17,12 @@ class DiscreteAgent:
 
     async def run(self, session: DiscreteSession, conversation: Conversation) -> StopReason:
         """Drive the session turn by turn."""
-        messages = session.prompt()
+        with boundary(EnvironmentFailure, "the environment"):
+            messages = session.prompt()
         for _ in range(self.max_turns):
-            completion = await conversation.complete(messages, session.actions())
+            with boundary(EnvironmentFailure, "the environment"):
+                actions = session.actions()
+            completion = await conversation.complete(messages, actions)
             with boundary(EnvironmentFailure, "the environment"):
                 observation = await session.act(completion.text)
             if observation.terminated:

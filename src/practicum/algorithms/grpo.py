@@ -110,7 +110,7 @@ def turn_advantages(
     for values, visited in zip(returns, states, strict=True):
         for value, state in zip(values, visited, strict=True):
             by_state.setdefault(state, []).append(value)
-    whole = [values[0] for values in returns]
+    whole = [values[0] if values else 0.0 for values in returns]
     spread = float(np.std(whole, ddof=1)) + STD_FLOOR if scale == "std" else 1.0
 
     def baseline(turn: int, state: Hashable) -> float:
@@ -142,6 +142,8 @@ def _turn_values(episode: Episode) -> tuple[float, ...]:
     values = episode.score.turn_values
     total = episode.score.value
     assert total is not None
+    if not turns:
+        return ()  # nothing was sampled, so there is nothing to credit
     if not values:
         return (0.0,) * (turns - 1) + (total,)
     if len(values) != turns:

@@ -176,23 +176,26 @@ def _masked_words(report: EvalReport) -> str:
     return f"{report.masked} masked attempt{'' if report.masked == 1 else 's'} left out"
 
 
-def render_comparison(before: EvalReport, after: EvalReport, comparison: Comparison) -> Table:
-    """A table of two reports on the same tasks, with the paired difference and the verdict."""
+def render_comparison(report: EvalReport, against: EvalReport, comparison: Comparison) -> Table:
+    """A table of two reports on the same tasks, with the paired difference and the verdict.
+
+    `against` comes first, as what was there before.
+    """
     table = Table(
-        title=f"{before.env}: {before.policy} and {after.policy} on the same "
+        title=f"{report.env}: {against.policy} and {report.policy} on the same "
         f"{comparison.n_tasks} held-out tasks, 95 % intervals",
         title_justify="left",
-        caption=_comparison_caption(before, after, comparison),
+        caption=_comparison_caption(report, against, comparison),
         caption_justify="left",
     )
-    for heading in ("score", before.policy, after.policy, "difference"):
+    for heading in ("score", against.policy, report.policy, "difference"):
         table.add_column(Text(heading), overflow="fold")
     differences = {
         "success": comparison.success_difference,
         "mean reward": comparison.reward_difference,
     }
-    others = dict(_rows(before))
-    for name, interval in _rows(after):
+    others = dict(_rows(against))
+    for name, interval in _rows(report):
         if name in others:
             gain = differences.get(name)
             table.add_row(
@@ -204,13 +207,9 @@ def render_comparison(before: EvalReport, after: EvalReport, comparison: Compari
     return table
 
 
-def _comparison_caption(before: EvalReport, after: EvalReport, comparison: Comparison) -> Text:
+def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Comparison) -> Text:
     lines = [verdict(comparison)]
-    lines += [
-        f"{report.policy}: {_masked_words(report)}."
-        for report in (before, after)
-        if report.masked
-    ]
+    lines += [f"{side.policy}: {_masked_words(side)}." for side in (against, report) if side.masked]
     return Text("\n".join(lines))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from practicum.core.errors import EnvironmentFailure, boundary
 from practicum.core.sampling import ActionForm
 
 __all__ = ["ActionTrie", "ChoiceWalk"]
@@ -68,13 +69,22 @@ class ChoiceWalk:
         self.done = False
 
     def allowed(self) -> tuple[int, ...]:
-        """Token ids that may come next, in ascending order."""
+        """Token ids that may come next, in ascending order.
+
+        Raises:
+            EnvironmentFailure: the syntax of an argument failed or leads nowhere.
+        """
         if self._form is None:
             return tuple(sorted(self._branch.children))
         assert self._form.argument is not None
-        following = self._form.argument(self._argument)
-        self._next = {self._trie.character(c): c for c in following.allowed}
+        with boundary(EnvironmentFailure, f"the syntax of {self._form.name!r}"):
+            following = self._form.argument(self._argument)
+            self._next = {self._trie.character(c): c for c in following.allowed}
         ends = (self._trie.end_of_turn,) if following.may_end else ()
+        if not self._next and not ends:
+            raise EnvironmentFailure(
+                f"the syntax of {self._form.name!r} has no way on after {self._argument!r}"
+            )
         return tuple(sorted((*self._next, *ends)))
 
     def advance(self, token: int) -> None:

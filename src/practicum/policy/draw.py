@@ -1,10 +1,12 @@
 """Drawing a token from logits, one random number a token, each request its own stream."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
 
 __all__ = ["Draw", "RandomStream", "draw"]
@@ -36,17 +38,28 @@ def draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> Draw:
     log-probability is 0 and there is nothing in it to learn from.
     """
     if params.temperature == 0.0:
-        return Draw(int(logits.argmax()), 0.0, 0.0)
+        column = int(logits.argmax())
+        _require_number(logits[column])
+        return Draw(column, 0.0, 0.0)
     log_p = torch.log_softmax(logits / params.temperature, dim=-1)
     kept = _kept(log_p, params)
     probabilities = (log_p.double().exp() * kept).cpu()
     mass = probabilities.sum()
+    _require_number(mass)
     cumulative = probabilities.cumsum(0)
     index = int(torch.searchsorted(cumulative, uniform * mass, right=True))
     if index >= cumulative.numel() or probabilities[index] == 0.0:  # uniform * mass rounded up
         index = int(probabilities.nonzero()[-1])
     log_kept = float(mass.log()) if params.top_k or params.top_p < 1.0 else 0.0
     return Draw(index, float(log_p[index]) - log_kept, log_kept)
+
+
+def _require_number(value: torch.Tensor) -> None:
+    if not math.isfinite(value):
+        raise PracticumError(
+            "the model's output is not a number: its weights are damaged or its numbers too large "
+            "for its precision; go back to an earlier checkpoint or use model.dtype=float32"
+        )
 
 
 def _kept(log_p: torch.Tensor, params: SamplingParams) -> torch.Tensor:

@@ -100,6 +100,8 @@ class TorchEngine:
     def _check(self, request: SamplingRequest) -> None:
         if not request.prompt_ids:
             raise UserError("the prompt is empty; give at least one token")
+        if "" in request.params.stop:
+            raise UserError("a stop text is empty; leave it out or give it a character")
         longest = len(request.prompt_ids) + request.params.max_tokens
         limit = min(self._max_positions, self._max_slots)
         if longest > limit:
@@ -150,8 +152,8 @@ class TorchEngine:
         if self._active:
             self._choose(torch.stack([_state(end, states) for end in ends]))
         for row in [r for r in self._active if r.is_over]:
-            self._active.remove(row)
             self._complete(row)
+            self._active.remove(row)
 
     def _drop_cancelled(self) -> None:
         self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
@@ -165,8 +167,8 @@ class TorchEngine:
             if row.walk is not None and not row.sampled:
                 row.append_forced()
                 if row.is_over:
-                    self._waiting.remove(row)
                     self._complete(row)
+                    self._waiting.remove(row)
 
     def _place_rows(self) -> tuple[list[Segment], list[Any], dict[int, int]]:
         """Give every row its slots, admitting as many waiting rows as fit.

@@ -35,8 +35,9 @@ class LearnerSettings:
 
 @dataclass(slots=True)
 class _Totals:
-    """Sums over the batches of one update, by term weight."""
+    """Sums over the batches and epochs of one update, by term weight."""
 
+    epochs: int = 0
     loss: float = 0.0
     weight: float = 0.0
     entropy: float = 0.0
@@ -85,6 +86,7 @@ class TorchLearner:
         totals, grad_norm, applied = _Totals(), 0.0, True
         for epoch in range(algorithm.epochs):
             self._optimizer.zero_grad(set_to_none=True)
+            totals.epochs += 1
             for number, batch in enumerate(batches):
                 compare = algorithm.needs_base or (epoch == 0 and number == 0)
                 self._accumulate(batch, algorithm, totals, first_epoch=epoch == 0, compare=compare)
@@ -178,7 +180,7 @@ class TorchLearner:
         weight = totals.weight or 1.0
         return UpdateReport(
             applied=applied,
-            loss=totals.loss,
+            loss=totals.loss / (totals.epochs or 1),
             grad_norm=grad_norm,
             entropy=totals.entropy / weight,
             clip_share=totals.clipped / weight,

@@ -1,5 +1,6 @@
 """The adapter: attached with `peft`, saved and loaded as safetensors."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "trainable_share",
 ]
 
+CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 
 
@@ -25,12 +27,13 @@ def attach_adapter(causal_lm: Any, lora: LoraConfig, seed: int, base_name: str) 
     """Wrap a model with a fresh adapter; the seed alone decides its first values."""
     import peft
 
-    names = {name.rsplit(".", 1)[-1] for name, _ in causal_lm.named_modules()}
+    names = _linear_names(causal_lm)
     missing = [t for t in lora.targets if t not in names]
-    if missing:
+    if missing or not lora.targets:
+        given = ", ".join(missing) or "no name"
         raise ConfigError(
-            f"lora.targets has {', '.join(missing)}, which this model does not have; "
-            f"set lora.targets to some of: {', '.join(sorted(_linear_names(causal_lm)))}"
+            f"lora.targets has {given}, which is no linear layer inside this model; "
+            f"set lora.targets to some of: {', '.join(sorted(names))}"
         )
     config = peft.LoraConfig(
         r=lora.r,
@@ -48,10 +51,12 @@ def attach_adapter(causal_lm: Any, lora: LoraConfig, seed: int, base_name: str) 
 
 
 def _linear_names(causal_lm: Any) -> set[str]:
+    """Layers an adapter can go on. Not the output layer: it is read row by row, as it is."""
+    output = causal_lm.get_output_embeddings()
     return {
         name.rsplit(".", 1)[-1]
         for name, module in causal_lm.named_modules()
-        if isinstance(module, torch.nn.Linear)
+        if isinstance(module, torch.nn.Linear) and module is not output
     }
 
 
@@ -74,6 +79,9 @@ def save_adapter(model: Any, folder: Path) -> None:
     tensors = {k: v.detach().cpu().contiguous() for k, v in sorted(state.items())}
     save_file(tensors, folder / WEIGHTS_FILE, metadata={"format": "pt"})
     model.peft_config["default"].save_pretrained(str(folder))
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    config["target_modules"].sort()  # `peft` keeps a set, whose order changes from run to run
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, sort_keys=True))
 
 
 def _adapter_state(model: Any) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from practicum.core.errors import UserError
 from practicum.core.sampling import Completion, SamplingRequest
 
 __all__ = ["ScriptedSampler"]
@@ -21,8 +22,7 @@ class ScriptedSampler:
     """
 
     def __init__(self, answers: Iterable[str] | Callable[[SamplingRequest], str]) -> None:
-        remaining = iter(()) if callable(answers) else iter(answers)
-        self._answer = answers if callable(answers) else lambda request: next(remaining)
+        self._answer = answers if callable(answers) else _in_turn(answers)
         self.requests: list[SamplingRequest] = []
         """Everything it was asked."""
 
@@ -50,3 +50,14 @@ class ScriptedSampler:
 
     def forget(self) -> None:
         """There is nothing to forget."""
+
+
+def _in_turn(answers: Iterable[str]) -> Callable[[SamplingRequest], str]:
+    remaining = iter(answers)
+
+    def answer(request: SamplingRequest) -> str:
+        for text in remaining:
+            return text
+        raise UserError("the scripted sampler has no answer left; give it one for each turn")
+
+    return answer

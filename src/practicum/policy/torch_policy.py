@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from practicum.core.config import LoraConfig
 from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.engine import TorchEngine
@@ -31,6 +33,7 @@ class TorchPolicy:
         """Attach a fresh adapter to a model loaded with our attention."""
         model = attach_adapter(loaded.module, lora, seed, loaded.name)
         model.eval()
+        torch.manual_seed(seed)  # dropout draws from torch's own generator, and nothing else does
         known: list[str] = []  # the fingerprint, until the next update
 
         def read() -> str:

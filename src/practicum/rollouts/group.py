@@ -31,11 +31,14 @@ async def run_groups(
         on_episode(episode)
         return episode
 
-    async with asyncio.TaskGroup() as together:
-        running = [
-            [together.create_task(one(task, place, number)) for number in range(group_size)]
-            for place, task in enumerate(tasks)
-        ]
+    try:
+        async with asyncio.TaskGroup() as together:
+            running = [
+                [together.create_task(one(task, place, number)) for number in range(group_size)]
+                for place, task in enumerate(tasks)
+            ]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # the first to fail; it stopped the others
     return [
         Group(task=task, episodes=tuple(job.result() for job in jobs))
         for task, jobs in zip(tasks, running, strict=True)

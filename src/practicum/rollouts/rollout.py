@@ -1,11 +1,19 @@
 """One task to one scored episode. A failure inside is recorded on the trace, never raised."""
 
+import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from practicum.core.errors import AgentFailure, EnvironmentFailure, RolloutFailure, boundary
+from practicum.core.errors import (
+    AgentFailure,
+    EnvironmentFailure,
+    RolloutFailure,
+    UserError,
+    boundary,
+)
 from practicum.core.interfaces import Agent, Environment, Reward
 from practicum.core.sample import Episode
 from practicum.core.score import Score
@@ -77,17 +85,31 @@ async def _play(
         with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
             stop = await parts.agent.run(session, conversation)
         with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
-            return await session.outcome(), stop
-    finally:
-        with boundary(EnvironmentFailure, f"closing environment {parts.environment.name!r}"):
+            outcome = await session.outcome()
+    except BaseException:
+        # What went wrong first is what is reported, and a cancelled episode stays cancelled.
+        with suppress(Exception):
             await opening.__aexit__(None, None, None)
+        raise
+    with boundary(EnvironmentFailure, f"closing environment {parts.environment.name!r}"):
+        await opening.__aexit__(None, None, None)
+    return outcome, stop
 
 
 async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | None) -> Score:
-    """The reward's score; an episode without evidence, or whose reward fails, is unscored."""
+    """The reward's score; an episode without evidence, or whose reward fails, is unscored.
+
+    A score that is not a finite number is no score: it would reach every advantage of its group.
+    """
     if outcome is None:
         return Score.unscored(trace.failure.message if trace.failure else "no outcome")
+    name = f"reward {type(reward).__name__}"
     try:
-        return await reward.score(task, trace, outcome)
+        score = await reward.score(task, trace, outcome)
+    except UserError:
+        raise
     except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
-        return Score.unscored(f"reward {type(reward).__name__}: {type(error).__name__}: {error}")
+        return Score.unscored(f"{name}: {type(error).__name__}: {error}")
+    if score.value is not None and not math.isfinite(score.value):
+        return Score.unscored(f"{name} gave {score.value}")
+    return score

@@ -167,7 +167,7 @@ def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> Non
     after = make_report([make_task(str(i), [i < 90]) for i in range(100)], policy="trained")
     comparison = compare_reports(after, before)
 
-    text = shown(render_comparison(before, after, comparison))
+    text = shown(render_comparison(after, before, comparison))
 
     assert "0.30 [0.22, 0.40] │ 0.90 [0.83, 0.94] │ +0.60 [+0.50, +0.69]" in text
     assert "trained solves more of the 100 tasks than base" in text

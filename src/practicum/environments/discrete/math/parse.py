@@ -25,6 +25,9 @@ __all__ = ["parse_equation", "parse_term"]
 MAX_LENGTH = 120
 """Longer text is refused before it is read: no equation of any level comes near it."""
 
+MAX_DEPTH = 2
+"""Brackets within brackets: deeper ones would take more turns than an episode has."""
+
 TOKEN = re.compile(r"\s*(?:(\d{1,9}(?:\.\d{1,6})?)(?![\d.])|([xX])|([-+*/()]))")
 SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", ":": "/"})
 
@@ -72,6 +75,7 @@ class _Reader:
         self._text = text
         self._tokens = self._split(side.translate(SIGNS))
         self._at = 0
+        self._depth = 0
 
     def _split(self, side: str) -> list[str]:
         tokens: list[str] = []
@@ -125,13 +129,20 @@ class _Reader:
         if token == "x":
             return variable(1)
         if token == "(":
-            inside = self._sum()
-            if self._take() != ")":
-                raise _refuse(self._text, "a bracket is not closed")
-            return _bracketed(inside)
+            return self._bracket()
         if token[:1].isdigit():
             return number(Fraction(token))
         raise _refuse(self._text, f"{token!r} is not expected" if token else "it ends too early")
+
+    def _bracket(self) -> Term:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _refuse(self._text, f"brackets may stand at most {MAX_DEPTH} deep")
+        inside = self._sum()
+        if self._take() != ")":
+            raise _refuse(self._text, "a bracket is not closed")
+        self._depth -= 1
+        return _bracketed(inside)
 
     def _times(self, one: Term, other: Term) -> Term:
         if one.kind == "number":

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from practicum.core.errors import UserError
 from practicum.core.task import Split, Task
@@ -110,10 +111,14 @@ def generate(levels: Sequence[int], split: Split, seed: int) -> Iterator[Problem
 
 
 def _stream(level: int, split: Split, seed: int) -> Iterator[Problem]:
-    lap = 0
-    while lap == 0 or split == "train":
-        yield from _lap(level, split, random.Random(f"{ENV} {split} {seed} {level} {lap}"))
-        lap += 1
+    laps = count() if split == "train" else range(1)
+    for lap in laps:
+        given = 0
+        for problem in _lap(level, split, random.Random(f"{ENV} {split} {seed} {level} {lap}")):
+            given += 1
+            yield problem
+        if not given:
+            return
 
 
 def _lap(level: int, split: Split, chance: random.Random) -> Iterator[Problem]:

@@ -179,8 +179,10 @@ def _in_the_way(state: State) -> str:
     if action == "simplify":
         both = state.equation.left + state.equation.right
         return "brackets" if any(t.kind == "bracket" for t in both) else "like terms"
+    term = steps[0].term
     left, right = state.equation.coefficients
-    return "x on both sides" if left.x and right.x else IDENTIFIED[action]
+    moves_x = term is not None and term.kind == "x"
+    return "x on both sides" if moves_x and left.x and right.x else IDENTIFIED[action]
 
 
 def _set_up(state: State) -> Turn:

@@ -33,6 +33,10 @@ __all__ = ["remaining_pay", "remaining_steps"]
 STEP = PRICE["add_terms"]
 """What any step but `simplify` costs."""
 
+MOST = 20.0
+"""More than any equation takes: clearing denominators and simplifying, once for each depth of
+brackets, and three steps after that."""
+
 CACHE_SIZE = 1 << 14
 
 
@@ -54,21 +58,24 @@ def remaining_steps(equation: Equation, *, written: bool) -> tuple[Step, ...]:
     """
     if not written:
         return tuple(_implied_path(equation))
-    bound = _least(equation)
-    while True:
-        path = _search(equation, bound)
+    budget = _least(equation)
+    while budget <= MOST:
+        path = _search(equation, budget)
         if path is not None:
             return path
-        bound += 1.0
+        budget += 1.0
+    raise ValueError(f"no way to solve {equation} was found")
 
 
 def _implied_path(equation: Equation) -> Iterator[Step]:
     """Steps without arguments: the number first, then the denominator, then the factor of x."""
+    taken = 0
     while equation.shown_answer is None:
+        taken += 1
         steps = (implied_step(equation, action) for action in ALGEBRA if action != "simplify")
         step = next((s for s in steps if s is not None), None)
         after = None if step is None else apply_step(equation, step)
-        if step is None or after is None:
+        if step is None or after is None or taken > len(ALGEBRA):
             raise ValueError(f"{equation} cannot be solved by actions without arguments")
         yield step
         equation = after

@@ -41,6 +41,8 @@ def test_what_people_write_is_read(text: str, printed: str) -> None:
         "x/0 = 1",
         "3x + = 7",
         "(x + 1 = 7",
+        "2(3(4(x + 1) - 1) + 1) = 7",
+        "(" * 60 + "x = 1",
         "x + 1) = 7",
         "3 4x = 7",
         "x3 = 7",

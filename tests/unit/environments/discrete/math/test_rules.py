@@ -188,6 +188,8 @@ def test_case_spaces_a_period_and_a_label_do_not_matter(text: str) -> None:
         ("5x + 3 = 2x + 9", "x on both sides"),
         ("2x + 3x = 10", "like terms"),
         ("3(x + 3) - 1 = 10", "brackets"),
+        ("(2x + 3)/4 = x - 1", "over"),
+        ("-x + 5 = 0", "minus"),
         ("x = 10", "solved"),
     ],
 )

@@ -1,0 +1,208 @@
+"""`practicum doctor`: what is here, what fits, what to install."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from practicum.core.config import RunConfig
+    from practicum.hardware import Machine, MemoryPlan, Profile
+
+__all__ = ["doctor"]
+
+FALLS_SHORT = 1
+
+
+def doctor(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value]...", help="Values that win over the config's."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(metavar="CONFIG|ENV", help="Plan the memory of this run."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Suggest settings for auto, cpu, gpu or ryzen."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Look at the machine: cores, memory, devices, what is installed, what fits.
+
+    practicum doctor                                       what is here
+
+    practicum doctor --config configs/demo.yaml            will this run fit
+
+    practicum doctor --config math model.dtype=bfloat16    and with this change
+
+    Exit code 0 when all is well, 1 when the run does not fit or a part it needs is missing.
+    """
+    from practicum.hardware import detect_machine, plan_memory, suggest_profile
+
+    run = _read(config, overrides or [])
+    machine = detect_machine()
+    suggested = suggest_profile(profile or (run.hardware.profile if run else "auto"), machine)
+    plan = plan_memory(run, machine) if run else None
+    problems = _problems(run, machine, plan)
+    if json_output:
+        _print_json(machine, suggested, plan, problems)
+    else:
+        _print_page(machine, suggested, run, plan, problems)
+    if problems:
+        raise typer.Exit(FALLS_SHORT)
+
+
+def _read(source: str | None, overrides: list[str]) -> "RunConfig | None":
+    from practicum.core.errors import UserError
+
+    if source is None:
+        if overrides:
+            raise UserError(
+                f"{overrides[0]!r} changes a config and none is given; "
+                f"type: practicum doctor --config math {overrides[0]}"
+            )
+        return None
+    from practicum.assemble import open_environment
+    from practicum.cli.config_source import read_config
+
+    found = read_config(source, overrides)
+    open_environment(found.env)  # its options are checked
+    return found
+
+
+def _problems(run: "RunConfig | None", machine: "Machine", plan: "MemoryPlan | None") -> list[str]:
+    """What keeps the run of the config from working here, a sentence each."""
+    from practicum.hardware import format_bytes
+
+    found = []
+    if run is not None:
+        found += [
+            f"training needs the extra {extra.name!r}; type: {extra.install_command}"
+            for extra in machine.extras
+            if extra.name == "train" and not extra.is_installed
+        ]
+    if plan is not None and not plan.fits:
+        found.append(
+            f"the run needs about {format_bytes(plan.total_bytes)} of memory and "
+            f"{format_bytes(plan.available_bytes)} are free"
+        )
+    return found
+
+
+def _print_json(
+    machine: "Machine", profile: "Profile", plan: "MemoryPlan | None", problems: list[str]
+) -> None:
+    import json
+    from dataclasses import asdict
+
+    from practicum.hardware import plan_threads
+
+    value: dict[str, Any] = {
+        "ok": not problems,
+        "problems": problems,
+        "machine": {**asdict(machine), "threads": plan_threads(machine)},
+        "profile": asdict(profile),
+        "plan": None,
+    }
+    for shown, extra in zip(value["machine"]["extras"], machine.extras, strict=True):
+        shown |= {"is_installed": extra.is_installed, "install_command": extra.install_command}
+    if plan is not None:
+        value["plan"] = {**asdict(plan), "total_bytes": plan.total_bytes, "fits": plan.fits}
+    typer.echo(json.dumps(value))
+
+
+def _print_page(
+    machine: "Machine",
+    profile: "Profile",
+    run: "RunConfig | None",
+    plan: "MemoryPlan | None",
+    problems: list[str],
+) -> None:
+    from rich.console import Console
+
+    from practicum.cli.plan_view import print_memory
+
+    console = Console(highlight=False)
+    _print_machine(console, machine)
+    _print_extras(console, machine)
+    _print_profile(console, profile)
+    if run is not None:
+        console.print()
+        print_memory(console, plan, run.model.name)
+    for problem in problems:
+        console.print(f"problem: {problem}", style="red", markup=False)
+
+
+def _print_machine(console: "Console", machine: "Machine") -> None:
+    from rich.table import Table
+
+    from practicum.hardware import format_bytes, plan_threads
+
+    instructions = {"AVX2": machine.has_avx2, "AVX-512": machine.has_avx512}
+    limited = ", as the control group allows" if machine.is_memory_limited else ""
+    rows = [
+        ("system", f"{machine.system}, Python {machine.python}"),
+        ("processor", machine.cpu),
+        (
+            "cores",
+            f"{machine.allowed_cores} may be used, of {machine.physical_cores} cores and "
+            f"{machine.logical_cores} threads; a run takes {plan_threads(machine)} threads",
+        ),
+        ("instructions", ", ".join(n for n, there in instructions.items() if there) or "basic"),
+        (
+            "memory",
+            f"{format_bytes(machine.available_bytes)} free of "
+            f"{format_bytes(machine.memory_bytes)}{limited}",
+        ),
+        ("disk", f"{format_bytes(machine.disk_free_bytes)} free here"),
+    ]
+    rows += [("device", text) for text in _devices(machine)]
+    table = Table.grid(padding=(0, 2))
+    for name, text in rows:
+        table.add_row(f"[bold]{name}[/]", text)
+    console.print(table)
+
+
+def _devices(machine: "Machine") -> list[str]:
+    from practicum.hardware import format_bytes
+
+    found = []
+    for device in machine.devices:
+        text = f"{device.kind} {device.name} {device.capability}".strip()
+        text += f", {format_bytes(device.free_bytes)} free of {format_bytes(device.memory_bytes)}"
+        if not device.is_usable:
+            text += " (the installed torch cannot use it)"
+        found.append(text)
+    return found or ["no accelerator; the model runs on the CPU"]
+
+
+def _print_extras(console: "Console", machine: "Machine") -> None:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    base = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
+    table.add_row("[bold]installed[/]", base)
+    for extra in machine.extras:
+        here = ", ".join(f"{name} {v}" for name, v in extra.packages.items() if v)
+        missing = [name for name, version in extra.packages.items() if version is None]
+        text = here
+        if missing:
+            lacks = f"[yellow]missing {', '.join(missing)}[/]"
+            text = f"{lacks}; type: {extra.install_command.replace('[', chr(92) + '[')}"
+        table.add_row(f"[bold]extra {extra.name}[/]", text)
+    console.print(table)
+
+
+def _print_profile(console: "Console", profile: "Profile") -> None:
+    from rich.table import Table
+
+    table = Table(title=f"profile {profile.name}: {profile.summary}", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("why")
+    for suggestion in profile.suggestions:
+        table.add_row(suggestion.setting, suggestion.reason)
+    console.print()
+    console.print(table)

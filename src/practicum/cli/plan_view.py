@@ -1,0 +1,83 @@
+"""A memory plan as a person reads it."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from practicum.core.config import RunConfig
+    from practicum.hardware import Machine, MemoryPlan
+
+__all__ = ["print_memory", "print_plan"]
+
+
+def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine") -> None:
+    """The resolved config as YAML, then what it needs of this machine."""
+    import yaml
+    from rich.console import Console
+
+    from practicum.hardware import plan_threads
+
+    console = Console(highlight=False)
+    resolved = config.model_dump(mode="json")
+    console.print(yaml.safe_dump(resolved, sort_keys=False).rstrip(), markup=False, soft_wrap=True)
+    console.print(f"\nthreads: {config.hardware.threads or plan_threads(machine)}")
+    print_memory(console, plan, config.model.name)
+
+
+def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> None:
+    """The parts of a plan, whether it fits, and advice if it does not."""
+    from practicum.hardware import format_bytes
+
+    if plan is None:
+        console.print(
+            f"memory: the shape of {model} is not known here, so nothing can be planned; "
+            f"get it with: practicum models pull {model}",
+            markup=False,
+        )
+        return
+    console.print(_parts_table(plan))
+    share = f"{plan.trainable:,} of {plan.parameters:,} parameters"
+    console.print(f"training {share} ({plan.trainable / plan.parameters:.2%})", markup=False)
+    total, free = format_bytes(plan.total_bytes), format_bytes(plan.available_bytes)
+    if plan.fits:
+        console.print(f"[green]fits[/]: needs about {total}, {free} free")
+        return
+    console.print(f"[red]does not fit[/]: needs about {total}, {free} free")
+    console.print(_advice_table(plan))
+
+
+def _advice_table(plan: "MemoryPlan") -> "Table":
+    from rich.table import Table
+
+    from practicum.hardware import format_bytes
+
+    table = Table(title="what would help", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("saves", justify="right", no_wrap=True)
+    table.add_column("enough", no_wrap=True)
+    table.add_column("how")
+    for advice in plan.advice:
+        enough = "yes" if advice.fits else "no"
+        table.add_row(advice.setting, format_bytes(advice.saves_bytes), enough, advice.note)
+    return table
+
+
+def _parts_table(plan: "MemoryPlan") -> "Table":
+    from rich.table import Table
+
+    from practicum.hardware import format_bytes
+
+    table = Table(
+        title=f"memory to train {plan.model} ({plan.dtype} on {plan.device})",
+        title_justify="left",
+    )
+    table.add_column("part")
+    table.add_column("about", justify="right", no_wrap=True)
+    table.add_column("set by")
+    for part in plan.parts:
+        table.add_row(part.name, format_bytes(part.bytes), part.depends_on)
+    table.add_section()
+    table.add_row("total", format_bytes(plan.total_bytes), "")
+    return table

@@ -1,0 +1,61 @@
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.policy.families import build_pair
+
+from practicum.policy.head import Head
+
+FAMILIES = ["Llama", "Qwen2", "Granite", "Cohere", "Gemma2"]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def case(request: pytest.FixtureRequest) -> tuple[Head, torch.Tensor, torch.Tensor]:
+    """A head, hidden states, and the logits that the whole stock model makes of them."""
+    _, model = build_pair(request.param)
+    row = torch.tensor([[5, 9, 2, 200, 31, 7]])
+    hidden = model.base_model(input_ids=row, use_cache=False).last_hidden_state[0]
+    return Head(model), hidden, model(input_ids=row, use_cache=False).logits[0]
+
+
+def test_logits_are_the_models_own(case: Any) -> None:
+    head, hidden, expected = case
+    torch.testing.assert_close(head.logits(hidden), expected, rtol=0, atol=1e-5)
+
+
+def test_logits_of_choices_are_the_same_numbers(case: Any) -> None:
+    head, hidden, expected = case
+    choices = torch.tensor([[3, 7, 11], [0, 319, -1], [5, -1, -1], *[[1, 2, 3]] * 3])
+    found = head.choice_logits(hidden, choices)
+    for row, ids in enumerate(choices.tolist()):
+        for column, token in enumerate(ids):
+            if token < 0:
+                assert found[row, column] == float("-inf")
+            else:
+                assert float(found[row, column]) == pytest.approx(
+                    float(expected[row, token]), abs=1e-5
+                )
+
+
+def test_predictions_are_softmax_by_the_book(case: Any) -> None:
+    head, hidden, expected = case
+    choices = [(), (3, 7, 11), (), (0, 319), (1, 2, 3, 4), ()]
+    target = torch.tensor([17, 7, 0, 319, 2, 5])
+    temperature = torch.tensor([1.0, 0.5, 2.0, 1.0, 1.7, 0.3])
+    padded = torch.tensor([[*c, *[-1] * (4 - len(c))] for c in choices])
+    found = head.predict(hidden, target, temperature, padded)
+    for i, ids in enumerate(choices):
+        scores = (expected[i].double() / temperature[i].double())[list(ids) or slice(None)]
+        log_p = torch.log_softmax(scores, -1)
+        column = ids.index(int(target[i])) if ids else int(target[i])
+        assert float(found.logprobs[i]) == pytest.approx(float(log_p[column]), abs=1e-4)
+        entropy = float(-(log_p.exp() * log_p).sum())
+        assert float(found.entropies[i]) == pytest.approx(entropy, abs=1e-4)
+
+
+def test_a_batch_without_any_constraint_needs_no_choices(case: Any) -> None:
+    head, hidden, expected = case
+    target = torch.arange(6)
+    found = head.predict(hidden, target, torch.ones(6), torch.zeros(6, 0, dtype=torch.int64))
+    log_p = torch.log_softmax(expected.double(), -1)[range(6), target]
+    torch.testing.assert_close(found.logprobs.double(), log_p, rtol=0, atol=1e-5)
