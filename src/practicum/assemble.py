@@ -45,6 +45,7 @@ __all__ = [
     "EnvironmentCheck",
     "LevelCheck",
     "Player",
+    "TorchPolicy",
     "base_of_adapter",
     "build_policy",
     "check_levels",
@@ -222,8 +223,8 @@ def _placement(model: ModelConfig) -> "tuple[DTypeName, str]":
     return choose_dtype(device, model.dtype), device
 
 
-def build_policy(config: RunConfig) -> "tuple[TorchPolicy, Any]":
-    """The model with a fresh adapter, and its codec. Threads are pinned first."""
+def build_policy(config: RunConfig) -> "TorchPolicy":
+    """The model with a fresh adapter. Threads are pinned first."""
     from practicum.policy.learner import LearnerSettings
     from practicum.policy.threads import pin_threads
     from practicum.policy.torch_policy import TorchPolicy, load_for_policy
@@ -238,7 +239,7 @@ def build_policy(config: RunConfig) -> "tuple[TorchPolicy, Any]":
         max_grad_norm=algorithm.max_grad_norm,
         max_logprob_gap=config.hardware.gap_limit(dtype),
     )
-    return TorchPolicy.build(loaded, config.lora, settings, config.seed), loaded.codec
+    return TorchPolicy.build(loaded, config.lora, settings, config.seed)
 
 
 def thread_count(config: RunConfig) -> int:
@@ -263,13 +264,12 @@ def build_algorithm(config: RunConfig) -> Any:
 
 @contextmanager
 def trainer_for(
-    config: RunConfig, run: RunDir, observer: TrainingObserver
-) -> Iterator[tuple[Trainer, "TorchPolicy"]]:
+    config: RunConfig, run: RunDir, policy: "TorchPolicy", observer: TrainingObserver
+) -> Iterator[Trainer]:
     """A trainer that goes on from the run's newest sound checkpoint, or starts at step 0.
 
     The caller holds the run's lock.
     """
-    policy, codec = build_policy(config)
     environment = open_environment(config.env)
     curriculum = TaskStream(lambda: environment.tasks("train", config.seed))
     checkpoints = CheckpointStore(run.path)
@@ -285,7 +285,7 @@ def trainer_for(
         from_step=state.step, threads=thread_count(config), device=device
     ).attempt
     explore = sampling_params(config.rollouts, config.rollouts.temperature)
-    explorer = sampling_player(config.model.name, policy.sampler, codec, explore)
+    explorer = sampling_player(config.model.name, policy.sampler, policy.codec, explore)
     with (
         EventLog(run.metrics_path, attempt=attempt, from_step=state.step) as metrics,
         SqliteTraceStore(run.traces_path) as traces,
@@ -294,7 +294,7 @@ def trainer_for(
 
         async def evaluate_now(step: int) -> EvalReport:
             params = sampling_params(config.rollouts, config.eval.temperature)
-            player = sampling_player(config.model.name, policy.sampler, codec, params)
+            player = sampling_player(config.model.name, policy.sampler, policy.codec, params)
             report = await evaluate_player(
                 player, environment, config, observer.episode_done, f"{run.name} step {step}"
             )
@@ -316,7 +316,7 @@ def trainer_for(
             earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
             observer=observer,
         )
-        yield Trainer(parts, state), policy
+        yield Trainer(parts, state)
 
 
 async def play_once(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from practicum.assemble import TorchPolicy
     from practicum.core.config import RunConfig
     from practicum.core.report import EvalReport
     from practicum.store import RunDir
@@ -47,22 +48,26 @@ def train(
     _check_plan(config, dry_run)
     if dry_run:
         return
+    from practicum.assemble import build_policy
+
+    policy = build_policy(config)  # before the run is made: a model may not be there
     if run is None:
         run = _create(config, name)
     with run.hold():
         if config != run.config():
             run.replace_config(config)
-        _train(config, run)
+        _train(config, run, policy)
 
 
 def _create(config: "RunConfig", name: str | None) -> "RunDir":
+    import json
     from dataclasses import asdict
     from pathlib import Path
 
     from practicum.hardware import detect_machine
     from practicum.store import RunDir
 
-    found = asdict(detect_machine())
+    found = json.loads(json.dumps(asdict(detect_machine())))
     return RunDir.create(Path(config.runs_dir), config, name=name, hardware=found)
 
 
@@ -125,7 +130,7 @@ def _check_plan(config: "RunConfig", dry_run: bool) -> None:
         check_fits(plan, machine)
 
 
-def _train(config: "RunConfig", run: "RunDir") -> None:
+def _train(config: "RunConfig", run: "RunDir", policy: "TorchPolicy") -> None:
     import asyncio
 
     from rich.console import Console
@@ -136,7 +141,7 @@ def _train(config: "RunConfig", run: "RunDir") -> None:
     console = Console(stderr=True)
     with (
         TrainingProgress(console, config.steps) as progress,
-        trainer_for(config, run, progress) as (trainer, policy),
+        trainer_for(config, run, policy, progress) as trainer,
     ):
         learning, base = policy.trainable_share
         console.print(

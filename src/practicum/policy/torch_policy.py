@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from practicum.chat import TemplateCodec
 from practicum.core.config import LoraConfig
 from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.engine import TorchEngine
@@ -24,6 +25,7 @@ class TorchPolicy:
     model: Any
     sampler: TorchEngine
     learner: TorchLearner
+    codec: TemplateCodec
     name: str
 
     @classmethod
@@ -53,7 +55,9 @@ class TorchPolicy:
             sampler.forget()
 
         learner = TorchLearner(model, settings, fingerprint=read, on_update=changed)
-        return cls(model=model, sampler=sampler, learner=learner, name=loaded.name)
+        return cls(
+            model=model, sampler=sampler, learner=learner, codec=loaded.codec, name=loaded.name
+        )
 
     @property
     def trainable_share(self) -> tuple[int, int]:

@@ -1,6 +1,4 @@
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 from typing import Any
 
@@ -159,25 +157,9 @@ def test_an_adapter_of_other_settings_is_refused(tmp_path: Path) -> None:
     assert policy_fingerprint(model, "b") == before
 
 
-SAVE = """
-import sys
-from pathlib import Path
-from practicum.core.config import LoraConfig
-from practicum.policy.lora import attach_adapter, save_adapter
-from practicum.policy.tiny import build_tiny_model
-lora = LoraConfig.model_validate({"preset": "full"})
-save_adapter(attach_adapter(build_tiny_model(), lora, 0, "tiny"), Path(sys.argv[1]))
-"""
-
-
-def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
-    """A set's order depends on the hash seed, which differs from process to process."""
-    for name in ("1", "2"):
-        (tmp_path / name).mkdir()
-        subprocess.run(
-            [sys.executable, "-c", SAVE, str(tmp_path / name)],
-            env={**os.environ, "PYTHONHASHSEED": name},
-            check=True,
-        )
-    for file in (tmp_path / "1").iterdir():
-        assert file.read_bytes() == (tmp_path / "2" / file.name).read_bytes(), file.name
+def test_the_saved_config_does_not_depend_on_the_order_of_a_set(tmp_path: Path) -> None:
+    """`peft` keeps the targets as a set, whose order changes from process to process."""
+    save_adapter(build_policy().model, tmp_path)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert config["target_modules"] == sorted(FULL.targets)
+    assert list(config) == sorted(config)
