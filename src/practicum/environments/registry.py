@@ -6,6 +6,8 @@ A package of your own adds an environment with an entry point:
 [project.entry-points."practicum.environments"]
 chores = "my_package.chores:ChoresEnvironment"
 ```
+
+Without a package, the same text is a name: `env: my_package.chores:ChoresEnvironment`.
 """
 
 import difflib
@@ -57,6 +59,8 @@ def environment_class(name: str) -> EnvironmentClass:
         built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)
         return built_in
     plugin = _plugins().get(name)
+    if plugin is None and ":" in name:
+        plugin = EntryPoint(name=name, value=name, group=ENTRY_POINTS)
     if plugin is None:
         raise ConfigError(_unknown(name))
     return _load(plugin)
@@ -112,4 +116,7 @@ def _unknown(name: str) -> str:
     names = environment_names()
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown environment {name!r}; {hint}(known: {', '.join(names)})"
+    return (
+        f"unknown environment {name!r}; {hint}known are {', '.join(names)}; "
+        "for one of your own give module:Class"
+    )

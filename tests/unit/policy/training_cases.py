@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from tests.unit.policy.reference import ask, choose_among, row_logits
 
 from practicum.algorithms import Grpo
 from practicum.batching import build_batches, episode_samples
@@ -15,7 +16,6 @@ from practicum.core.sampling import ActionForm, Completion
 from practicum.core.trace import Node, SampledSpan, Trace
 from practicum.policy.lora import trainable
 from practicum.policy.torch_policy import TorchPolicy
-from tests.unit.policy.reference import ask, choose_among, row_logits
 
 ADVANTAGES = (1.5, -0.5, 0.7, -1.2, 0.3, -0.9)
 
@@ -24,7 +24,7 @@ async def play(
     policy: TorchPolicy,
     *,
     episodes: int = 6,
-    turns: int = 3,
+    turns: int = 2,
     actions: tuple[ActionForm, ...] = (),
     **params: Any,
 ) -> list[Trace]:
@@ -34,12 +34,10 @@ async def play(
         nodes: list[Node] = []
         path: tuple[int, ...] = ()
         for turn in range(turns):
-            given = tuple(range(40)) if not turn else (100 + turn, 7)
+            given = tuple(range(30)) if not turn else (100 + turn, 7)
             seed = 1000 * number + turn
-            options = {"max_tokens": 12, "seed": seed, **params}
-            completion = await policy.sampler.sample(
-                ask(*path, *given, actions=actions, **options)
-            )
+            options = {"max_tokens": 8, "seed": seed, **params}
+            completion = await policy.sampler.sample(ask(*path, *given, actions=actions, **options))
             path += given + completion.token_ids
             for ids, span in ((given, None), (completion.token_ids, span_of(completion))):
                 parent = len(nodes) - 1 if nodes else None
@@ -82,15 +80,24 @@ def sampled_batches(policy: TorchPolicy, budget_tokens: int = 10_000, **how: Any
     return batches_of(asyncio.run(play(policy, **how)), budget_tokens)
 
 
-def row_logprob(model: Any, sample: Sample) -> torch.Tensor:
-    """Log-probabilities of a sample's loss tokens, its row computed whole and alone."""
+def row_log_distributions(model: Any, sample: Sample) -> list[torch.Tensor]:
+    """The distribution each loss token was drawn from, its row computed whole and alone."""
     logits = row_logits(model, sample.token_ids.tolist())
-    found = []
-    for at in sample.loss_mask.nonzero()[0].tolist():
-        scores = choose_among(logits[at - 1], sample.choices.get(at, ()))
-        log_p = torch.log_softmax(scores / float(sample.temperatures[at]), -1)
-        found.append(log_p[int(sample.token_ids[at])])
-    return torch.stack(found)
+    return [
+        torch.log_softmax(
+            choose_among(logits[at - 1], sample.choices.get(at, ()))
+            / float(sample.temperatures[at]),
+            -1,
+        )
+        for at in sample.loss_mask.nonzero()[0].tolist()
+    ]
+
+
+def row_logprob(model: Any, sample: Sample) -> torch.Tensor:
+    """Log-probabilities of a sample's loss tokens."""
+    targets = sample.token_ids[sample.loss_mask].tolist()
+    found = row_log_distributions(model, sample)
+    return torch.stack([log_p[t] for log_p, t in zip(found, targets, strict=True)])
 
 
 def plain_loss(model: Any, samples: Sequence[Sample], *, clip: float, kl: float) -> torch.Tensor:
@@ -124,7 +131,6 @@ class WatchedGrpo:
 
     model: Any
     inner: Grpo
-    loss_sum: float = 0.0
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
 
     @property
@@ -140,7 +146,6 @@ class WatchedGrpo:
 
     def loss(self, terms: LossTerms) -> LossReport:
         report = self.inner.loss(terms)
-        self.loss_sum += float(report.loss)
         names, tensors = zip(*trainable(self.model), strict=True)
         found = torch.autograd.grad(report.loss, tensors, retain_graph=True)
         for name, gradient in zip(names, found, strict=True):
