@@ -45,7 +45,6 @@ __all__ = [
     "EnvironmentCheck",
     "LevelCheck",
     "Player",
-    "TorchPolicy",
     "base_of_adapter",
     "build_policy",
     "check_levels",

@@ -1,12 +1,16 @@
 """A config from what the user typed: a YAML file or an environment's name, and overrides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from practicum.core.config import RunConfig, apply_overrides, build_config, parse_yaml
 from practicum.core.errors import ConfigError
 
 __all__ = ["read_config"]
+
+PROFILES = ("cpu", "gpu", "ryzen")
+"""Profiles that fill in settings."""
 
 
 def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
@@ -24,7 +28,32 @@ def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
             ) from None
     else:
         values = {"env": source}
-    return build_config(apply_overrides(values, overrides), source)
+    given = apply_overrides(values, overrides)
+    return build_config(apply_overrides(given, _profile_settings(given)), source)
+
+
+def _profile_settings(given: Mapping[str, Any]) -> list[str]:
+    """What the config's hardware profile fills in: settings the config itself does not have."""
+    hardware = given.get("hardware")
+    name = hardware.get("profile", "auto") if isinstance(hardware, Mapping) else "auto"
+    if name not in PROFILES:  # `auto`, or a mistake that checking the config will name
+        return []
+    from practicum.hardware import detect_machine, suggest_profile
+
+    profile = suggest_profile(name, detect_machine())
+    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
+
+
+def _has(given: Mapping[str, Any], dotted: str) -> bool:
+    """Whether a key is given, also by the one word that stands for all under it."""
+    at: Any = given
+    for key in dotted.split("."):
+        if not isinstance(at, Mapping):
+            return True
+        if key not in at:
+            return False
+        at = at[key]
+    return True
 
 
 def _missing(path: Path) -> str:

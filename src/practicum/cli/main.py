@@ -46,3 +46,7 @@ def main() -> None:
         sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
         sys.stderr.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,10 @@
 """`practicum train`: run the loop."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from practicum.assemble import TorchPolicy
     from practicum.core.config import RunConfig
     from practicum.core.report import EvalReport
     from practicum.store import RunDir
@@ -130,7 +129,7 @@ def _check_plan(config: "RunConfig", dry_run: bool) -> None:
         check_fits(plan, machine)
 
 
-def _train(config: "RunConfig", run: "RunDir", policy: "TorchPolicy") -> None:
+def _train(config: "RunConfig", run: "RunDir", policy: Any) -> None:
     import asyncio
 
     from rich.console import Console

@@ -1,8 +1,8 @@
 """How much memory a run needs, part by part, from sizes alone.
 
 The activations are what `transformers` keeps for the backward pass of a layer whose own weights are
-frozen and whose adapters learn. The constants are measured: peak memory of a real update of models
-of 135M and 0.5B parameters at 256 to 1,024 tokens is 0 to 12 % below the estimate.
+frozen and whose adapters learn. The constants are measured: the estimate is 0 to 20 % above the
+peak memory of real updates of SmolLM2-135M with 256 to 1,024 tokens on a CPU.
 """
 
 import os
@@ -21,7 +21,7 @@ PartName = Literal[
     "gradients",
     "optimizer",
     "activations",
-    "attention mask",
+    "attention",
     "logits",
     "KV cache",
     "sampling",
@@ -31,13 +31,13 @@ PartName = Literal[
 ADAPTER_BYTES = 4
 """Adapters, their gradients and both moments of AdamW are float32 whatever the model is."""
 
-PROMPT_TOKENS = 256
+PROMPT_TOKENS = 128
 """Taken for the opening messages of an episode, which its group shares."""
 
-REPLY_TOKENS = 32
+REPLY_TOKENS = 24
 """Taken for what the environment answers to a turn."""
 
-CHOSEN_TOKENS = 16
+CHOSEN_TOKENS = 8
 """Taken for a turn that is chosen from a list rather than written freely."""
 
 CHOICES = 16
@@ -50,11 +50,15 @@ LOGITS_COPIES = 5.5
 """Float32 arrays as large as the logits that are alive at once: the logits, their logarithm of
 softmax, what entropy needs, and gradients. Measured."""
 
-HEAP_HOLES = 1.45
+BLOCK_TOKENS = 128
+"""Tokens that attend together while learning; each block keeps a copy of all keys and values that
+it sees: its own, and those of the path that leads to it."""
+
+HEAP_HOLES = 1.25
 """On a CPU, what the C library holds for each byte in use: freed pieces between kept ones stay."""
 
-DEVICE_HOLES = 1.1
-"""The same for torch's allocator on a device."""
+TIGHT_HOLES = 1.1
+"""The same for torch's allocator on a device, and for a C library told to give pieces back."""
 
 LIBRARY_BYTES = {"cpu": 512 << 20, "cuda": 1024 << 20, "mps": 1024 << 20}
 """Python, torch, transformers and peft on a CPU; context and workspaces on a device."""
@@ -94,6 +98,7 @@ def estimate_memory(
     tokens = config.algorithm.micro_batch_tokens
     learning = lora_parameters(shape, config.lora) * ADAPTER_BYTES
     compact = is_heap_compact() if compact_heap is None else compact_heap
+    holes = HEAP_HOLES if device == "cpu" and not compact else TIGHT_HOLES
     cached = cached_tokens(config)
     batch, lora, rollouts = "algorithm.micro_batch_tokens", "lora", "rollouts"
     parts: list[tuple[PartName, float, str]] = [
@@ -101,10 +106,14 @@ def estimate_memory(
         ("adapter", learning, lora),
         ("gradients", learning, lora),
         ("optimizer", 2 * learning, lora),
-        ("activations", tokens * _token_bytes(shape, config.lora, width, device, compact), batch),
-        ("attention mask", tokens * tokens * (1 + shape.layers * width), batch),
+        ("activations", tokens * _token_bytes(shape, config.lora, width, holes), batch),
+        (
+            "attention",
+            tokens * holes * _attention_bytes(shape, config, width),
+            f"{batch}, {rollouts}",
+        ),
         ("logits", _logits_bytes(shape, config), f"{batch}, model"),
-        ("KV cache", _slots(cached) * 2 * shape.layers * shape.kv_width * width, rollouts),
+        ("KV cache", _slots(cached, device) * 2 * shape.layers * shape.kv_width * width, rollouts),
         ("sampling", cached * 2 * (shape.query_width + shape.kv_width) * width, rollouts),
         ("libraries", LIBRARY_BYTES[device], "device"),
     ]
@@ -127,57 +136,71 @@ def writes_freely(config: RunConfig) -> bool:
 def cached_tokens(config: RunConfig) -> int:
     """Tokens of all episodes of a step; groups share their prompt, turns their history."""
     rollouts = config.rollouts
+    group = PROMPT_TOKENS + rollouts.group_size * _episode_tokens(config)
+    return min(rollouts.tasks_per_step * group, MOST_SLOTS)
+
+
+def _episode_tokens(config: RunConfig) -> int:
+    """Tokens of an episode behind its prompt."""
+    rollouts = config.rollouts
     turn = rollouts.max_tokens if writes_freely(config) else min(rollouts.max_tokens, CHOSEN_TOKENS)
-    episode = rollouts.max_turns * (turn + REPLY_TOKENS)
-    tokens = rollouts.tasks_per_step * (PROMPT_TOKENS + rollouts.group_size * episode)
-    return min(tokens, MOST_SLOTS)
+    return rollouts.max_turns * (turn + REPLY_TOKENS)
 
 
-def _slots(tokens: int) -> int:
+def _slots(tokens: int, device: str) -> int:
+    """Slots that take up memory: on a device all there are, on a CPU those that were written to."""
     slots = FIRST_SLOTS
     while slots < tokens:
         slots *= 2
-    return slots
+    return tokens if device == "cpu" else slots
 
 
-def _token_bytes(
-    shape: ModelShape, lora: LoraConfig, width: int, device: str, compact: bool
-) -> float:
+def _token_bytes(shape: ModelShape, lora: LoraConfig, width: int, holes: float) -> float:
     """Bytes held for one token of a micro-batch, through all layers."""
     kept = _kept_bytes(shape, lora, width)
-    if device != "cpu":
-        return shape.layers * kept * DEVICE_HOLES
-    if compact:
-        return shape.layers * kept * 1.1
+    if holes < HEAP_HOLES:
+        return shape.layers * kept * holes
     # Each adapted map adds its output to the frozen one's, and the sum leaves a hole behind.
     linear = shape.projections()
     outputs = sum(linear[target][1] for target in lora.targets if target in linear)
-    return shape.layers * (kept * HEAP_HOLES + outputs * width)
+    return shape.layers * (kept * holes + outputs * width)
 
 
 def _kept_bytes(shape: ModelShape, lora: LoraConfig, width: int) -> int:
-    """Bytes one layer keeps of one token for the backward pass."""
-    norms = 2 * shape.hidden * 4  # computed in float32
-    attention = 4 * shape.query_width * width + 4 * shape.heads  # queries, keys, values, result
+    """Bytes one layer keeps of one token for the backward pass, keys and values not counted."""
+    norms = 2 * (shape.hidden + 1) * 4  # computed in float32
+    attention = 2 * shape.query_width * width + 4 * shape.heads  # queries and result
     mlp = 3 * shape.intermediate * width  # gate, its activation, and what it is multiplied with
     return norms + attention + mlp + _adapter_inputs(shape, lora, width)
+
+
+def _attention_bytes(shape: ModelShape, config: RunConfig, width: int) -> float:
+    """Bytes kept of the keys, the values and the mask that one token's block sees, all layers."""
+    longest = PROMPT_TOKENS + _episode_tokens(config) / 2
+    path = min(longest, config.algorithm.micro_batch_tokens / 2)
+    return shape.layers * _block_bytes(shape, path, width)
+
+
+def _block_bytes(shape: ModelShape, path: float, width: int) -> float:
+    """One layer's share of that for a token, behind a path of so many tokens."""
+    seen = BLOCK_TOKENS + path
+    return 2 * shape.query_width * width * seen / BLOCK_TOKENS + seen * width
 
 
 def _adapter_inputs(shape: ModelShape, lora: LoraConfig, width: int) -> int:
     """What the adapters keep: their inputs, and the r numbers in their middle.
 
-    In float32 without dropout adapters of the same input share it, and `o_proj`'s is the attention
-    result, kept already. Otherwise each has a float32 copy of its own, with dropout also a mask.
+    In float32 without dropout adapters of the same input share it. Otherwise each has a float32
+    copy of its own, and with dropout also the mask, which is as large.
     """
     linear = shape.projections()
     targets = [target for target in lora.targets if target in linear]
     middle = 4 * lora.r * len(targets)
-    if lora.dropout > 0:
-        return middle + sum(linear[target][0] * (4 + 1) for target in targets)
-    if width < 4:
-        return middle + sum(linear[target][0] * 4 for target in targets)
+    if lora.dropout > 0 or width < 4:
+        copies = 2 if lora.dropout > 0 else 1
+        return middle + copies * sum(linear[target][0] * 4 for target in targets)
     shared = {"q_proj": "in", "k_proj": "in", "v_proj": "in", "gate_proj": "mlp", "up_proj": "mlp"}
-    inputs = {shared.get(t, t): linear[t][0] for t in targets if t != "o_proj"}
+    inputs = {shared.get(target, target): linear[target][0] for target in targets}
     return middle + 4 * sum(inputs.values())
 
 

@@ -50,7 +50,7 @@ def test_precision_follows_the_device_unless_told(device: str, wanted: str, chos
 
 
 def test_an_unknown_precision_is_a_sentence() -> None:
-    with pytest.raises(ConfigError, match="'int8'.*auto, float32 or bfloat16"):
+    with pytest.raises(ConfigError, match=r"'int8'.*auto, float32 or bfloat16"):
         choose_dtype("cpu", "int8")
 
 

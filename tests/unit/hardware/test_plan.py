@@ -70,7 +70,7 @@ def test_every_change_advised_saves_what_it_says(make_machine) -> None:
 
 
 def test_a_change_goes_only_as_far_as_needed(make_machine) -> None:
-    plenty, less = make_machine(4.5), make_machine(3.2)
+    plenty, less = make_machine(3.5), make_machine(2.0)
     first, second = plan_memory(make_config(), plenty), plan_memory(make_config(), less)
     assert first is not None
     assert second is not None

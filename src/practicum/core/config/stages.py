@@ -158,7 +158,8 @@ class HardwareConfig(Stage):
     """What the run may use."""
 
     profile: Literal["auto", "cpu", "gpu", "ryzen"] = "auto"
-    """`auto` looks at the machine; the others set defaults (`practicum doctor` shows them)."""
+    """`auto` leaves the defaults as they are; the others fill in what the config does not say, as
+    `practicum doctor` shows."""
     threads: int = Field(default=0, ge=0)
     """CPU threads; 0 takes the cores the machine or its container allows. Recorded in the run,
     because another number gives other bits."""

@@ -1,0 +1,142 @@
+"""Whole runs through the command line, on the tiny model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, find_run, read_metrics
+
+
+def test_a_run_leaves_everything_it_promises(practicum, runs_dir: Path, tiny_run) -> None:
+    answer = practicum("train", *tiny_run, f"runs_dir={runs_dir}", "--name", "x")
+    assert answer.code == 0, answer.err
+    assert "difference" in answer.out
+    run = find_run("x", runs_dir)
+    rows = read_metrics(run.metrics_path).rows
+    assert [(r.kind, r.step) for r in rows] == [("eval", 0), ("step", 1), ("step", 2), ("eval", 2)]
+    step = rows[1].values
+    for name in ("reward", "success", "flat_share", "masked_episodes", "entropy", "clip_share"):
+        assert step[name] is not None
+    for name in ("kl_to_base", "grad_norm", "logprob_gap", "fingerprint", "loss"):
+        assert step[name] is not None
+    saved = {path.name for path in (run.checkpoints_path / "step_2").iterdir()}
+    assert saved == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "manifest.json",
+        "optimizer.safetensors",
+        "random.safetensors",
+        "state.json",
+        "training_stats.json",
+    }
+    with SqliteTraceStore(run.traces_path, read_only=True) as traces:
+        episodes = list(traces.episodes(purpose="train"))
+    assert len(episodes) == sum(r.values["episodes"] for r in rows if r.kind == "step")
+    facts = run.facts()
+    assert facts.attempts[0].threads == 1
+    assert facts.attempts[0].device == "cpu"
+
+
+def test_text_written_freely_is_parsed_and_trained_on(practicum, runs_dir: Path, tiny_run) -> None:
+    words = ("env.actions=free", "rollouts.max_tokens=6", f"runs_dir={runs_dir}", "--name", "x")
+    assert practicum("train", *tiny_run, *words).code == 0
+    rows = read_metrics(find_run("x", runs_dir).metrics_path).rows
+    assert all(r.values["reward"] is not None for r in rows if r.kind == "step")
+    assert max(r.values.get("logprob_gap") or 0 for r in rows) < 1e-4
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("lora=attention",),
+        ("lora=light", "algorithm.kl=0.1"),
+        ("algorithm.epochs=2", "algorithm.credit=episode"),
+        ("env.level=3", "rollouts.top_p=0.9", "rollouts.top_k=5", "rollouts.temperature=0.7"),
+        ("rollouts.replace_flat_groups=0", "algorithm.scale=none", "algorithm.discount=0.9"),
+    ],
+)
+def test_every_setting_trains(practicum, runs_dir: Path, tiny_run, settings) -> None:
+    answer = practicum("train", *tiny_run, *settings, f"runs_dir={runs_dir}", "--name", "x")
+    assert answer.code == 0, answer.err
+    rows = read_metrics(find_run("x", runs_dir).metrics_path).rows
+    assert [r.step for r in rows if r.kind == "step"] == [1, 2]
+
+
+def test_a_trained_policy_is_evaluated_against_others(practicum, runs_dir: Path, tiny_run) -> None:
+    assert practicum("train", *tiny_run, f"runs_dir={runs_dir}", "--name", "x").code == 0
+    run = runs_dir / "x"
+    answer = practicum("eval", run, "--n", 6, "--k", 2, "--against", "base", "--json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert found["report"]["attempts_per_task"] == 2
+    assert found["report"]["fingerprint"] != found["against"]["fingerprint"]
+    assert found["comparison"]["n_tasks"] == 6
+    for other in ("reference", "random", run / "best", run / "checkpoints/step_2"):
+        assert practicum("eval", other, "--env", "math", "--n", 4).code == 0
+
+
+def test_the_reference_solves_every_held_out_task(practicum) -> None:
+    answer = practicum("eval", "reference", "--env", "math", "env.level=5", "--n", 20, "--json")
+    report = json.loads(answer.out)["report"]
+    assert report["success"]["value"] == 1.0
+
+
+def test_play_shows_the_reference_path_and_its_rewards(practicum) -> None:
+    answer = practicum("play", "math", "--task", "3x + 7 = 16")
+    assert answer.code == 0
+    shown = answer.out.splitlines()
+    assert [line.split()[2] for line in shown[1:5]] == ["+1.5", "+2.0", "+2.0", "+3.0"]
+    assert "total reward 8.5" in shown[-1]
+
+
+def test_a_person_can_play(practicum, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["subtract_terms", "divide_terms", "state_answer"])
+    monkeypatch.setattr("builtins.input", lambda prompt="": next(typed))
+    answer = practicum("play", "math", "--policy", "human", "--task", "3x + 7 = 16")
+    assert "solved, total reward 7" in answer.out
+
+
+def test_an_interrupted_run_is_saved_and_resumes_to_the_same_bytes(
+    practicum, runs_dir: Path, tiny_run
+) -> None:
+    words = (*tiny_run, "steps=6", f"runs_dir={runs_dir}")
+    assert practicum("train", *words, "--name", "whole").code == 0
+    command = [sys.executable, "-m", "practicum.cli.main", "train", *words, "--name", "cut"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    metrics = runs_dir / "cut" / "metrics.jsonl"
+    while not (metrics.exists() and '"step", "attempt": 1, "step": 2' in metrics.read_text()):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "--resume" in said
+    cut = RunDir(runs_dir / "cut")
+    assert CheckpointStore(cut.path).pointed("latest") in range(2, 6)
+    assert practicum("train", "--resume", cut.path).code == 0
+    last = "checkpoints/step_6/adapter_model.safetensors"
+    assert (cut.path / last).read_bytes() == (runs_dir / "whole" / last).read_bytes()
+
+
+def test_two_trainers_on_one_run_are_refused(practicum, runs_dir: Path, tiny_run) -> None:
+    assert practicum("train", *tiny_run, f"runs_dir={runs_dir}", "--name", "x").code == 0
+    with RunDir(runs_dir / "x").hold():
+        answer = practicum("train", "--resume", runs_dir / "x", "steps=3")
+    assert answer.code == 2
+    assert str(os.getpid()) in answer.sentence
+
+
+def test_a_profile_fills_in_only_what_the_config_does_not_say(practicum) -> None:
+    words = ("math", "hardware.profile=ryzen", "model=tiny", "rollouts.group_size=3")
+    answer = practicum("train", *words, "--dry-run")
+    assert answer.code == 0, answer.err
+    assert "name: tiny" in answer.out
+    assert "group_size: 3" in answer.out
+    assert "tasks_per_step: 2" in answer.out
+    assert "dtype: bfloat16" in answer.out

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from practicum.batching import episode_samples, group_samples
+from practicum.core.sample import Episode
+from practicum.core.score import Score
+from practicum.core.trace import Node, SampledSpan, Trace
+
+
+def given(parent: int | None, *ids: int) -> Node:
+    return Node(parent=parent, messages=(), token_ids=ids)
+
+
+def sampled(
+    parent: int,
+    *ids: int,
+    mask: tuple[bool, ...] = (),
+    log_kept: tuple[float, ...] = (),
+    choices: tuple[tuple[int, ...], ...] = (),
+    temperature: float = 1.0,
+) -> Node:
+    span = SampledSpan(
+        logprobs=tuple(-0.5 * (i + 1) for i in range(len(ids))),
+        loss_mask=mask or (True,) * len(ids),
+        log_kept=log_kept,
+        choices=choices,
+        temperature=temperature,
+    )
+    return Node(parent=parent, messages=(), token_ids=ids, sampled=span)
+
+
+def trace(*nodes: Node) -> Trace:
+    return Trace(id="one", task_id="t", env="e", nodes=nodes)
+
+
+def test_a_walk_interleaves_what_was_given_and_what_was_sampled() -> None:
+    [sample] = episode_samples(
+        trace(given(None, 1, 2), sampled(0, 3, 4), given(1, 5), sampled(2, 6, temperature=0.5)),
+        (2.0, -1.0),
+        weight=0.6,
+    )
+    assert sample.token_ids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert sample.loss_mask.tolist() == [False, False, True, True, False, True]
+    assert sample.old_logprobs.tolist() == [0, 0, -0.5, -1.0, 0, -0.5]
+    assert sample.advantages.tolist() == [0, 0, 2.0, 2.0, 0, -1.0]
+    assert sample.temperatures.tolist() == [1, 1, 1, 1, 1, 0.5]
+    assert sample.weight == pytest.approx(0.2)  # shared by its three loss tokens
+    assert sample.trace_id == "one"
+
+
+def test_log_probabilities_are_those_before_top_k_and_top_p() -> None:
+    [sample] = episode_samples(
+        trace(given(None, 1), sampled(0, 2, 3, log_kept=(-0.25, -0.125))), (1.0,), 1.0
+    )
+    assert sample.old_logprobs.tolist() == [0, -0.75, -1.125]
+
+
+def test_forced_tokens_carry_no_loss_and_choices_are_kept_where_there_is_one() -> None:
+    [sample] = episode_samples(
+        trace(
+            given(None, 1),
+            sampled(0, 7, 8, 9, mask=(True, False, True), choices=((6, 7), (8,), (9, 10, 11))),
+        ),
+        (1.0,),
+        1.0,
+    )
+    assert sample.loss_mask.tolist() == [False, True, False, True]
+    assert sample.old_logprobs.tolist() == [0, -0.5, 0, -1.5]
+    assert sample.choices == {1: (6, 7), 3: (9, 10, 11)}
+    assert sample.weight == 0.5
+
+
+def test_branches_are_samples_and_a_shared_turn_is_trained_on_once() -> None:
+    episode = trace(
+        given(None, 1),
+        sampled(0, 2),  # on both walks
+        given(1, 3),
+        sampled(2, 4),
+        given(1, 5),
+        sampled(4, 6),
+    )
+    first, second = episode_samples(episode, (1.0, 2.0, 3.0), 3.0)
+    assert first.token_ids.tolist() == [1, 2, 3, 4]
+    assert first.loss_mask.tolist() == [False, True, False, True]
+    assert first.advantages.tolist() == [0, 1, 0, 2]
+    assert second.token_ids.tolist() == [1, 2, 5, 6]
+    assert second.loss_mask.tolist() == [False, False, False, True]
+    assert second.advantages.tolist() == [0, 0, 0, 3]
+    assert first.weight == second.weight == 1.0
+
+
+def test_a_branch_that_adds_nothing_sampled_is_no_sample() -> None:
+    episode = trace(given(None, 1), sampled(0, 2), given(1, 3), given(1, 4))
+    assert len(episode_samples(episode, (1.0,), 1.0)) == 1
+
+
+def test_an_episode_without_a_decision_has_no_samples() -> None:
+    forced = trace(given(None, 1), sampled(0, 2, mask=(False,), choices=((2,),)))
+    assert episode_samples(forced, (1.0,), 1.0) == []
+    assert episode_samples(trace(given(None, 1)), (), 1.0) == []
+
+
+def test_credit_for_another_number_of_turns_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        episode_samples(trace(given(None, 1), sampled(0, 2)), (1.0, 2.0), 1.0)
+
+
+def test_each_episode_counts_the_same_however_long_it_is() -> None:
+    short = trace(given(None, 1), sampled(0, 2))
+    long = trace(given(None, 1), sampled(0, *range(2, 12)), given(1, 5), sampled(2, *range(30)))
+    episodes = [
+        Episode(trace=t, outcome=None, score=Score(components={"x": 1.0})) for t in (short, long)
+    ]
+    samples = group_samples(episodes, [(1.0,), (1.0, 1.0)], episodes_in_step=4)
+    shares = [sample.weight * int(np.sum(sample.loss_mask)) for sample in samples]
+    assert shares == pytest.approx([0.25, 0.25])
