@@ -45,11 +45,11 @@ def _profile_settings(given: Mapping[str, Any]) -> list[str]:
 
 
 def _has(given: Mapping[str, Any], dotted: str) -> bool:
-    """Whether a key is given, also by the one word that stands for all under it."""
+    """Whether a key is given. A preset's one word gives all its fields, a name's only the name."""
     at: Any = given
     for key in dotted.split("."):
         if not isinstance(at, Mapping):
-            return True
+            return key == "name" or dotted.startswith("lora.")
         if key not in at:
             return False
         at = at[key]

@@ -115,9 +115,7 @@ class TreePlan:
                 x.index_select(2, block.keys).repeat_interleave(groups, dim=1) for x in (key, value)
             )
             q = query[:, :, block.begin : block.end]
-            out.append(
-                scaled_dot_product_attention(q, k, v, attn_mask=block.visible, scale=scale)
-            )
+            out.append(scaled_dot_product_attention(q, k, v, attn_mask=block.visible, scale=scale))
         return torch.cat(out, dim=2).transpose(1, 2)
 
     def longest_path(self) -> int:

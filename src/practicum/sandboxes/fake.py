@@ -19,12 +19,12 @@ class RanCommand:
 
 
 class FakeSandbox:
-    """Answers each command from a function, keeps files in memory, remembers what it was asked.
+    r"""Answers each command from a function, keeps files in memory, remembers what it was asked.
 
     >>> import asyncio
-    >>> box = FakeSandbox(lambda ran: CommandResult(status="ok", exit_code=0, stdout="hi\\n"))
+    >>> box = FakeSandbox(lambda ran: CommandResult(status="ok", exit_code=0, stdout="hi\n"))
     >>> asyncio.run(box.run(["echo", "hi"], timeout_s=1)).stdout
-    'hi\\n'
+    'hi\n'
     >>> box.ran[0].command
     ('echo', 'hi')
     """
