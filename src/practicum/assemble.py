@@ -57,6 +57,7 @@ __all__ = [
     "open_environment",
     "play_once",
     "pull_model",
+    "read_evaluations",
     "scripted_player",
     "trainer_for",
 ]

@@ -33,13 +33,17 @@ def episode_samples(trace: Trace, credit: TurnCredit, weight: float) -> list[Sam
     samples, trained = [], set[int]()
     for leaf in trace.leaves():
         path = trace.path(leaf)
-        fresh = [i for i in path if trace.nodes[i].sampled is not None and i not in trained]
+        fresh = [i for i in path if _has_loss(trace.nodes[i]) and i not in trained]
         if not fresh:
             continue
         trained.update(fresh)
         advantages = {i: advantage_of[i] for i in fresh}
         samples.append(_walk_sample(trace, path, advantages, weight / loss_tokens))
     return samples
+
+
+def _has_loss(node: Node) -> bool:
+    return node.sampled is not None and any(node.sampled.loss_mask)
 
 
 def _walk_sample(

@@ -175,7 +175,8 @@ class UpdateReport:
     entropy: float
     clip_share: float
     kl_to_base: float
-    """Mean log-ratio of policy to base model over the sampled tokens that were compared."""
+    """Mean of exp(d) - d - 1 over the sampled tokens that were compared, where d is the base
+    model's log-probability less the policy's: never negative, and the KL divergence on average."""
     logprob_gap: float
     """Largest distance between the sampler's and the learner's log-probability of a token."""
     tokens: int

@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from practicum.core.errors import UserError
 
-__all__ = ["ATTENTION", "AttentionPlan", "CachePlan", "TreePlan", "register_attention"]
+__all__ = ["ATTENTION", "AttentionPlan", "Bucket", "CachePlan", "register_attention"]
 
 ATTENTION = "practicum"
 """Name under which `transformers` knows our attention."""
@@ -67,62 +67,6 @@ def _attend_by_plan(
     return plan.attend(module.layer_idx, query, key, value, scale), None
 
 
-BLOCK = 128
-"""Queries of a prefix tree that are attended to together."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeBlock:
-    """Consecutive queries of a tree, and the only tokens any of them may see."""
-
-    begin: int
-    end: int
-    keys: torch.Tensor  # (K,) index of each token seen
-    visible: torch.Tensor  # (1, 1, Q, K)
-
-
-@dataclass(frozen=True, slots=True)
-class TreePlan:
-    """A prefix tree in depth-first order, attended to block by block.
-
-    Consecutive tokens of a tree have nearly the same ancestors, so a block sees little besides
-    itself and its trunk: cost follows the tree, not its square, and no T x T mask is made.
-    """
-
-    blocks: tuple[TreeBlock, ...]
-
-    @classmethod
-    def of(cls, end: torch.Tensor, block: int = BLOCK) -> "TreePlan":
-        """From the index where each token's subtree ends."""
-        index = torch.arange(end.numel(), device=end.device)
-        blocks = []
-        for begin in range(0, end.numel(), block):
-            queries = index[begin : begin + block]
-            trunk = index[:begin][end[:begin] > begin]
-            keys = torch.cat([trunk, queries])
-            visible = (keys[None] <= queries[:, None]) & (queries[:, None] < end[keys][None])
-            blocks.append(TreeBlock(begin, begin + queries.numel(), keys, visible[None, None]))
-        return cls(tuple(blocks))
-
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
-    ) -> torch.Tensor:
-        """Attention of each block over the tokens it sees."""
-        groups = query.shape[1] // key.shape[1]
-        out = []
-        for block in self.blocks:
-            k, v = (
-                x.index_select(2, block.keys).repeat_interleave(groups, dim=1) for x in (key, value)
-            )
-            q = query[:, :, block.begin : block.end]
-            out.append(scaled_dot_product_attention(q, k, v, attn_mask=block.visible, scale=scale))
-        return torch.cat(out, dim=2).transpose(1, 2)
-
-    def longest_path(self) -> int:
-        """The depth of the tree."""
-        return max(int(block.visible.sum(-1).max()) for block in self.blocks)
-
-
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """Segments of similar length, attended to together.
@@ -132,7 +76,7 @@ class Bucket:
 
     rows: torch.Tensor  # (B, Q) index into the step's tokens; padding repeats a real one
     slots: torch.Tensor  # (B, L) KV slots of each path; padding repeats a real one
-    visible: torch.Tensor  # (B, 1, Q, L)
+    visible: torch.Tensor  # (B, 1, Q * group, L), each query once for each head of its group
     keep: torch.Tensor  # (B, Q) true for real tokens
 
 
@@ -153,13 +97,20 @@ class CachePlan:
         values[self.write_slots] = value[0].transpose(0, 1)
         flat = query[0].transpose(0, 1)  # (T, heads, D)
         out = torch.empty_like(flat)
-        groups = query.shape[1] // key.shape[1]
+        kv_heads, depth = keys.shape[1:]
         for bucket in self.buckets:
-            q = flat[bucket.rows].transpose(1, 2)  # (B, heads, Q, D)
-            k = keys[bucket.slots].transpose(1, 2).repeat_interleave(groups, dim=1)
-            v = values[bucket.slots].transpose(1, 2).repeat_interleave(groups, dim=1)
-            attended = scaled_dot_product_attention(q, k, v, attn_mask=bucket.visible, scale=scale)
-            out[bucket.rows[bucket.keep]] = attended.transpose(1, 2)[bucket.keep]
+            b, n = bucket.rows.shape
+            q = flat[bucket.rows].view(b, n, kv_heads, -1, depth).transpose(1, 2)
+            attended = scaled_dot_product_attention(
+                q.reshape(b, kv_heads, -1, depth),
+                keys[bucket.slots].transpose(1, 2),
+                values[bucket.slots].transpose(1, 2),
+                attn_mask=bucket.visible,
+                scale=scale,
+            )
+            by_token = attended.view(b, kv_heads, n, -1, depth).transpose(1, 2)
+            by_token = by_token.reshape(b, n, -1, depth)
+            out[bucket.rows[bucket.keep]] = by_token[bucket.keep]
         return out[None]
 
     def longest_path(self) -> int:

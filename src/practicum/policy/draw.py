@@ -72,5 +72,6 @@ def _kept(log_p: torch.Tensor, params: SamplingParams) -> torch.Tensor:
         mass = ordered.double().exp()
         before = mass.cumsum(0) - mass
         inside = before < params.top_p * mass.sum()
+        inside[0] = True
         kept = kept & torch.zeros_like(kept).index_put((order,), inside)
     return kept

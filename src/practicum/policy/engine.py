@@ -56,6 +56,9 @@ class TorchEngine:
         self._fingerprint = fingerprint
         self._max_slots = max_slots
         self._max_positions = int(causal_lm.config.max_position_embeddings)
+        heads = causal_lm.config.num_attention_heads
+        kv_heads = getattr(causal_lm.config, "num_key_value_heads", None) or heads
+        self._heads_per_key = heads // kv_heads
         weight = causal_lm.get_output_embeddings().weight
         self._device = weight.device
         first = min(FIRST_SLOTS, max_slots)
@@ -297,6 +300,7 @@ class TorchEngine:
             slots[b, : path.size] = path
             slots[b, path.size :] = path[-1]
             keep[b, :n] = True
+        depth = depth.repeat(self._heads_per_key, axis=1)
         visible = np.arange(length)[None, None, :] <= depth[:, :, None]
         tensors = (
             torch.from_numpy(a).to(self._device) for a in (rows, slots, visible[:, None], keep)

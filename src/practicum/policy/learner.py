@@ -14,10 +14,10 @@ from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import Algorithm, UpdateReport
 from practicum.core.loss import LossTerms
 from practicum.core.sample import Batch
-from practicum.policy.attention import TreePlan
 from practicum.policy.head import Head, Predictions
 from practicum.policy.lora import load_adapter, save_adapter, trainable
 from practicum.policy.optimizer_state import load_optimizer, save_optimizer
+from practicum.policy.tree_attention import TreePlan
 
 __all__ = ["LearnerSettings", "TorchLearner"]
 

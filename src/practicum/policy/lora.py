@@ -97,8 +97,19 @@ def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
 def read_adapter(causal_lm: Any, folder: Path) -> Any:
     """Wrap a model with the adapter saved in a folder; its tensors stay marked as trainable."""
     import peft
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
-    return peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True).eval()
+    try:
+        saved = load_file(folder / WEIGHTS_FILE)
+        model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
+    except (OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CheckpointError(
+            f"the adapter in {folder} cannot be read ({reason}); name another checkpoint"
+        ) from error
+    _require_same_shapes(model, saved, folder)
+    return model.eval()
 
 
 def load_adapter(model: Any, folder: Path) -> None:
@@ -107,10 +118,14 @@ def load_adapter(model: Any, folder: Path) -> None:
     from safetensors.torch import load_file
 
     saved = load_file(folder / WEIGHTS_FILE)
+    _require_same_shapes(model, saved, folder)
+    peft.set_peft_model_state_dict(model, saved)
+
+
+def _require_same_shapes(model: Any, saved: dict[str, torch.Tensor], folder: Path) -> None:
     here = {k: tuple(v.shape) for k, v in _adapter_state(model).items()}
     if here != {k: tuple(v.shape) for k, v in saved.items()}:
         raise CheckpointError(
             f"the adapter in {folder} was made for another model or other lora settings; "
             "use the config of the run it came from"
         )
-    peft.set_peft_model_state_dict(model, saved)

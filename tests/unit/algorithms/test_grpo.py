@@ -193,6 +193,14 @@ def test_the_loss_is_the_clipped_gain_with_its_sign_turned() -> None:
     assert gradient.tolist() == pytest.approx([-1.0, 0.0, 0.375, 0.0])
 
 
+def test_a_ratio_that_moved_against_its_advantage_is_not_clipped() -> None:
+    """Ratio 0.5 with advantage 1 gives 0.5, ratio 1.5 with -1 gives -1.5: both as they are."""
+    case = terms([-1 - math.log(2), -1 + math.log(1.5)], [-1.0] * 2, [1.0, -1.0])
+    report = grpo_loss(case, clip=0.2, kl=0.0)
+    assert report.loss.item() == pytest.approx(-(0.5 * 0.5) + 0.25 * 1.5)
+    assert report.clipped.item() == 0.0
+
+
 def test_the_distance_to_the_base_is_added_with_its_weight() -> None:
     """d = base - logp = ln 2: 2 - ln 2 - 1; d = -ln 2: 0.5 + ln 2 - 1. Advantages 0."""
     case = terms([-2.0, -2.0], [-2.0, -2.0], [0.0, 0.0], [-2 + math.log(2), -2 - math.log(2)])

@@ -94,6 +94,14 @@ def test_a_branch_that_adds_nothing_sampled_is_no_sample() -> None:
     assert len(episode_samples(episode, (1.0,), 1.0)) == 1
 
 
+def test_a_branch_whose_tokens_were_all_forced_is_no_sample() -> None:
+    """It would have no loss of its own, and may end up in a batch by itself."""
+    forced = sampled(3, 8, 9, mask=(False, False), choices=((8,), (9,)))
+    episode = trace(given(None, 1), sampled(0, 2), given(1, 3), given(1, 4), forced)
+    [sample] = episode_samples(episode, (1.0, 2.0), 1.0)
+    assert sample.token_ids.tolist() == [1, 2, 3]
+
+
 def test_an_episode_without_a_decision_has_no_samples() -> None:
     forced = trace(given(None, 1), sampled(0, 2, mask=(False,), choices=((2,),)))
     assert episode_samples(forced, (1.0,), 1.0) == []

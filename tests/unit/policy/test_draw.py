@@ -106,7 +106,8 @@ def test_the_ends_of_the_unit_interval_draw_possible_columns(uniform: float) -> 
 
 
 def test_the_likeliest_column_always_stays() -> None:
-    assert {d.column for d in draw_many(SamplingParams(top_p=1e-9), 50)} == {1}
+    for top_p in (1e-9, 0.0):
+        assert {d.column for d in draw_many(SamplingParams(top_p=top_p), 50)} == {1}
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

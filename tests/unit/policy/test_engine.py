@@ -1,4 +1,5 @@
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,6 +93,22 @@ async def test_rows_that_outgrow_the_cache_wait_and_end_as_they_would_have(
     assert [c.token_ids for c in cramped] == [c.token_ids for c in roomy]
     assert_exact(stock, requests, cramped)
     assert_no_slot_is_lost(small)
+
+
+async def test_slots_used_again_and_again_stay_exact(policy: TorchPolicy, stock: Any) -> None:
+    """Prompts that end inside paths of before, in a cache that can keep only a few of those."""
+    chance = random.Random(0)
+    small = build_engine(policy, max_slots=60)
+    paths: list[tuple[int, ...]] = [(1, 2, 3)]
+    for seed in range(80):
+        trunk = chance.choice(paths[-6:])
+        prompt = trunk[: chance.randrange(1, min(len(trunk), 45) + 1)]
+        prompt += tuple(chance.randrange(256) for _ in range(chance.randrange(3)))
+        request = ask(*prompt, max_tokens=chance.randrange(1, 9), seed=seed)
+        completion = await small.sample(request)
+        assert_exact(stock, [request], [completion])
+        assert_no_slot_is_lost(small)
+        paths.append(prompt + completion.token_ids)
 
 
 async def test_later_turns_compute_only_what_is_new(policy: TorchPolicy, stock: Any) -> None:

@@ -6,7 +6,7 @@ import peft
 import pytest
 import torch
 from tests.unit.policy.reference import FULL, build_policy, perturb, row_logits
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from practicum.core.config import LoraConfig
 from practicum.core.errors import CheckpointError, ConfigError
@@ -155,6 +155,20 @@ def test_an_adapter_of_other_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="other lora settings"):
         load_adapter(model, tmp_path)
     assert policy_fingerprint(model, "b") == before
+
+
+@pytest.mark.filterwarnings("ignore:Found missing adapter keys")
+def test_an_adapter_of_another_model_or_a_damaged_one_is_not_read(tmp_path: Path) -> None:
+    save_adapter(build_policy().model, tmp_path)
+    config = build_tiny_model().config
+    for change in ({"num_hidden_layers": 3}, {"hidden_size": 32, "head_dim": 16}):
+        other = LlamaForCausalLM(LlamaConfig(**{**config.to_dict(), **change}))
+        with pytest.raises(CheckpointError, match=r"another model|cannot be read"):
+            read_adapter(other, tmp_path)
+    weights = tmp_path / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read_adapter(build_tiny_model(), tmp_path)
 
 
 def test_the_saved_config_does_not_depend_on_the_order_of_a_set(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ from practicum.environments.discrete.math.rules import (
 __all__ = ["MathEnvironment", "MathOptions", "MathSession"]
 
 INSTRUCTION = (
-    "Solve for x, one action a turn. Actions: identify_operation, set_up_equation, add_terms, "
+    "Solve for x. Reply with one action a turn: identify_operation, set_up_equation, add_terms, "
     "subtract_terms, multiply_terms, divide_terms, simplify, state_answer. "
-    "Start with identify_operation. State the answer once x is alone."
+    "State the answer once x is alone. Your first reply is identify_operation."
 )
 WRITTEN_INSTRUCTION = (
     f"{INSTRUCTION} The terms actions and state_answer take a number or term: "

@@ -1,0 +1,35 @@
+"""Draws a finished run as an SVG: what `watch` shows, and the comparison before and after.
+
+python scripts/run_picture.py runs/demo docs/demo.svg
+"""
+
+import io
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from practicum.assemble import read_evaluations
+from practicum.evaluation import compare_reports, render_comparison
+from practicum.monitor import Canvas, read_run, render_run
+from practicum.store import find_run
+
+COLUMNS = 100
+
+
+def main(run_name: str, target: str) -> None:
+    """Write the picture."""
+    run = find_run(run_name, Path("runs"))
+    console = Console(
+        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False
+    )
+    console.print(render_run(read_run(run), Canvas.of(console)))
+    reports = read_evaluations(run)
+    if len(reports) > 1:
+        before, after = reports[min(reports)], reports[max(reports)]
+        console.print(render_comparison(after, before, compare_reports(after, before)))
+    console.save_svg(target, title=f"practicum watch {run.name}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,139 @@
+"""Attention over a prefix tree, block by block, with a backward pass of its own.
+
+Consecutive tokens of a tree in depth-first order have nearly the same ancestors, so a block of
+queries sees little besides itself and its trunk: cost follows the tree, not its square, and no
+T x T mask is made. Query heads that share a key head are computed together as more queries, so keys
+and values are never repeated. The backward pass recomputes the probabilities and adds each block's
+share straight into the gradients of keys and values.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+__all__ = ["TreePlan"]
+
+BLOCK = 128
+"""Queries that are attended to together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBlock:
+    """Consecutive queries, and the only tokens any of them may see: a trunk and the block itself."""
+
+    begin: int
+    end: int
+    trunk: torch.Tensor  # (K,) index of each token seen before the block
+    bias: torch.Tensor  # (Q, 1, K + Q) 0 where a query may look, minus infinity elsewhere
+
+    def gather(self, rows: torch.Tensor) -> torch.Tensor:
+        """(T, heads, D) to the (heads, K + Q, D) that the block sees."""
+        own = rows[self.begin : self.end]
+        seen = torch.cat([rows.index_select(0, self.trunk), own]) if self.trunk.numel() else own
+        return seen.transpose(0, 1)
+
+    def scatter_add(self, rows: torch.Tensor, seen: torch.Tensor) -> None:
+        """Add (heads, K + Q, D) to the (T, heads, D) rows it was gathered from."""
+        back = seen.transpose(0, 1)
+        count = self.trunk.numel()
+        if count:
+            rows.index_add_(0, self.trunk, back[:count])
+        rows[self.begin : self.end] += back[count:]
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """What each block of a tree's tokens may see."""
+
+    blocks: tuple[TreeBlock, ...]
+
+    @classmethod
+    def of(cls, end: torch.Tensor, block: int = BLOCK) -> "TreePlan":
+        """From the index where each token's subtree ends."""
+        index = torch.arange(end.numel(), device=end.device)
+        blocks = []
+        for begin in range(0, end.numel(), block):
+            queries = index[begin : begin + block]
+            trunk = index[:begin][end[:begin] > begin]
+            keys = torch.cat([trunk, queries])
+            visible = (keys[None] <= queries[:, None]) & (queries[:, None] < end[keys][None])
+            bias = torch.zeros(visible.shape, device=end.device).masked_fill_(~visible, -torch.inf)
+            blocks.append(TreeBlock(begin, begin + queries.numel(), trunk, bias[:, None]))
+        return cls(tuple(blocks))
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """From (1, heads, T, D) and (1, kv_heads, T, D) to (1, T, heads, D)."""
+        rows = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
+        return _TreeAttention.apply(*rows, self.blocks, scale)[None]
+
+    def longest_path(self) -> int:
+        """The depth of the tree."""
+        return max(int((block.bias == 0).sum(-1).max()) for block in self.blocks)
+
+
+def _grouped(rows: torch.Tensor, kv_heads: int) -> torch.Tensor:
+    """(Q, heads, D) to (kv_heads, Q * group, D): heads that share keys become more queries."""
+    count, heads, depth = rows.shape
+    split = rows.view(count, kv_heads, heads // kv_heads, depth)
+    return split.transpose(0, 1).reshape(kv_heads, -1, depth)
+
+
+def _ungrouped(rows: torch.Tensor, count: int) -> torch.Tensor:
+    """The inverse of `_grouped`."""
+    kv_heads, _, depth = rows.shape
+    return rows.view(kv_heads, count, -1, depth).transpose(0, 1).reshape(count, -1, depth)
+
+
+def _probabilities(
+    query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """(kv_heads, Q * group, K + Q), float32."""
+    scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(scale)
+    per_query = scores.view(scores.shape[0], bias.shape[0], -1, scores.shape[-1])
+    per_query += bias
+    return torch.softmax(scores, dim=-1)
+
+
+class _TreeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        blocks: tuple[TreeBlock, ...],
+        scale: float,
+    ) -> torch.Tensor:
+        kv_heads = key.shape[1]
+        out = torch.empty_like(query)
+        for block in blocks:
+            q = _grouped(query[block.begin : block.end], kv_heads)
+            p = _probabilities(q, block.gather(key), block.bias, scale).to(query.dtype)
+            attended = torch.bmm(p, block.gather(value))
+            out[block.begin : block.end] = _ungrouped(attended, block.end - block.begin)
+        ctx.save_for_backward(query, key, value, out)
+        ctx.blocks, ctx.scale = blocks, scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[Any, ...]:
+        query, key, value, out = ctx.saved_tensors
+        kv_heads = key.shape[1]
+        grad_query = torch.empty_like(query)
+        grad_key, grad_value = torch.zeros_like(key), torch.zeros_like(value)
+        inner = (grad_out.float() * out.float()).sum(-1, keepdim=True)  # (T, heads, 1)
+        for block in ctx.blocks:
+            span = slice(block.begin, block.end)
+            q, g = _grouped(query[span], kv_heads), _grouped(grad_out[span], kv_heads)
+            k, v = block.gather(key), block.gather(value)
+            p = _probabilities(q, k, block.bias, ctx.scale)
+            block.scatter_add(grad_value, torch.bmm(p.to(g.dtype).transpose(1, 2), g))
+            grad_p = torch.bmm(g, v.transpose(1, 2)).float()
+            grad_s = (grad_p - _grouped(inner[span], kv_heads)).mul_(p).mul_(ctx.scale)
+            grad_s = grad_s.to(q.dtype)
+            grad_query[span] = _ungrouped(torch.bmm(grad_s, k), block.end - block.begin)
+            block.scatter_add(grad_key, torch.bmm(grad_s.transpose(1, 2), q))
+        return grad_query, grad_key, grad_value, None, None

@@ -1,0 +1,106 @@
+"""What every sampler promises, whatever stands behind it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from practicum.core.interfaces import Sampler
+from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
+from practicum.policy.scripted import ScriptedSampler
+from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
+
+ACTIONS = (ActionForm(name="add"), ActionForm(name="subtract"), ActionForm(name="simplify"))
+
+
+def build_torch() -> Sampler:
+    return load_adapted_sampler(load_for_policy("tiny", "float32", "cpu"), None)
+
+
+def build_scripted() -> Sampler:
+    return ScriptedSampler(
+        lambda request: (
+            request.actions[request.params.seed % 3].name if request.actions else "hello"
+        )
+    )
+
+
+SAMPLERS: dict[str, Callable[[], Sampler]] = {"torch": build_torch, "scripted": build_scripted}
+
+
+@pytest.fixture(params=SAMPLERS.values(), ids=SAMPLERS.keys())
+def sampler(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+def make_requests(count: int = 6) -> list[SamplingRequest]:
+    """Free and constrained in turn, some prompts shared."""
+    return [
+        SamplingRequest(
+            prompt_ids=(1, 2, 3, i // 2),
+            params=SamplingParams(seed=i, max_tokens=12, temperature=(1.0, 0.7, 0.0)[i % 3]),
+            actions=ACTIONS if i % 2 else (),
+        )
+        for i in range(count)
+    ]
+
+
+async def sample_all(sampler: Sampler, requests: list[SamplingRequest]) -> list[Completion]:
+    return list(await asyncio.gather(*(sampler.sample(r) for r in requests)))
+
+
+async def test_parallel_fields_have_one_entry_a_token(sampler: Sampler) -> None:
+    for completion in await sample_all(sampler, make_requests()):
+        n = len(completion.token_ids)
+        assert n > 0
+        assert len(completion.logprobs) == len(completion.loss_mask) == n
+        assert len(completion.log_kept) in (0, n)
+        assert len(completion.choices) in (0, n)
+        assert all(p <= 1e-9 for p in completion.logprobs)
+
+
+async def test_a_forced_token_has_log_probability_0_and_no_loss(sampler: Sampler) -> None:
+    for completion in await sample_all(sampler, make_requests()):
+        for i, allowed in enumerate(completion.choices):
+            assert not allowed or completion.token_ids[i] in allowed
+            if len(allowed) == 1:
+                assert completion.logprobs[i] == 0.0
+                assert not completion.loss_mask[i]
+
+
+async def test_completions_answer_their_own_request(sampler: Sampler) -> None:
+    requests = make_requests()
+    for request, completion in zip(requests, await sample_all(sampler, requests), strict=True):
+        assert completion.temperature == request.params.temperature
+        assert completion.fingerprint == sampler.fingerprint()
+        if request.actions:
+            assert completion.text in {form.name for form in ACTIONS}
+            assert completion.finished
+            assert completion.ended_turn
+
+
+async def test_together_or_alone_the_answer_is_the_same(sampler: Sampler) -> None:
+    requests = make_requests()
+    together = await sample_all(sampler, requests)
+    alone = [await sampler.sample(request) for request in requests]
+    assert [c.token_ids for c in together] == [c.token_ids for c in alone]
+
+
+async def test_forgetting_changes_no_answer(sampler: Sampler) -> None:
+    requests = make_requests()
+    before = await sample_all(sampler, requests)
+    sampler.forget()
+    assert await sample_all(sampler, requests) == before
+
+
+async def test_a_caller_who_leaves_does_not_disturb_the_others(sampler: Sampler) -> None:
+    requests = make_requests()
+    expected = await sample_all(sampler, requests)
+    sampler.forget()
+    jobs = [asyncio.create_task(sampler.sample(r)) for r in requests]
+    await asyncio.sleep(0)
+    jobs[0].cancel()
+    found = await asyncio.gather(*jobs[1:])
+    assert [c.token_ids for c in found] == [c.token_ids for c in expected[1:]]
+    await asyncio.gather(jobs[0], return_exceptions=True)
