@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from practicum.core.errors import EnvironmentFailure, boundary
+from practicum.core.errors import ContextFull, EnvironmentFailure, boundary
 from practicum.core.interfaces import Conversation, DiscreteSession
 from practicum.core.trace import StopReason
 
@@ -22,7 +22,10 @@ class DiscreteAgent:
         for _ in range(self.max_turns):
             with boundary(EnvironmentFailure, "the environment"):
                 actions = session.actions()
-            completion = await conversation.complete(messages, actions)
+            try:
+                completion = await conversation.complete(messages, actions)
+            except ContextFull:
+                return StopReason.CONTEXT_FULL
             with boundary(EnvironmentFailure, "the environment"):
                 observation = await session.act(completion.text)
             if observation.terminated:

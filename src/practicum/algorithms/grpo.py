@@ -14,7 +14,7 @@ With `credit: turn` an episode's turn t is credited with its return to go,
 G_t = r_t + discount * G_{t+1}. It is compared with the returns of the group's episodes that stood
 in the same state, that is, had the same tokens before them; a state that only one episode reached
 is compared with the whole group's returns at that turn. (Grouping by state within a group: Feng et
-al. 2025, arXiv 2505.10978.) The spread of the episodes' whole returns scales all of them.
+al. 2025, arXiv 2505.10978.) The group's spread scales all of them.
 """
 
 from collections.abc import Hashable, Sequence
@@ -110,8 +110,6 @@ def turn_advantages(
     for values, visited in zip(returns, states, strict=True):
         for value, state in zip(values, visited, strict=True):
             by_state.setdefault(state, []).append(value)
-    whole = [values[0] if values else 0.0 for values in returns]
-    spread = float(np.std(whole, ddof=1)) + STD_FLOOR if scale == "std" else 1.0
 
     def baseline(turn: int, state: Hashable) -> float:
         peers = by_state[state]
@@ -119,13 +117,26 @@ def turn_advantages(
             peers = [values[turn] if turn < len(values) else 0.0 for values in returns]
         return sum(peers) / len(peers)
 
-    return [
-        tuple(
-            (value - baseline(turn, state)) / spread
+    centred = [
+        [
+            value - baseline(turn, state)
             for turn, (value, state) in enumerate(zip(values, visited, strict=True))
-        )
+        ]
         for values, visited in zip(returns, states, strict=True)
     ]
+    spread = _spread(returns, centred) if scale == "std" else 1.0
+    return [tuple(a / spread for a in turns) for turns in centred]
+
+
+def _spread(returns: Sequence[tuple[float, ...]], centred: Sequence[Sequence[float]]) -> float:
+    """The spread of whole returns, or of the turns' own differences where that is larger.
+
+    Episodes that end up with nearly the same score can differ by much on the way: divided by the
+    spread of their scores alone, those turns would get huge advantages.
+    """
+    whole = float(np.std([values[0] for values in returns if values], ddof=1))
+    turns = np.asarray([a for row in centred for a in row])
+    return max(whole, float(np.sqrt(np.mean(turns**2)))) + STD_FLOOR
 
 
 def _states(trace: Trace) -> tuple[Hashable, ...]:

@@ -12,7 +12,7 @@ from practicum.cli.runs import runs
 from practicum.cli.tasks import tasks
 from practicum.cli.train import train
 from practicum.cli.watch import watch
-from practicum.core.errors import PolicyMismatch, UserError
+from practicum.core.errors import PracticumError, UserError
 
 __all__ = ["app", "main"]
 
@@ -41,7 +41,7 @@ def main() -> None:
     """Run the command line. A user's mistake is one sentence and exit code 2, never a traceback."""
     try:
         app()
-    except (UserError, PolicyMismatch) as error:
+    except PracticumError as error:
         print(f"practicum: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)
     except BrokenPipeError:  # the reader of our output, such as head, has had enough

@@ -7,6 +7,7 @@
     + NotEnoughMemory    the plan does not fit this machine
     + CheckpointError    a checkpoint that is damaged, missing or does not match
     + RunBusy            another trainer holds this run folder
+  - ContextFull          the next prompt does not fit the model: the episode ends there
   - PolicyMismatch       the learner would train on tokens another policy sampled: the run stops
   - RolloutFailure       one episode failed: recorded on its trace, never ends a run
     + EnvironmentFailure the environment's fault: the episode is masked
@@ -22,6 +23,7 @@ __all__ = [
     "AgentFailure",
     "CheckpointError",
     "ConfigError",
+    "ContextFull",
     "EnvironmentFailure",
     "MissingExtra",
     "NotEnoughMemory",
@@ -68,6 +70,10 @@ class CheckpointError(UserError):
 
 class RunBusy(UserError):
     """Another process is training in this run folder."""
+
+
+class ContextFull(PracticumError):
+    """A prompt and the tokens asked for do not fit the model's context."""
 
 
 class PolicyMismatch(PracticumError):

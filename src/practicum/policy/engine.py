@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from practicum.chat import TemplateCodec
-from practicum.core.errors import UserError
+from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.policy.attention import Bucket, CachePlan
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
@@ -32,6 +32,9 @@ STEP_TOKENS = 4096
 
 FIRST_SLOTS = 2048
 """Cache slots at the start; the pool doubles as it is needed, up to its limit."""
+
+MAX_TRIES = 256
+"""Sets of actions whose token trie is kept."""
 
 SETTLE_TURNS = 3
 """Turns of the event loop in which callers may bring their next request before a step begins."""
@@ -108,7 +111,7 @@ class TorchEngine:
         longest = len(request.prompt_ids) + request.params.max_tokens
         limit = min(self._max_positions, self._max_slots)
         if longest > limit:
-            raise UserError(
+            raise ContextFull(
                 f"a prompt of {len(request.prompt_ids)} tokens and {request.params.max_tokens} new "
                 f"ones do not fit the model's {limit}; lower rollouts.max_tokens or max_turns"
             )
@@ -117,6 +120,8 @@ class TorchEngine:
         if not actions:
             return None
         if actions not in self._tries:
+            if len(self._tries) >= MAX_TRIES:
+                self._tries.clear()
             self._tries[actions] = ActionTrie(actions, self._tokenizer, self._codec.turn_end_id)
         return ChoiceWalk(self._tries[actions])
 

@@ -20,7 +20,7 @@ BLOCK = 128
 
 @dataclass(frozen=True, slots=True)
 class TreeBlock:
-    """Consecutive queries, and the only tokens any of them may see: a trunk and the block itself."""
+    """Consecutive queries, and all that any of them may see: a trunk and the block itself."""
 
     begin: int
     end: int

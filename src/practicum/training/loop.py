@@ -156,6 +156,7 @@ class Trainer:
     def _learn(self, collected: CollectedStep, curriculum_state: dict[str, JSON]) -> None:
         """Update from one step's episodes and record it."""
         parts, step = self._parts, self._state.step + 1
+        check_any_usable(collected)
         check_sampled_by(parts.learner.fingerprint(), collected)
         batches = step_batches(collected, self._config.algorithm.micro_batch_tokens)
         report = parts.learner.update(batches, parts.algorithm) if batches else None
@@ -239,6 +240,18 @@ class Trainer:
 def best_step(reports: Mapping[int, EvalReport]) -> int:
     """The step with the highest lower bound of success, then the highest mean reward."""
     return max(reports, key=lambda s: (reports[s].success.low, reports[s].reward.value, s))
+
+
+def check_any_usable(collected: CollectedStep) -> None:
+    """Stop a run in which nothing works any more, rather than go through its steps in vain."""
+    episodes = [e for g in collected.groups for e in g.episodes]
+    if any(e.is_usable for e in episodes):
+        return
+    first = episodes[0]
+    reason = first.trace.failure.message if first.trace.failure else first.score.reason
+    raise PracticumError(
+        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}"
+    )
 
 
 def check_sampled_by(fingerprint: str, collected: CollectedStep) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from practicum.agents import DiscreteAgent
-from practicum.core.errors import EnvironmentFailure
+from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome
@@ -82,3 +82,22 @@ async def test_what_the_conversation_raises_is_not() -> None:
 
     with pytest.raises(LookupError):
         await DiscreteAgent().run(Counter(goal=1), ScriptedConversation(out_of_words, name="x"))
+
+
+class Overflowing:
+    """A conversation whose second turn does not fit."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def complete(self, messages: Any, actions: Any = ()) -> Any:
+        self.asked += 1
+        if self.asked > 1:
+            raise ContextFull("too long")
+        return await ScriptedConversation(lambda actions: "stay", name="x").complete(messages)
+
+
+async def test_a_full_context_ends_the_episode_with_that_reason() -> None:
+    conversation = Overflowing()
+    stop = await DiscreteAgent(max_turns=5).run(Counter(goal=5), conversation)
+    assert (stop, conversation.asked) == (StopReason.CONTEXT_FULL, 2)

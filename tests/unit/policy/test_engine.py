@@ -20,7 +20,7 @@ from tests.unit.policy.reference import (
     stock_model,
 )
 
-from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.errors import ContextFull, EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingRequest
 from practicum.policy.engine import TorchEngine
 from practicum.policy.torch_policy import TorchPolicy
@@ -266,9 +266,9 @@ async def test_the_cache_cannot_be_dropped_under_a_completion(policy: TorchPolic
 async def test_a_request_that_cannot_fit_is_told_so_in_a_sentence(policy: TorchPolicy) -> None:
     engine = build_engine(policy, max_slots=64)
     fits = asyncio.create_task(engine.sample(ask(1, 2, 3)))
-    with pytest.raises(UserError, match=r"60 tokens and 8 new ones do not fit .* 64; lower"):
+    with pytest.raises(ContextFull, match=r"60 tokens and 8 new ones do not fit .* 64; lower"):
         await engine.sample(ask(*range(60)))
-    with pytest.raises(UserError, match=r"5000 tokens and 8 new ones do not fit .* 4096; lower"):
+    with pytest.raises(ContextFull, match=r"5000 tokens and 8 new ones do not fit .* 4096; lower"):
         await build_engine(policy).sample(ask(*[1] * 5000))
     assert len((await fits).token_ids) == 8
     with pytest.raises(UserError, match="empty"):
