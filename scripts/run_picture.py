@@ -4,6 +4,7 @@ python scripts/run_picture.py runs/demo docs/demo.svg
 """
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -28,7 +29,9 @@ def main(run_name: str, target: str) -> None:
     if len(reports) > 1:
         before, after = reports[min(reports)], reports[max(reports)]
         console.print(render_comparison(after, before, compare_reports(after, before)))
-    console.save_svg(target, title=f"practicum watch {run.name}")
+    drawn = console.export_svg(title=f"practicum watch {run.name}")
+    # The reader's own fixed-width font does; the picture must not fetch one.
+    Path(target).write_text(re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """From hidden states to log-probabilities, at the positions that need them and nowhere else."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,52 @@ class Predictions(NamedTuple):
 
     logprobs: torch.Tensor  # (D,)
     entropies: torch.Tensor  # (D,)
+
+
+def _pick(logits: torch.Tensor, index: torch.Tensor, temperature: torch.Tensor) -> Predictions:
+    log_p = torch.log_softmax(logits / temperature[:, None], dim=-1)
+    spread = -(log_p.exp() * log_p.masked_fill(log_p == float("-inf"), 0.0)).sum(-1)
+    return Predictions(log_p.gather(1, index)[:, 0], spread)
+
+
+CHUNK_LOGITS = 2**23
+"""Logits that exist at the same time, 32 MiB of them."""
+
+
+class _ChunkedPredictions(torch.autograd.Function):
+    """Decisions over the whole vocabulary, a few at a time; the backward pass makes them again.
+
+    Decisions times vocabulary never exists as a whole, neither forward nor backward.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        target: torch.Tensor,
+        temperature: torch.Tensor,
+        logits: Callable[[torch.Tensor], torch.Tensor],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        vocabulary = logits(hidden[:1]).shape[-1]
+        ctx.rows = max(1, CHUNK_LOGITS // vocabulary)
+        ctx.logits = logits
+        ctx.save_for_backward(hidden, target, temperature)
+        parts = zip(*(x.split(ctx.rows) for x in (hidden, target, temperature)), strict=True)
+        found = [_pick(logits(h), at[:, None], heat) for h, at, heat in parts]
+        ctx.mark_non_differentiable(entropies := torch.cat([f.entropies for f in found]))
+        return torch.cat([f.logprobs for f in found]), entropies
+
+    @staticmethod
+    def backward(ctx: Any, grad_logprobs: torch.Tensor, _: Any) -> tuple[Any, ...]:
+        hidden, target, temperature = ctx.saved_tensors
+        grads = []
+        inputs = (hidden, target, temperature, grad_logprobs)
+        for h, at, heat, grad in zip(*(x.split(ctx.rows) for x in inputs), strict=True):
+            with torch.enable_grad():
+                leaf = h.detach().requires_grad_()
+                logprobs = _pick(ctx.logits(leaf), at[:, None], heat).logprobs
+            grads.append(torch.autograd.grad(logprobs, leaf, grad)[0])
+        return torch.cat(grads), None, None, None
 
 
 class Head:
@@ -56,25 +103,28 @@ class Head:
         )
         logprobs = hidden.new_zeros(target.shape, dtype=torch.float32)
         entropies = torch.zeros_like(logprobs)
-        for chosen, free in (
-            (constrained.nonzero()[:, 0], False),
-            ((~constrained).nonzero()[:, 0], True),
-        ):
-            if chosen.numel() == 0:
-                continue
-            if free:
-                logits, index = self.logits(hidden[chosen]), target[chosen][:, None]
-            else:
-                logits = self.choice_logits(hidden[chosen], choice_ids[chosen])
-                index = (
-                    (choice_ids[chosen] == target[chosen][:, None]).int().argmax(1, keepdim=True)
-                )
-            log_p = torch.log_softmax(logits / temperature[chosen][:, None], dim=-1)
-            picked = log_p.gather(1, index)[:, 0]
-            spread = -(log_p.exp() * log_p.masked_fill(log_p == float("-inf"), 0.0)).sum(-1)
-            logprobs = logprobs.index_copy(0, chosen, picked)
-            entropies = entropies.index_copy(0, chosen, spread.detach())
+        for chosen, among in ((constrained, choice_ids), (~constrained, None)):
+            at = chosen.nonzero()[:, 0]
+            if at.numel():
+                ids = among[at] if among is not None else None
+                found = self._predict_alike(hidden[at], target[at], temperature[at], ids)
+                logprobs = logprobs.index_copy(0, at, found.logprobs)
+                entropies = entropies.index_copy(0, at, found.entropies)
         return Predictions(logprobs, entropies)
+
+    def _predict_alike(
+        self,
+        hidden: torch.Tensor,
+        target: torch.Tensor,
+        temperature: torch.Tensor,
+        choice_ids: torch.Tensor | None,
+    ) -> Predictions:
+        """Decisions that are all constrained, or all over the whole vocabulary."""
+        if choice_ids is not None:
+            index = (choice_ids == target[:, None]).int().argmax(1, keepdim=True)
+            found = _pick(self.choice_logits(hidden, choice_ids), index, temperature)
+            return Predictions(found.logprobs, found.entropies.detach())
+        return Predictions(*_ChunkedPredictions.apply(hidden, target, temperature, self.logits))
 
     def _bias(self, ids: torch.Tensor | None) -> torch.Tensor | None:
         bias = getattr(self._layer, "bias", None)

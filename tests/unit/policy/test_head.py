@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.unit.policy.families import build_pair
 
+from practicum.policy import head as heads
 from practicum.policy.head import Head
 
 FAMILIES = ["Llama", "Qwen2", "Granite", "Cohere", "Gemma2"]
@@ -59,3 +60,23 @@ def test_a_batch_without_any_constraint_needs_no_choices(case: Any) -> None:
     found = head.predict(hidden, target, torch.ones(6), torch.zeros(6, 0, dtype=torch.int64))
     log_p = torch.log_softmax(expected.double(), -1)[range(6), target]
     torch.testing.assert_close(found.logprobs.double(), log_p, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_chunks_give_the_values_and_gradients_of_the_whole(
+    case: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, hidden, expected = case
+    count, vocabulary = expected.shape
+    target = torch.arange(count) * 7
+    heat = torch.linspace(0.5, 1.5, count)
+    grad = torch.linspace(-1.0, 2.0, count)
+    leaf = hidden.detach().clone().requires_grad_()
+    log_p = torch.log_softmax(head.logits(leaf) / heat[:, None], -1)
+    whole = log_p.gather(1, target[:, None])[:, 0]
+    (whole_grad,) = torch.autograd.grad(whole, leaf, grad)
+    monkeypatch.setattr(heads, "CHUNK_LOGITS", rows * vocabulary)
+    found = head.predict(leaf, target, heat, torch.zeros(count, 0, dtype=torch.int64))
+    (found_grad,) = torch.autograd.grad(found.logprobs, leaf, grad)
+    torch.testing.assert_close(found.logprobs, whole, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found_grad, whole_grad, atol=1e-6, rtol=1e-5)
