@@ -51,6 +51,11 @@ def config(runs_dir: Path, **changes):
     return build_config(values | changes)
 
 
+def sampled_from(policy) -> torch.Tensor:
+    """A weight as the sampler has it, with the adapter folded in."""
+    return policy.model.get_base_model().model.layers[0].self_attn.q_proj.base_layer.weight
+
+
 def adapter_of(policy) -> torch.Tensor:
     return next(p for n, p in policy.model.named_parameters() if "lora_B" in n)
 
@@ -80,21 +85,13 @@ def test_a_sampler_whose_fingerprint_lies_is_caught_by_its_log_probabilities(
     run = RunDir.create(runs_dir, settings, name="x")
     policy = build_policy(settings)
     with run.hold(), trainer_for(settings, run, policy, watcher) as trainer:
-        learner_weights = adapter_of(policy).detach().clone()
 
         def meddle() -> None:
-            # The sampler uses other weights from the first episode's end to the last one's; the
-            # learner finds its own again, so that both name the same fingerprint.
-            adapter_of(policy).data.add_(0.05)
+            # Only what the sampler reads: the learner finds its own weights, so that both name
+            # the same fingerprint.
+            sampled_from(policy).data.add_(0.05)
             watcher.meddle = lambda: None
 
-        original = policy.learner.fingerprint
-
-        def restore_then_read() -> str:
-            adapter_of(policy).data.copy_(learner_weights)
-            return original()
-
-        policy.learner.fingerprint = restore_then_read
         watcher.meddle = meddle
         with pytest.raises(PolicyMismatch, match="log-probabilities differ"):
             asyncio.run(trainer.run())

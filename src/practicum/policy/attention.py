@@ -71,13 +71,37 @@ def _attend_by_plan(
 class Bucket:
     """Segments of similar length, attended to together.
 
-    Shapes are of the padded bucket: B segments, Q new tokens, L tokens of path.
+    Shapes are of the padded bucket: B segments, Q new tokens, L tokens of path after the trunk. The
+    trunk is what all of them have in common: its keys and values are read once for all.
     """
 
     rows: torch.Tensor  # (B, Q) index into the step's tokens; padding repeats a real one
-    slots: torch.Tensor  # (B, L) KV slots of each path; padding repeats a real one
+    trunk: torch.Tensor  # (K,) KV slots of the common beginning, empty if there is none
+    slots: torch.Tensor  # (B, L) KV slots of each path after it; padding repeats a real one
     visible: torch.Tensor  # (B, 1, Q * group, L), each query once for each head of its group
     keep: torch.Tensor  # (B, Q) true for real tokens
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """From (B, kv_heads, Q * group, D), over a layer's pool, to the same shape."""
+        k, v = keys[self.slots].transpose(1, 2), values[self.slots].transpose(1, 2)
+        if not self.trunk.numel():
+            return scaled_dot_product_attention(query, k, v, attn_mask=self.visible, scale=scale)
+        common = query.transpose(0, 1).flatten(1, 2)  # (kv_heads, B * Q * group, D)
+        trunk_k, trunk_v = (x[self.trunk].transpose(0, 1) for x in (keys, values))
+        on_trunk = (common @ trunk_k.transpose(1, 2)).float().mul_(scale)
+        after = (query @ k.transpose(2, 3)).float().mul_(scale)
+        after.masked_fill_(~self.visible, -torch.inf)
+        # One softmax over both parts: they share their largest score and their sum.
+        shape = (query.shape[1], query.shape[0], query.shape[2], -1)
+        on_trunk = on_trunk.view(*shape).transpose(0, 1)
+        top = torch.maximum(on_trunk.amax(-1, keepdim=True), after.amax(-1, keepdim=True))
+        on_trunk, after = on_trunk.sub(top).exp_(), after.sub_(top).exp_()
+        total = on_trunk.sum(-1, keepdim=True) + after.sum(-1, keepdim=True)
+        weights = on_trunk.transpose(0, 1).flatten(1, 2).to(v.dtype)
+        out = (weights @ trunk_v).view(*shape).transpose(0, 1) + after.to(v.dtype) @ v
+        return (out / total).to(query.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +125,7 @@ class CachePlan:
         for bucket in self.buckets:
             b, n = bucket.rows.shape
             q = flat[bucket.rows].view(b, n, kv_heads, -1, depth).transpose(1, 2)
-            attended = scaled_dot_product_attention(
-                q.reshape(b, kv_heads, -1, depth),
-                keys[bucket.slots].transpose(1, 2),
-                values[bucket.slots].transpose(1, 2),
-                attn_mask=bucket.visible,
-                scale=scale,
-            )
+            attended = bucket.attend(q.reshape(b, kv_heads, -1, depth), keys, values, scale)
             by_token = attended.view(b, kv_heads, n, -1, depth).transpose(1, 2)
             by_token = by_token.reshape(b, n, -1, depth)
             out[bucket.rows[bucket.keep]] = by_token[bucket.keep]
@@ -115,4 +133,4 @@ class CachePlan:
 
     def longest_path(self) -> int:
         """The widest bucket's."""
-        return max(bucket.slots.shape[1] for bucket in self.buckets)
+        return max(b.trunk.numel() + b.slots.shape[1] for b in self.buckets)

@@ -1,6 +1,7 @@
 """Drawing a token from logits, one random number a token, each request its own stream."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
 
-__all__ = ["Draw", "RandomStream", "draw"]
+__all__ = ["Draw", "RandomStream", "draw", "draw_rows"]
 
 
 class Draw(NamedTuple):
@@ -32,29 +33,51 @@ class RandomStream:
 
 
 def draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> Draw:
-    """One token from one row of float32 logits.
+    """One token from one row of float32 logits."""
+    return draw_rows(logits[None], [params], [uniform])[0]
+
+
+def draw_rows(
+    logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Sequence[float]
+) -> list[Draw]:
+    """One token from each row of float32 logits, each with its own settings and random number.
 
     Temperature 0 takes the largest logit; its distribution is a single point, so its
     log-probability is 0 and there is nothing in it to learn from.
     """
+    heat = torch.tensor([p.temperature or 1.0 for p in params], device=logits.device)
+    log_p = torch.log_softmax(logits / heat[:, None], dim=-1)
+    probabilities = log_p.double().exp()
+    for row, one in enumerate(params):
+        if one.top_k or one.top_p < 1.0:
+            probabilities[row] *= _kept(log_p[row], one)
+    cumulative = probabilities.cumsum(1)
+    mass = cumulative[:, -1]
+    at = torch.tensor(uniforms, dtype=torch.float64, device=logits.device) * mass
+    column = torch.searchsorted(cumulative, at[:, None], right=True)[:, 0]
+    column = torch.minimum(column, _last_possible(cumulative))  # `at` may round up to the mass
+    greedy = torch.tensor([p.temperature == 0.0 for p in params], device=logits.device)
+    column = torch.where(greedy, logits.argmax(1), column)
+    picked = log_p.gather(1, column[:, None])[:, 0]
+    found = torch.stack([column.double(), picked.double(), mass]).cpu()
+    return [_drawn(one, *values) for one, values in zip(params, found.T.tolist(), strict=True)]
+
+
+def _last_possible(cumulative: torch.Tensor) -> torch.Tensor:
+    """The last column of each row that has any probability; any column where nothing has."""
+    found = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())[:, 0]
+    return found.clamp(max=cumulative.shape[1] - 1)
+
+
+def _drawn(params: SamplingParams, column: float, logprob: float, mass: float) -> Draw:
+    _require_number(logprob + mass)
     if params.temperature == 0.0:
-        column = int(logits.argmax())
-        _require_number(logits[column])
-        return Draw(column, 0.0, 0.0)
-    log_p = torch.log_softmax(logits / params.temperature, dim=-1)
-    kept = _kept(log_p, params)
-    probabilities = (log_p.double().exp() * kept).cpu()
-    mass = probabilities.sum()
-    _require_number(mass)
-    cumulative = probabilities.cumsum(0)
-    index = int(torch.searchsorted(cumulative, uniform * mass, right=True))
-    if index >= cumulative.numel() or probabilities[index] == 0.0:  # uniform * mass rounded up
-        index = int(probabilities.nonzero()[-1])
-    log_kept = float(mass.log()) if params.top_k or params.top_p < 1.0 else 0.0
-    return Draw(index, float(log_p[index]) - log_kept, log_kept)
+        return Draw(int(column), 0.0, 0.0)
+    log_kept = math.log(mass) if params.top_k or params.top_p < 1.0 else 0.0
+    return Draw(int(column), logprob - log_kept, log_kept)
 
 
-def _require_number(value: torch.Tensor) -> None:
+def _require_number(value: float) -> None:
     if not math.isfinite(value):
         raise PracticumError(
             "the model's output is not a number: its weights are damaged or its numbers too large "

@@ -19,7 +19,7 @@ from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.policy.attention import Bucket, CachePlan
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
-from practicum.policy.draw import RandomStream, draw
+from practicum.policy.draw import Draw, RandomStream, draw_rows
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
@@ -33,6 +33,9 @@ STEP_TOKENS = 4096
 FIRST_SLOTS = 2048
 """Cache slots at the start; the pool doubles as it is needed, up to its limit."""
 
+SHARED_TRUNK = 64
+"""Tokens that rows must have in common before it pays to attend to them apart."""
+
 MAX_TRIES = 256
 """Sets of actions whose token trie is kept."""
 
@@ -41,7 +44,10 @@ SETTLE_TURNS = 3
 
 
 class TorchEngine:
-    """Samples from a `transformers` causal language model loaded with our attention."""
+    """Samples from a `transformers` causal language model loaded with our attention.
+
+    `prepare` is called before each step, and `release` when what was prepared may be out of date.
+    """
 
     def __init__(
         self,
@@ -50,6 +56,8 @@ class TorchEngine:
         codec: TemplateCodec,
         *,
         fingerprint: Callable[[], str],
+        prepare: Callable[[], None] = lambda: None,
+        release: Callable[[], None] = lambda: None,
         max_slots: int = 65_536,
     ) -> None:
         self._decoder = causal_lm.base_model
@@ -57,6 +65,7 @@ class TorchEngine:
         self._tokenizer = tokenizer
         self._codec = codec
         self._fingerprint = fingerprint
+        self._prepare, self._release = prepare, release
         self._max_slots = max_slots
         self._max_positions = int(causal_lm.config.max_position_embeddings)
         heads = causal_lm.config.num_attention_heads
@@ -102,6 +111,7 @@ class TorchEngine:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
         self._cache.clear()
         self._end_states.clear()
+        self._release()
 
     def _check(self, request: SamplingRequest) -> None:
         if not request.prompt_ids:
@@ -130,6 +140,7 @@ class TorchEngine:
         try:
             while self._waiting or self._active:
                 await self._settle()
+                self._prepare()
                 self._step()
         except BaseException as error:
             rows, self._active, self._waiting = [*self._active, *self._waiting], [], deque()
@@ -235,7 +246,10 @@ class TorchEngine:
         else:
             row.tail += slots.tolist()
         ends.append(len(segments))
-        segments.append(Segment(tokens=tokens[first:], first=first, path_slots=row.path_slots))
+        trunk = first if enters_tree else row.match.slots.size
+        segments.append(
+            Segment(tokens=tokens[first:], first=first, path_slots=row.path_slots, trunk=trunk)
+        )
         return True
 
     def _is_known(self, row: Row, tokens: np.ndarray) -> bool:
@@ -272,12 +286,9 @@ class TorchEngine:
     ) -> tuple[CachePlan, torch.Tensor, torch.Tensor, torch.Tensor]:
         sizes = np.asarray([s.tokens.size for s in segments])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        buckets: dict[int, list[int]] = {}
-        for number, size in enumerate(sizes.tolist()):
-            buckets.setdefault(int(size - 1).bit_length(), []).append(number)
         made = tuple(
-            self._bucket([segments[i] for i in members], starts[members])
-            for _, members in sorted(buckets.items())
+            self._bucket([segments[i] for i in members], starts[members], trunk)
+            for members, trunk in _alike(segments)
         )
         as_tensor = lambda array: torch.from_numpy(array).to(self._device)  # noqa: E731
         plan = CachePlan(
@@ -291,26 +302,25 @@ class TorchEngine:
         )
         return plan, tokens, positions, as_tensor(starts + sizes - 1)
 
-    def _bucket(self, segments: list[Segment], starts: np.ndarray) -> Bucket:
+    def _bucket(self, segments: list[Segment], starts: np.ndarray, trunk: int) -> Bucket:
         queries = max(s.tokens.size for s in segments)
-        length = max(s.path_slots.size for s in segments)
+        length = max(s.path_slots.size for s in segments) - trunk
         rows = np.zeros((len(segments), queries), np.int64)
         slots = np.zeros((len(segments), length), np.int64)
         depth = np.zeros((len(segments), queries), np.int64)
         keep = np.zeros((len(segments), queries), np.bool_)
         for b, (segment, start) in enumerate(zip(segments, starts.tolist(), strict=True)):
-            n, path = segment.tokens.size, segment.path_slots
+            n, path = segment.tokens.size, segment.path_slots[trunk:]
             rows[b] = np.minimum(start + np.arange(queries), start + n - 1)
             depth[b] = np.minimum(segment.first + np.arange(queries), segment.first + n - 1)
             slots[b, : path.size] = path
             slots[b, path.size :] = path[-1]
             keep[b, :n] = True
         depth = depth.repeat(self._heads_per_key, axis=1)
-        visible = np.arange(length)[None, None, :] <= depth[:, :, None]
-        tensors = (
-            torch.from_numpy(a).to(self._device) for a in (rows, slots, visible[:, None], keep)
-        )
-        return Bucket(*tensors)
+        visible = np.arange(trunk, trunk + length)[None, None, :] <= depth[:, :, None]
+        common = segments[0].path_slots[:trunk]
+        arrays = (rows, common, slots, visible[:, None], keep)
+        return Bucket(*(torch.from_numpy(a).to(self._device) for a in arrays))
 
     def _choose(self, states: torch.Tensor) -> None:
         """Draw the next token of every active row, and the forced ones after it."""
@@ -321,18 +331,21 @@ class TorchEngine:
             width = max(map(len, allowed))
             ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
             logits = self._head.choice_logits(states[constrained], ids.to(self._device)).cpu()
-            for i, row_allowed, row_logits in zip(constrained, allowed, logits, strict=True):
+            for i, among, drawn in zip(
+                constrained, allowed, self._draw(constrained, logits), strict=True
+            ):
                 row = self._active[i]
-                drawn = draw(row_logits, row.request.params, row.stream.next())
-                row.append(row_allowed[drawn.column], drawn, row_allowed)
+                row.append(among[drawn.column], drawn, among)
                 row.append_forced()
         if free:
             logits = self._head.logits(states[free])
-            for i, row_logits in zip(free, logits, strict=True):
-                row = self._active[i]
-                drawn = draw(row_logits, row.request.params, row.stream.next())
-                row.append(drawn.column, drawn, ())
-                self._look_for_end(row)
+            for i, drawn in zip(free, self._draw(free, logits), strict=True):
+                self._active[i].append(drawn.column, drawn, ())
+                self._look_for_end(self._active[i])
+
+    def _draw(self, active: list[int], logits: torch.Tensor) -> list[Draw]:
+        rows = [self._active[i] for i in active]
+        return draw_rows(logits, [r.request.params for r in rows], [r.stream.next() for r in rows])
 
     def _look_for_end(self, row: Row) -> None:
         if row.tokens[-1] in self._codec.end_of_turn_ids:
@@ -365,6 +378,23 @@ class TorchEngine:
             self._cache.release(row.match)
         self._cache.give_back(np.asarray(row.tail, np.int64))
         row.match, row.tail = None, []
+
+
+def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
+    """Segments to attend to together, and how much of their beginning they have in common.
+
+    Those with a trunk worth sharing are kept together by it, all others only by their length.
+    """
+    sharing: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
+    buckets: dict[tuple[int, int, int], list[int]] = {}
+    for number, segment in enumerate(segments):
+        key = segment.trunk_key
+        if sharing[key] < 2 or key[0] < SHARED_TRUNK:
+            key = (0, -1)
+        buckets.setdefault((*key, int(segment.tokens.size - 1).bit_length()), []).append(number)
+    return [(members, key[0]) for key, members in sorted(buckets.items())]
 
 
 def _state(end: Any, states: torch.Tensor) -> torch.Tensor:

@@ -57,6 +57,7 @@ class TorchLearner:
         *,
         fingerprint: Callable[[], str],
         on_update: Callable[[], None],
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._model = model
         self._causal_lm = model.get_base_model()
@@ -64,6 +65,7 @@ class TorchLearner:
         self._settings = settings
         self._fingerprint = fingerprint
         self._on_update = on_update
+        self._prepare = prepare
         self._parameters = [p for _, p in trainable(model)]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=settings.lr, weight_decay=settings.weight_decay
@@ -83,6 +85,7 @@ class TorchLearner:
             PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
                 not been touched.
         """
+        self._prepare()
         totals, grad_norm, applied = _Totals(), 0.0, True
         for epoch in range(algorithm.epochs):
             self._optimizer.zero_grad(set_to_none=True)
@@ -202,6 +205,7 @@ class TorchLearner:
 
     def load(self, folder: Path) -> None:
         """Read back what `save` wrote, bit for bit."""
+        self._prepare()
         load_adapter(self._model, folder)
         load_optimizer(self._optimizer, self._parameters, folder)
         self._on_update()

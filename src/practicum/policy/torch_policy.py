@@ -11,6 +11,7 @@ from practicum.core.config import LoraConfig
 from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.engine import TorchEngine
 from practicum.policy.fingerprint import policy_fingerprint
+from practicum.policy.folding import AdapterFold
 from practicum.policy.learner import LearnerSettings, TorchLearner
 from practicum.policy.lora import attach_adapter, read_adapter, trainable_share
 from practicum.policy.models import DTypeName, LoadedModel, load_model
@@ -46,15 +47,23 @@ class TorchPolicy:
                 known.append(read())
             return known[0]
 
+        fold = AdapterFold(model)
         sampler = TorchEngine(
-            model.get_base_model(), loaded.tokenizer, loaded.codec, fingerprint=remembered
+            model.get_base_model(),
+            loaded.tokenizer,
+            loaded.codec,
+            fingerprint=remembered,
+            prepare=fold.fold,
+            release=fold.unfold,
         )
 
         def changed() -> None:
             known.clear()
             sampler.forget()
 
-        learner = TorchLearner(model, settings, fingerprint=read, on_update=changed)
+        learner = TorchLearner(
+            model, settings, fingerprint=read, prepare=fold.unfold, on_update=changed
+        )
         return cls(
             model=model, sampler=sampler, learner=learner, codec=loaded.codec, name=loaded.name
         )
@@ -82,6 +91,7 @@ def load_adapted_sampler(loaded: LoadedModel, adapter: Path | None) -> TorchEngi
         )
     model = read_adapter(loaded.module, adapter)
     fingerprint = policy_fingerprint(model, loaded.fingerprint)
+    AdapterFold(model).fold()
     return TorchEngine(
         model.get_base_model(),
         loaded.tokenizer,

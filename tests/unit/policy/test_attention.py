@@ -14,6 +14,8 @@ from tests.unit.policy.reference import (
 )
 
 from practicum.core.errors import UserError
+from practicum.core.sampling import SamplingRequest
+from practicum.policy import engine as engines
 from practicum.policy.engine import TorchEngine
 
 FAMILIES = ["Llama", "Qwen2", "Qwen3", "Granite", "Cohere", "Gemma2"]
@@ -58,3 +60,25 @@ def test_the_stock_model_differs_where_a_window_matters() -> None:
     tokens = list(range(20))
     wide = row_logits(windowed, tokens)
     assert not torch.allclose(wide[-1], row_logits(windowed, tokens[-8:])[-1])
+
+
+@pytest.mark.parametrize("least", [1, 3, 64])
+@pytest.mark.parametrize("seed", [0, 1])
+async def test_a_trunk_read_once_for_all_changes_nothing(
+    least: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "SHARED_TRUNK", least)
+    ours, stock = build_pair("Qwen2")
+    trunk = tuple(range(3, 80))
+    requests = [
+        SamplingRequest(
+            prompt_ids=trunk[: 77 if number % 3 else 30] + r.prompt_ids, params=r.params
+        )
+        for number, r in enumerate(random_requests(seed, count=12))
+    ]
+    engine = engine_over(ours)
+    for _ in range(2):  # the second time every prompt is in the cache
+        completions = await sample_all(engine, requests)
+        for request, completion in zip(requests, completions, strict=True):
+            expected = row_logprobs(stock, request, completion)
+            assert recorded(completion) == pytest.approx(expected, abs=1e-5)

@@ -116,7 +116,7 @@ def test_right_after_sampling_the_learner_agrees_with_the_sampler(how: dict[str,
     policy = build_policy()
     for step in range(2):
         report = policy.learner.update(sampled_batches(policy, 70, **how), Grpo())
-        assert report.logprob_gap <= 1e-5, step
+        assert report.logprob_gap <= 3e-5, step  # the sampler adds weights, the learner products
         assert report.applied
         assert report.clip_share == 0.0
 
