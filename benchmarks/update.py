@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,19 @@ from cases import MODELS, Conversation, adapted_model, conversations, ours, samp
 
 from practicum.algorithms import Grpo
 from practicum.batching import build_batches
+from practicum.core.loss import LossReport, LossTerms
 from practicum.policy.learner import LearnerSettings, TorchLearner
 from practicum.policy.lora import trainable
 
 LR = 1e-5
+
+
+class OnPolicy(Grpo):
+    """GRPO whose old log-probabilities are the model's own, as right after sampling."""
+
+    def loss(self, terms: LossTerms) -> LossReport:
+        """The objective at ratio 1."""
+        return super().loss(replace(terms, old_logprobs=terms.logprobs.detach()))
 
 
 def gradients(model: Any) -> dict[str, torch.Tensor]:
@@ -41,8 +51,7 @@ def practicum_side(
     kept: dict[str, torch.Tensor] = {}
     learner._optimizer.register_step_pre_hook(lambda *_: kept.update(gradients(model)))
     batches = build_batches(samples_of(rows, advantages), args.micro_batch_tokens)
-    # The old log-probabilities are those of the model itself, as right after sampling.
-    algorithm = Grpo(clip=1e9)
+    algorithm = OnPolicy()
     sizes = {
         "unique_tokens": sum(b.token_ids.size for b in batches),
         "row_tokens": sum(b.row_tokens for b in batches),

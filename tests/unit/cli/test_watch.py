@@ -34,6 +34,8 @@ class Terminal:
             stderr=theirs,
             env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
             start_new_session=True,
+            # A test run in the background ignores Ctrl-C, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         os.close(theirs)
         self.seen = ""
