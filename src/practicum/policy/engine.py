@@ -17,13 +17,13 @@ import torch
 from practicum.chat import TemplateCodec
 from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
-from practicum.policy.attention import Bucket, CachePlan
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
 from practicum.policy.draw import Draw, RandomStream, draw_rows
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row, Segment
+from practicum.policy.step_plan import plan_step
 
 __all__ = ["TorchEngine"]
 
@@ -32,9 +32,6 @@ STEP_TOKENS = 4096
 
 FIRST_SLOTS = 2048
 """Cache slots at the start; the pool doubles as it is needed, up to its limit."""
-
-SHARED_TRUNK = 64
-"""Tokens that rows must have in common before it pays to attend to them apart."""
 
 MAX_TRIES = 256
 """Sets of actions whose token trie is kept."""
@@ -271,56 +268,18 @@ class TorchEngine:
         """Hidden states at the end of each segment, (S, H)."""
         if not segments:
             return torch.zeros(0)
-        plan, token_ids, positions, lasts = self._plan(segments)
+        step = plan_step(segments, self._pool, self._heads_per_key, self._device)
         output = self._decoder(
-            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, plan=plan
+            input_ids=step.token_ids[None],
+            position_ids=step.positions[None],
+            use_cache=False,
+            plan=step.plan,
         )
-        self.computed_tokens += int(token_ids.numel())
-        states = output.last_hidden_state[0][lasts]
+        self.computed_tokens += int(step.token_ids.numel())
+        states = output.last_hidden_state[0][step.lasts]
         for slot, number in in_step.items():
             self._end_states[slot] = states[number]
         return states
-
-    def _plan(
-        self, segments: list[Segment]
-    ) -> tuple[CachePlan, torch.Tensor, torch.Tensor, torch.Tensor]:
-        sizes = np.asarray([s.tokens.size for s in segments])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        made = tuple(
-            self._bucket([segments[i] for i in members], starts[members], trunk)
-            for members, trunk in _alike(segments)
-        )
-        as_tensor = lambda array: torch.from_numpy(array).to(self._device)  # noqa: E731
-        plan = CachePlan(
-            self._pool,
-            as_tensor(np.concatenate([s.path_slots[s.first :] for s in segments])),
-            made,
-        )
-        tokens = as_tensor(np.concatenate([s.tokens for s in segments]))
-        positions = as_tensor(
-            np.concatenate([np.arange(s.first, s.first + s.tokens.size) for s in segments])
-        )
-        return plan, tokens, positions, as_tensor(starts + sizes - 1)
-
-    def _bucket(self, segments: list[Segment], starts: np.ndarray, trunk: int) -> Bucket:
-        queries = max(s.tokens.size for s in segments)
-        length = max(s.path_slots.size for s in segments) - trunk
-        rows = np.zeros((len(segments), queries), np.int64)
-        slots = np.zeros((len(segments), length), np.int64)
-        depth = np.zeros((len(segments), queries), np.int64)
-        keep = np.zeros((len(segments), queries), np.bool_)
-        for b, (segment, start) in enumerate(zip(segments, starts.tolist(), strict=True)):
-            n, path = segment.tokens.size, segment.path_slots[trunk:]
-            rows[b] = np.minimum(start + np.arange(queries), start + n - 1)
-            depth[b] = np.minimum(segment.first + np.arange(queries), segment.first + n - 1)
-            slots[b, : path.size] = path
-            slots[b, path.size :] = path[-1]
-            keep[b, :n] = True
-        depth = depth.repeat(self._heads_per_key, axis=1)
-        visible = np.arange(trunk, trunk + length)[None, None, :] <= depth[:, :, None]
-        common = segments[0].path_slots[:trunk]
-        arrays = (rows, common, slots, visible[:, None], keep)
-        return Bucket(*(torch.from_numpy(a).to(self._device) for a in arrays))
 
     def _choose(self, states: torch.Tensor) -> None:
         """Draw the next token of every active row, and the forced ones after it."""
@@ -378,23 +337,6 @@ class TorchEngine:
             self._cache.release(row.match)
         self._cache.give_back(np.asarray(row.tail, np.int64))
         row.match, row.tail = None, []
-
-
-def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
-    """Segments to attend to together, and how much of their beginning they have in common.
-
-    Those with a trunk worth sharing are kept together by it, all others only by their length.
-    """
-    sharing: dict[tuple[int, int], int] = {}
-    for segment in segments:
-        sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
-    buckets: dict[tuple[int, int, int], list[int]] = {}
-    for number, segment in enumerate(segments):
-        key = segment.trunk_key
-        if sharing[key] < 2 or key[0] < SHARED_TRUNK:
-            key = (0, -1)
-        buckets.setdefault((*key, int(segment.tokens.size - 1).bit_length()), []).append(number)
-    return [(members, key[0]) for key, members in sorted(buckets.items())]
 
 
 def _state(end: Any, states: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from tests.unit.policy.reference import (
 
 from practicum.core.errors import UserError
 from practicum.core.sampling import SamplingRequest
-from practicum.policy import engine as engines
+from practicum.policy import step_plan
 from practicum.policy.engine import TorchEngine
 
 FAMILIES = ["Llama", "Qwen2", "Qwen3", "Granite", "Cohere", "Gemma2"]
@@ -67,7 +67,7 @@ def test_the_stock_model_differs_where_a_window_matters() -> None:
 async def test_a_trunk_read_once_for_all_changes_nothing(
     least: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "SHARED_TRUNK", least)
+    monkeypatch.setattr(step_plan, "SHARED_TRUNK", least)
     ours, stock = build_pair("Qwen2")
     trunk = tuple(range(3, 80))
     requests = [

@@ -1,0 +1,87 @@
+"""What one step of the engine computes, as tensors."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from practicum.policy.attention import Bucket, CachePlan
+from practicum.policy.kv_pool import KvPool
+from practicum.policy.rows import Segment
+
+__all__ = ["StepPlan", "plan_step"]
+
+SHARED_TRUNK = 64
+"""Tokens that rows must have in common before it pays to attend to them apart."""
+
+
+class StepPlan(NamedTuple):
+    """The new tokens of all segments as one row, and how they attend."""
+
+    plan: CachePlan
+    token_ids: torch.Tensor  # (T,)
+    positions: torch.Tensor  # (T,)
+    lasts: torch.Tensor  # (S,) index of each segment's last token
+
+
+def plan_step(
+    segments: list[Segment], pool: KvPool, heads_per_key: int, device: torch.device
+) -> StepPlan:
+    """Lay the segments out one after the other."""
+
+    def on_device(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    sizes = np.asarray([s.tokens.size for s in segments])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    buckets = []
+    for members, trunk in _alike(segments):
+        arrays = _bucket([segments[i] for i in members], starts[members], trunk, heads_per_key)
+        buckets.append(Bucket(*map(on_device, arrays)))
+    written = np.concatenate([s.path_slots[s.first :] for s in segments])
+    positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
+    return StepPlan(
+        plan=CachePlan(pool, on_device(written), tuple(buckets)),
+        token_ids=on_device(np.concatenate([s.tokens for s in segments])),
+        positions=on_device(np.concatenate(positions)),
+        lasts=on_device(starts + sizes - 1),
+    )
+
+
+def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
+    """Segments to attend to together, and how much of their beginning they have in common.
+
+    Those with a trunk worth sharing are kept together by it, all others only by their length.
+    """
+    sharing: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
+    buckets: dict[tuple[int, int, int], list[int]] = {}
+    for number, segment in enumerate(segments):
+        key = segment.trunk_key
+        if sharing[key] < 2 or key[0] < SHARED_TRUNK:
+            key = (0, -1)
+        buckets.setdefault((*key, int(segment.tokens.size - 1).bit_length()), []).append(number)
+    return [(members, key[0]) for key, members in sorted(buckets.items())]
+
+
+def _bucket(
+    segments: list[Segment], starts: np.ndarray, trunk: int, heads_per_key: int
+) -> tuple[np.ndarray, ...]:
+    """The arrays of a `Bucket`, in the order of its fields."""
+    queries = max(s.tokens.size for s in segments)
+    length = max(s.path_slots.size for s in segments) - trunk
+    rows = np.zeros((len(segments), queries), np.int64)
+    slots = np.zeros((len(segments), length), np.int64)
+    depth = np.zeros((len(segments), queries), np.int64)
+    keep = np.zeros((len(segments), queries), np.bool_)
+    for b, (segment, start) in enumerate(zip(segments, starts.tolist(), strict=True)):
+        n, path = segment.tokens.size, segment.path_slots[trunk:]
+        rows[b] = np.minimum(start + np.arange(queries), start + n - 1)
+        depth[b] = np.minimum(segment.first + np.arange(queries), segment.first + n - 1)
+        slots[b, : path.size] = path
+        slots[b, path.size :] = path[-1]
+        keep[b, :n] = True
+    depth = depth.repeat(heads_per_key, axis=1)
+    visible = np.arange(trunk, trunk + length)[None, None, :] <= depth[:, :, None]
+    return rows, segments[0].path_slots[:trunk], slots, visible[:, None], keep
