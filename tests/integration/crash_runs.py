@@ -15,7 +15,9 @@ from pathlib import Path
 
 import torch
 
+from practicum.assemble import build_policy
 from practicum.cli.main import main
+from practicum.core.config import build_config
 from practicum.store.failpoints import FAILPOINTS, arm
 
 SETTINGS = (
@@ -75,7 +77,17 @@ def finish(folder: Path) -> None:
     assert code == 0, f"{folder}: resuming ended with {code}"
 
 
+def warm_up() -> None:
+    """Load once what every child needs; one thread, since a fork keeps only one."""
+    torch.set_num_threads(1)
+    policy = build_policy(
+        build_config({"env": "math", "model": "tiny", "hardware": {"threads": 1}})
+    )
+    policy.learner.fingerprint()
+
+
 def run_all(root: Path) -> None:
+    warm_up()
     began = time.monotonic()
     for name in ("whole", "again"):
         code = wait(fork(start(root / name)))
