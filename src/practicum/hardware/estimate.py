@@ -50,11 +50,14 @@ LOGITS_COPIES = 5.5
 """Float32 arrays as large as the logits that are alive at once: the logits, their logarithm of
 softmax, what entropy needs, and gradients. Measured."""
 
-BLOCK_TOKENS = 128
-"""Tokens that attend together while learning; each block keeps a copy of all keys and values that
-it sees: its own, and those of the path that leads to it."""
+CHUNK_LOGITS = 2**23
+"""Logits that exist at the same time while learning."""
 
-HEAP_HOLES = 1.25
+BLOCK_TOKENS = 128
+"""Tokens that attend together while learning; each block has a mask over all that it sees: its own
+tokens, and the path that leads to it."""
+
+HEAP_HOLES = 1.65
 """On a CPU, what the C library holds for each byte in use: freed pieces between kept ones stay."""
 
 TIGHT_HOLES = 1.1
@@ -100,21 +103,20 @@ def estimate_memory(
     compact = is_heap_compact() if compact_heap is None else compact_heap
     holes = HEAP_HOLES if device == "cpu" and not compact else TIGHT_HOLES
     cached = cached_tokens(config)
+    activations = tokens * _token_bytes(shape, config.lora, width, holes)
+    sampling = cached * 2 * (shape.query_width + shape.kv_width) * width
+    folded = _folded_bytes(shape, config.lora, width)  # never there while activations are
     batch, lora, rollouts = "algorithm.micro_batch_tokens", "lora", "rollouts"
     parts: list[tuple[PartName, float, str]] = [
         ("weights", shape.parameters * width, "model, model.dtype"),
         ("adapter", learning, lora),
         ("gradients", learning, lora),
         ("optimizer", 2 * learning, lora),
-        ("activations", tokens * _token_bytes(shape, config.lora, width, holes), batch),
-        (
-            "attention",
-            tokens * holes * _attention_bytes(shape, config, width),
-            f"{batch}, {rollouts}",
-        ),
+        ("activations", activations, batch),
+        ("attention", tokens * holes * _mask_bytes(config), f"{batch}, {rollouts}"),
         ("logits", _logits_bytes(shape, config), f"{batch}, model"),
         ("KV cache", _slots(cached, device) * 2 * shape.layers * shape.kv_width * width, rollouts),
-        ("sampling", cached * 2 * (shape.query_width + shape.kv_width) * width, rollouts),
+        ("sampling", sampling + max(0.0, folded - activations), rollouts),
         ("libraries", LIBRARY_BYTES[device], "device"),
     ]
     return tuple(
@@ -167,30 +169,31 @@ def _token_bytes(shape: ModelShape, lora: LoraConfig, width: int, holes: float) 
 
 
 def _kept_bytes(shape: ModelShape, lora: LoraConfig, width: int) -> int:
-    """Bytes one layer keeps of one token for the backward pass, keys and values not counted."""
+    """Bytes one layer keeps of one token for the backward pass."""
     norms = 2 * (shape.hidden + 1) * 4  # computed in float32
-    attention = 2 * shape.query_width * width + 4 * shape.heads  # queries and result
+    attention = 2 * (shape.query_width + shape.kv_width) * width  # queries, keys, values, result
     mlp = 3 * shape.intermediate * width  # gate, its activation, and what it is multiplied with
     return norms + attention + mlp + _adapter_inputs(shape, lora, width)
 
 
-def _attention_bytes(shape: ModelShape, config: RunConfig, width: int) -> float:
-    """Bytes kept of the keys, the values and the mask that one token's block sees, all layers."""
+def _mask_bytes(config: RunConfig) -> float:
+    """Bytes of the mask over what one token's block sees; all layers share it."""
     longest = PROMPT_TOKENS + _episode_tokens(config) / 2
-    path = min(longest, config.algorithm.micro_batch_tokens / 2)
-    return shape.layers * _block_bytes(shape, path, width)
+    return 4 * (BLOCK_TOKENS + min(longest, config.algorithm.micro_batch_tokens / 2))
 
 
-def _block_bytes(shape: ModelShape, path: float, width: int) -> float:
-    """One layer's share of that for a token, behind a path of so many tokens."""
-    seen = BLOCK_TOKENS + path
-    return 2 * shape.query_width * width * seen / BLOCK_TOKENS + seen * width
+def _folded_bytes(shape: ModelShape, lora: LoraConfig, width: int) -> int:
+    """The weights with the adapter folded in, which sampling has besides the base weights."""
+    linear = shape.projections()
+    sizes = (linear[target] for target in lora.targets if target in linear)
+    return shape.layers * width * sum(inputs * outputs for inputs, outputs in sizes)
 
 
 def _adapter_inputs(shape: ModelShape, lora: LoraConfig, width: int) -> int:
     """What the adapters keep: their inputs, and the r numbers in their middle.
 
-    In float32 without dropout adapters of the same input share it. Otherwise each has a float32
+    In float32 without dropout adapters of the same input share it, and the one behind attention
+    has attention's result, which is kept already. Otherwise each has a float32
     copy of its own, and with dropout also the mask, which is as large.
     """
     linear = shape.projections()
@@ -200,13 +203,14 @@ def _adapter_inputs(shape: ModelShape, lora: LoraConfig, width: int) -> int:
         copies = 2 if lora.dropout > 0 else 1
         return middle + copies * sum(linear[target][0] * 4 for target in targets)
     shared = {"q_proj": "in", "k_proj": "in", "v_proj": "in", "gate_proj": "mlp", "up_proj": "mlp"}
-    inputs = {shared.get(target, target): linear[target][0] for target in targets}
+    own = [target for target in targets if target != "o_proj"]
+    inputs = {shared.get(target, target): linear[target][0] for target in own}
     return middle + 4 * sum(inputs.values())
 
 
 def _logits_bytes(shape: ModelShape, config: RunConfig) -> float:
-    """Scores of the whole vocabulary at every free token, or of the choices at each constrained."""
+    """Scores of the whole vocabulary, some tokens at a time, or of the choices at each token."""
     tokens = config.algorithm.micro_batch_tokens
     if writes_freely(config):
-        return LOGITS_COPIES * 4 * tokens * shape.vocab
+        return LOGITS_COPIES * 4 * min(tokens * shape.vocab, CHUNK_LOGITS)
     return 2 * 4 * tokens * CHOICES * shape.hidden
