@@ -85,6 +85,13 @@ def finished(practicum, runs_dir: Path, tiny_run) -> Path:
     return runs_dir / "x"
 
 
+def test_evaluating_a_run_that_does_not_exist_names_those_that_do(
+    practicum, finished: Path
+) -> None:
+    answer = practicum("eval", finished.parent / "nope", "--env", "math")
+    assert_refused(answer, "there is no run", "nope", "x")
+
+
 def test_a_changed_config_is_refused_by_its_keys(practicum, finished: Path) -> None:
     answer = practicum("train", "--resume", finished, "algorithm.lr=1e-5", "seed=3")
     assert_refused(answer, "algorithm.lr (0.0003 -> 1e-05)", "seed (0 -> 3)")

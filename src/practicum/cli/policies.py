@@ -13,7 +13,7 @@ from practicum.assemble import (
 from practicum.core.config import ModelConfig, RunConfig, apply_overrides, build_config
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
-from practicum.store import Resolved, RunDir, resolve_checkpoint
+from practicum.store import Resolved, RunDir, list_runs, resolve_checkpoint
 
 __all__ = ["open_player", "policy_config"]
 
@@ -30,9 +30,16 @@ def find_checkpoint(policy: str) -> Resolved | None:
     candidates = [folder for place in places for folder in (place, place.parent)]
     candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)
-    if named_run or (path / "manifest.json").exists():
+    if named_run or (path / "manifest.json").exists() or _is_among_runs(path):
         return resolve_checkpoint(policy, RUNS)
     return None
+
+
+def _is_among_runs(path: Path) -> bool:
+    """Whether a path that is not there would be a run's: it could also be a hub id."""
+    if path.exists() or len(path.parts) < 2:
+        return False
+    return path.parent == RUNS or bool(list_runs(path.parent))
 
 
 def policy_config(policy: str, env: str | None, overrides: Sequence[str]) -> RunConfig:
