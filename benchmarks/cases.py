@@ -1,5 +1,9 @@
 """Models, tokens and batches that every benchmark shares, so that all sides get the same ones."""
 
+import argparse
+import statistics
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +16,15 @@ from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.lora import attach_adapter
 from practicum.policy.models import load_model
 
-__all__ = ["MODELS", "Conversation", "adapted_model", "conversations", "samples_of"]
+__all__ = [
+    "Conversation",
+    "adapted_model",
+    "arguments",
+    "conversations",
+    "median_seconds",
+    "ours",
+    "samples_of",
+]
 
 LORA = LoraConfig(preset="full")
 
@@ -119,3 +131,45 @@ def samples_of(rows: list[Conversation], advantages: np.ndarray) -> list[Sample]
         )
         for number, (row, advantage) in enumerate(zip(rows, advantages.tolist(), strict=True))
     ]
+
+
+def arguments(title: str) -> argparse.ArgumentParser:
+    """What every benchmark can be told."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--model", choices=MODELS, default="smollm2-135m")
+    parser.add_argument("--prompt", type=int, default=489)
+    parser.add_argument("--completion", type=int, default=128)
+    parser.add_argument("--group", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-trl", action="store_true", help="leave TRL out")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def median_seconds(
+    sides: dict[str, Callable[[], None]],
+    repeats: int,
+    device: str,
+    after_warm_up: Callable[[], None] = lambda: None,
+) -> dict[str, float]:
+    """Every side in turn, again and again; the first round only warms up."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for round_number in range(repeats + 1):
+        for name, run in sides.items():
+            _wait(device)
+            began = time.perf_counter()
+            run()
+            _wait(device)
+            if round_number:
+                times[name].append(time.perf_counter() - began)
+        if round_number == 0:
+            after_warm_up()
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()

@@ -9,15 +9,13 @@ temperature 1, and takes turns in one process. Practicum forgets its cache befor
 import argparse
 import asyncio
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from cases import MODELS, adapted_model, ours
+from cases import adapted_model, arguments, median_seconds, ours
 
 from practicum.core.sampling import SamplingParams, SamplingRequest
 from practicum.policy.engine import TorchEngine
@@ -120,17 +118,6 @@ def trl_side(args: argparse.Namespace, prompt: list[int], folder: str) -> Callab
     return run
 
 
-def timed(run: Callable[[], None], device: str) -> float:
-    """Seconds of one round."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    run()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
-
-
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """All sides in turn, the first round thrown away."""
     vocabulary = 256 if args.model == "tiny" else 40_000
@@ -142,13 +129,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         if not args.no_trl:
             sides["trl"] = trl_side(args, prompt, folder)
-        times: dict[str, list[float]] = {name: [] for name in sides}
-        for round_number in range(args.repeats + 1):
-            for name, run in sides.items():
-                seconds = timed(run, args.device)
-                if round_number:
-                    times[name].append(seconds)
-    median = {name: statistics.median(found) for name, found in times.items()}
+        median = median_seconds(sides, args.repeats, args.device)
     return {
         "model": args.model,
         "device": args.device,
@@ -161,17 +142,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", choices=MODELS, default="smollm2-135m")
-    parser.add_argument("--prompt", type=int, default=489)
-    parser.add_argument("--completion", type=int, default=128)
-    parser.add_argument("--group", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--no-trl", action="store_true", help="leave TRL out")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser = arguments(__doc__.split("\n")[0])
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     found = measure(args)

@@ -8,16 +8,22 @@ process. Times are medians; the first round warms up and gives the gradients tha
 
 import argparse
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from cases import MODELS, Conversation, adapted_model, conversations, ours, samples_of
+from cases import (
+    Conversation,
+    adapted_model,
+    arguments,
+    conversations,
+    median_seconds,
+    ours,
+    samples_of,
+)
 
 from practicum.algorithms import Grpo
 from practicum.batching import build_batches
@@ -152,17 +158,6 @@ def trl_side(
     return update
 
 
-def timed(update: Callable[[], None], device: str) -> float:
-    """Seconds of one update."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    update()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
-
-
 def relative_error(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> float:
     """Distance of all gradients together, relative to their size."""
     difference = sum(float((found[n] - expected[n]).double().pow(2).sum()) for n in expected)
@@ -187,16 +182,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         if not args.no_trl:
             sides["trl"] = trl_side(args, rows, advantages, folder)
-        times: dict[str, list[float]] = {name: [] for name in sides}
-        errors = []
-        for round_number in range(args.repeats + 1):
-            for name, update in sides.items():
-                seconds = timed(update, args.device)
-                if round_number:
-                    times[name].append(seconds)
-            if round_number == 0:
-                errors.append(relative_error(our_gradients(), padded_gradients()))
-    median = {name: statistics.median(found) for name, found in times.items()}
+        errors: list[float] = []
+
+        def compare() -> None:
+            errors.append(relative_error(our_gradients(), padded_gradients()))
+
+        median = median_seconds(sides, args.repeats, args.device, compare)
     return {
         "model": args.model,
         "device": args.device,
@@ -211,19 +202,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", choices=MODELS, default="smollm2-135m")
-    parser.add_argument("--prompt", type=int, default=489)
-    parser.add_argument("--completion", type=int, default=128)
-    parser.add_argument("--group", type=int, default=8)
+    parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--turns", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--micro-batch-tokens", type=int, default=2048)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--no-trl", action="store_true", help="leave TRL out")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     found = measure(args)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from practicum.core.prefix import common_prefix
 from practicum.core.sample import Batch, Ints, Sample
 
 __all__ = ["build_batch", "build_batches"]
@@ -29,7 +30,7 @@ def build_batches(samples: Sequence[Sample], budget_tokens: int) -> list[Batch]:
     batches: list[Batch] = []
     begin, used = 0, 0
     for i, sample in enumerate(ordered):
-        shared = _common_prefix(ordered[i - 1].token_ids, sample.token_ids) if i > begin else 0
+        shared = common_prefix(ordered[i - 1].token_ids, sample.token_ids) if i > begin else 0
         added = sample.token_ids.size - shared
         if i > begin and used + added > budget_tokens:
             batches.append(build_batch(ordered[begin:i]))
@@ -49,7 +50,7 @@ def build_batch(samples: Sequence[Sample]) -> Batch:
     path = np.zeros(0, np.int64)  # index in the tree of each token of the sample laid down last
     previous = np.zeros(0, np.int64)
     for number, sample in enumerate(samples):
-        shared = _common_prefix(previous, sample.token_ids)
+        shared = common_prefix(previous, sample.token_ids)
         for index in path[shared:]:
             end[index] = len(tokens)  # the next token starts another branch
         fresh = np.arange(len(tokens), len(tokens) + sample.token_ids.size - shared)
@@ -109,9 +110,3 @@ class _Decisions:
             "term_weight": np.asarray(terms[3], np.float32),
             "term_sample": np.asarray(terms[4], np.int64),
         }
-
-
-def _common_prefix(a: Ints, b: Ints) -> int:
-    n = min(a.size, b.size)
-    differs = np.flatnonzero(a[:n] != b[:n])
-    return int(differs[0]) if differs.size else n

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
-from practicum.core.trace import Message, Node, SampledSpan
+from practicum.core.trace import Message, SampledSpan
+from practicum.gateway.node_path import NodePath
 
 __all__ = ["CapturedConversation", "turn_seed"]
 
 
-class CapturedConversation:
+class CapturedConversation(NodePath):
     """Appends messages and completions to one path of nodes.
 
     Tokens of earlier turns are sent again as they were recorded; only new messages are tokenised.
@@ -26,7 +27,7 @@ class CapturedConversation:
         self._seed = seed
         self._path: tuple[int, ...] = ()
         self._ended_turn = True
-        self.nodes: list[Node] = []
+        super().__init__()
 
     async def complete(
         self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
@@ -43,18 +44,12 @@ class CapturedConversation:
                 prompt_ids=prompt, params=replace(self._params, seed=seed), actions=actions
             )
         )
-        self._append(tuple(messages), given, None)
+        self.add(tuple(messages), given)
         said = Message(role="assistant", content=completion.text)
-        self._append((said,), completion.token_ids, _span(completion))
+        self.add((said,), completion.token_ids, _span(completion))
         self._path = prompt + completion.token_ids
         self._ended_turn = completion.ended_turn
         return completion
-
-    def _append(
-        self, messages: tuple[Message, ...], token_ids: tuple[int, ...], span: SampledSpan | None
-    ) -> None:
-        parent = len(self.nodes) - 1 if self.nodes else None
-        self.nodes.append(Node(parent=parent, messages=messages, token_ids=token_ids, sampled=span))
 
 
 def turn_seed(seed: int, turn: int) -> int:

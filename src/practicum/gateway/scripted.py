@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from practicum.core.sampling import ActionForm, Completion
-from practicum.core.trace import Message, Node, SampledSpan
+from practicum.core.trace import Message, SampledSpan
+from practicum.gateway.node_path import NodePath
 
 __all__ = ["ScriptedConversation"]
 
 
-class ScriptedConversation:
+class ScriptedConversation(NodePath):
     """Asks `next_text` for each turn: a reference solution, a random choice, a person typing.
 
     Turns are recorded like a model's, as bytes, without loss.
@@ -23,7 +24,7 @@ class ScriptedConversation:
     def __init__(self, next_text: Callable[[tuple[ActionForm, ...]], str], name: str) -> None:
         self._next_text = next_text
         self._name = name
-        self.nodes: list[Node] = []
+        super().__init__()
 
     async def complete(
         self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
@@ -44,18 +45,12 @@ class ScriptedConversation:
             ended_turn=True,
         )
         given = tuple("".join(m.content for m in messages).encode())
-        self._append(tuple(messages), given, None)
+        self.add(tuple(messages), given)
         span = SampledSpan(
             logprobs=completion.logprobs,
             loss_mask=completion.loss_mask,
             temperature=0.0,
             fingerprint=self._name,
         )
-        self._append((Message(role="assistant", content=text),), ids, span)
+        self.add((Message(role="assistant", content=text),), ids, span)
         return completion
-
-    def _append(
-        self, messages: tuple[Message, ...], token_ids: tuple[int, ...], span: SampledSpan | None
-    ) -> None:
-        parent = len(self.nodes) - 1 if self.nodes else None
-        self.nodes.append(Node(parent=parent, messages=messages, token_ids=token_ids, sampled=span))

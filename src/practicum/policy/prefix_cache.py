@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from practicum.core.prefix import common_prefix
 from practicum.core.sample import Ints
 
 __all__ = ["Match", "PrefixCache"]
@@ -109,7 +110,7 @@ class PrefixCache:
             child = run.children.get(int(tokens[at]))
             if child is None:
                 break
-            common = _common_prefix(child.tokens, tokens[at:])
+            common = common_prefix(child.tokens, tokens[at:])
             if common < child.tokens.size:
                 child = self._split(child, common)
             parts.append(child.slots)
@@ -155,9 +156,3 @@ class PrefixCache:
             found.append(run)
             stack.extend(run.children.values())
         return found
-
-
-def _common_prefix(a: Ints, b: Ints) -> int:
-    n = min(a.size, b.size)
-    differs = np.flatnonzero(a[:n] != b[:n])
-    return int(differs[0]) if differs.size else n
