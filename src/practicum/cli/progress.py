@@ -33,39 +33,10 @@ def _bar(console: Console) -> Progress:
     )
 
 
-class EpisodeBar:
-    """A bar that counts episodes, for an evaluation."""
+class _Shown:
+    """Bars that are on the screen inside a `with` block."""
 
-    def __init__(self, console: Console, label: str, total: int) -> None:
-        self._bar = _bar(console)
-        self._task = self._bar.add_task(label, total=total)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def episode_done(self, episode: Episode) -> None:
-        """One more episode."""
-        self._bar.advance(self._task)
-
-
-class TrainingProgress:
-    """Bars for the run and for the episodes of the step, and one line for each step done."""
-
-    def __init__(self, console: Console, steps: int) -> None:
-        self._console = console
-        self._bars = _bar(console)
-        self._run = self._bars.add_task("steps", total=steps)
-        self._part = self._bars.add_task("episodes", total=1, visible=False)
-        self._has_heading = False
+    _bars: Progress
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -78,6 +49,29 @@ class TrainingProgress:
         traceback: TracebackType | None,
     ) -> None:
         self._bars.stop()
+
+
+class EpisodeBar(_Shown):
+    """A bar that counts episodes, for an evaluation."""
+
+    def __init__(self, console: Console, label: str, total: int) -> None:
+        self._bars = _bar(console)
+        self._task = self._bars.add_task(label, total=total)
+
+    def episode_done(self, episode: Episode) -> None:
+        """One more episode."""
+        self._bars.advance(self._task)
+
+
+class TrainingProgress(_Shown):
+    """Bars for the run and for the episodes of the step, and one line for each step done."""
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self._console = console
+        self._bars = _bar(console)
+        self._run = self._bars.add_task("steps", total=steps)
+        self._part = self._bars.add_task("episodes", total=1, visible=False)
+        self._has_heading = False
 
     def step_started(self, step: int, episodes: int) -> None:
         """A step begins."""
