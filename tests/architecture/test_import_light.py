@@ -69,3 +69,12 @@ def test_help_loads_few_modules_and_nothing_that_only_verbs_need() -> None:
 
 def test_the_probe_sees_what_is_heavy() -> None:
     assert "numpy" in modules_loaded_by("import numpy")
+
+
+def test_what_runs_beside_a_gpu_needs_no_pydantic() -> None:
+    program = (
+        "import sys; sys.modules['pydantic'] = None\n"
+        "import practicum.policy.torch_policy, practicum.batching, practicum.algorithms"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from practicum.core.config import LoraConfig
 from practicum.core.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from practicum.core.config import LoraConfig
 
 __all__ = [
     "attach_adapter",
@@ -23,7 +25,7 @@ CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 
 
-def attach_adapter(causal_lm: Any, lora: LoraConfig, seed: int, base_name: str) -> Any:
+def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str) -> Any:
     """Wrap a model with a fresh adapter; the seed alone decides its first values."""
     import peft
 

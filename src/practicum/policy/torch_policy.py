@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from practicum.chat import TemplateCodec
-from practicum.core.config import LoraConfig
 from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.engine import TorchEngine
 from practicum.policy.fingerprint import policy_fingerprint
@@ -15,6 +14,9 @@ from practicum.policy.folding import AdapterFold
 from practicum.policy.learner import LearnerSettings, TorchLearner
 from practicum.policy.lora import attach_adapter, read_adapter, trainable_share
 from practicum.policy.models import DTypeName, LoadedModel, load_model
+
+if TYPE_CHECKING:
+    from practicum.core.config import LoraConfig
 
 __all__ = ["TorchPolicy", "load_adapted_sampler", "load_for_policy"]
 
@@ -31,7 +33,7 @@ class TorchPolicy:
 
     @classmethod
     def build(
-        cls, loaded: LoadedModel, lora: LoraConfig, settings: LearnerSettings, seed: int
+        cls, loaded: LoadedModel, lora: "LoraConfig", settings: LearnerSettings, seed: int
     ) -> "TorchPolicy":
         """Attach a fresh adapter to a model loaded with our attention."""
         model = attach_adapter(loaded.module, lora, seed, loaded.name)
