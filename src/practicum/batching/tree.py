@@ -10,103 +10,140 @@ one down from where it leaves the sample before it gives the tree's tokens in th
 and token i descends from token j exactly when `j <= i < end[j]`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from practicum.batching.split import split_runs
 from practicum.core.prefix import common_prefix
 from practicum.core.sample import Batch, Ints, Sample
 
 __all__ = ["build_batch", "build_batches"]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+
 
 def build_batches(samples: Sequence[Sample], budget_tokens: int) -> list[Batch]:
     """Prefix trees of at most `budget_tokens` unique tokens each.
 
-    A sample longer than the budget gets a batch of its own. Splitting between sorted samples
-    repeats only the trunk they share.
+    A sample longer than the budget gets a batch of its own. The samples are divided between
+    subtrees, where the least of what they share is repeated.
     """
-    ordered = sorted(samples, key=lambda s: (s.token_ids.tolist(), s.trace_id))
-    batches: list[Batch] = []
-    begin, used = 0, 0
-    for i, sample in enumerate(ordered):
-        shared = common_prefix(ordered[i - 1].token_ids, sample.token_ids) if i > begin else 0
-        added = sample.token_ids.size - shared
-        if i > begin and used + added > budget_tokens:
-            batches.append(build_batch(ordered[begin:i]))
-            begin, used, added = i, 0, sample.token_ids.size
-        used += added
-    if begin < len(ordered):
-        batches.append(build_batch(ordered[begin:]))
-    return batches
+    ordered = sorted(samples, key=_depth_first)
+    lengths = np.asarray([s.token_ids.size for s in ordered], np.int64)
+    runs = split_runs(lengths, _shared_with_previous(ordered), budget_tokens)
+    return [build_batch(ordered[begin:end]) for begin, end in runs]
 
 
 def build_batch(samples: Sequence[Sample]) -> Batch:
     """One prefix tree of samples that are already sorted by their tokens."""
-    tokens: list[int] = []
-    position: list[int] = []
-    end: list[int] = []
-    decisions = _Decisions()
-    path = np.zeros(0, np.int64)  # index in the tree of each token of the sample laid down last
-    previous = np.zeros(0, np.int64)
-    for number, sample in enumerate(samples):
-        shared = common_prefix(previous, sample.token_ids)
-        for index in path[shared:]:
-            end[index] = len(tokens)  # the next token starts another branch
-        fresh = np.arange(len(tokens), len(tokens) + sample.token_ids.size - shared)
-        tokens += sample.token_ids[shared:].tolist()
-        position += range(shared, sample.token_ids.size)
-        end += [0] * fresh.size
-        path, previous = np.concatenate([path[:shared], fresh]), sample.token_ids
-        decisions.add(sample, path, number)
-    for index in path:
-        end[index] = len(tokens)
+    tree = _lay_down(samples)
     return Batch(
-        token_ids=np.asarray(tokens, np.int64),
-        position=np.asarray(position, np.int64),
-        end=np.asarray(end, np.int64),
+        token_ids=tree.token_ids,
+        position=tree.position,
+        end=tree.end,
         sample_ids=tuple(s.trace_id for s in samples),
-        row_tokens=sum(s.token_ids.size for s in samples),
-        **decisions.arrays(),
+        row_tokens=tree.places.size,
+        **_decisions(samples, tree),
     )
 
 
-class _Decisions:
-    """Collects predictions to make; equal ones are computed once."""
+def _depth_first(sample: Sample) -> tuple[bytes, str]:
+    """Big-endian bytes compare as the tokens do, a prefix before what extends it."""
+    return sample.token_ids.astype(">i8").tobytes(), sample.trace_id
 
-    def __init__(self) -> None:
-        self._index: dict[tuple[int, int, float, tuple[int, ...]], int] = {}
-        self._terms: list[tuple[int, float, float, float, int]] = []
 
-    def add(self, sample: Sample, path: Ints, number: int) -> None:
-        for at in np.flatnonzero(sample.loss_mask).tolist():
-            if at == 0:
-                raise ValueError(f"sample {sample.trace_id!r} has loss on its first token")
-            key = (
-                int(path[at - 1]),
-                int(sample.token_ids[at]),
-                float(sample.temperatures[at]),
-                sample.choices.get(at, ()),
-            )
-            decision = self._index.setdefault(key, len(self._index))
-            old, advantage = float(sample.old_logprobs[at]), float(sample.advantages[at])
-            self._terms.append((decision, old, advantage, sample.weight, number))
+def _shared_with_previous(samples: Sequence[Sample]) -> Ints:
+    """Tokens each sample has in common with the one before it; 0 for the first."""
+    shared = [common_prefix(a.token_ids, b.token_ids) for a, b in pairwise(samples)]
+    return np.asarray([0, *shared][: len(samples)], np.int64)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        keys = list(self._index)
-        width = max((len(key[3]) for key in keys), default=0)
-        choice_ids = np.full((len(keys), width), -1, np.int64)
-        for row, key in enumerate(keys):
-            choice_ids[row, : len(key[3])] = key[3]
-        terms = list(zip(*self._terms, strict=True)) or [()] * 5
-        return {
-            "predictor": np.asarray([key[0] for key in keys], np.int64),
-            "target": np.asarray([key[1] for key in keys], np.int64),
-            "temperature": np.asarray([key[2] for key in keys], np.float32),
-            "choice_ids": choice_ids,
-            "term_decision": np.asarray(terms[0], np.int64),
-            "term_old_logprob": np.asarray(terms[1], np.float32),
-            "term_advantage": np.asarray(terms[2], np.float32),
-            "term_weight": np.asarray(terms[3], np.float32),
-            "term_sample": np.asarray(terms[4], np.int64),
-        }
+
+def _join(arrays: Iterable[npt.NDArray[Any]], dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """The arrays one after the other, also when there are none."""
+    return np.concatenate([np.zeros(0, dtype), *arrays], dtype=dtype)
+
+
+class _Tree(NamedTuple):
+    """Tokens of the tree, and where the tokens of the samples are in it."""
+
+    token_ids: Ints  # (T,)
+    position: Ints  # (T,)
+    end: Ints  # (T,)
+    places: Ints  # (R,) index in the tree of each token of each sample, the samples end to end
+
+
+def _lay_down(samples: Sequence[Sample]) -> _Tree:
+    lengths = np.asarray([s.token_ids.size for s in samples], np.int64)
+    shared = _shared_with_previous(samples)
+    fresh = lengths - shared
+    begins = np.cumsum(fresh) - fresh
+    total = int(fresh.sum())
+    end = np.full(total, total, np.int64)
+    places = np.empty(int(lengths.sum()), np.int64)
+    path, row_begin = places[:0], 0  # those of the sample laid down last
+    steps = zip(lengths.tolist(), shared.tolist(), begins.tolist(), strict=True)
+    for length, common, begin in steps:
+        end[path[common:]] = begin  # the next token starts another branch
+        row = places[row_begin : row_begin + length]
+        row[:common] = path[:common]
+        row[common:] = np.arange(begin, begin + length - common)
+        path, row_begin = row, row_begin + length
+    tails = (s.token_ids[n:] for s, n in zip(samples, shared.tolist(), strict=True))
+    return _Tree(
+        token_ids=_join(tails, np.int64),
+        position=np.arange(total) - np.repeat(begins - shared, fresh),
+        end=end,
+        places=places,
+    )
+
+
+def _decisions(samples: Sequence[Sample], tree: _Tree) -> dict[str, npt.NDArray[Any]]:
+    """Predictions to make, in the order of the tree, equal ones once; and the terms about them."""
+    at = np.flatnonzero(_join((s.loss_mask for s in samples), np.bool_))  # (M,) of all R
+    lengths = [s.token_ids.size for s in samples]
+    owner = np.repeat(np.arange(len(samples)), lengths)[at]
+    place = tree.places[at]
+    on_first = np.flatnonzero(tree.position[place] == 0)
+    if on_first.size:
+        trace_id = samples[owner[on_first[0]]].trace_id
+        raise ValueError(f"sample {trace_id!r} has loss on its first token")
+    temperature = _join((s.temperatures for s in samples), np.float32)[at]
+    degrees, degree = np.unique(temperature, return_inverse=True)
+    choice_rows, choice = _number_choices(samples)
+    # A token's place says both what predicts it and which token it is.
+    key = (place * len(choice_rows) + choice) * degrees.size + degree
+    _, first, decision = np.unique(key, return_index=True, return_inverse=True)
+    return {
+        "predictor": tree.places[at[first] - 1],
+        "target": tree.token_ids[place[first]],
+        "temperature": temperature[first],
+        "choice_ids": choice_rows[choice[first]],
+        "term_decision": decision,
+        "term_old_logprob": _join((s.old_logprobs for s in samples), np.float32)[at],
+        "term_advantage": _join((s.advantages for s in samples), np.float32)[at],
+        "term_weight": np.asarray([s.weight for s in samples], np.float32)[owner],
+        "term_sample": owner,
+    }
+
+
+def _number_choices(samples: Sequence[Sample]) -> tuple[Ints, Ints]:
+    """The different choices as rows padded with -1, and which row each loss token has."""
+    numbers: dict[tuple[int, ...], int] = {(): 0}
+    found = []
+    for sample in samples:
+        at = np.flatnonzero(sample.loss_mask)
+        which = np.zeros(at.size, np.int64)
+        if sample.choices:
+            which[:] = [
+                numbers.setdefault(sample.choices.get(i, ()), len(numbers)) for i in at.tolist()
+            ]
+        found.append(which)
+    sizes = np.asarray([len(choices) for choices in numbers], np.int64)
+    rows = np.full((sizes.size, sizes.max()), -1, np.int64)
+    ids = np.fromiter(chain.from_iterable(numbers), np.int64, sizes.sum())
+    rows[np.arange(sizes.max()) < sizes[:, None]] = ids
+    return rows, _join(found, np.int64)

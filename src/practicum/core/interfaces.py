@@ -174,9 +174,10 @@ class UpdateReport:
     grad_norm: float
     entropy: float
     clip_share: float
-    kl_to_base: float
-    """Mean of exp(d) - d - 1 over the sampled tokens that were compared, where d is the base
-    model's log-probability less the policy's: never negative, and the KL divergence on average."""
+    kl_to_base: float | None
+    """None where the update was not compared with the base model. Else the mean of exp(d) - d - 1
+    over the sampled tokens that were compared, where d is the base model's log-probability less the
+    policy's: never negative, and the KL divergence on average."""
     logprob_gap: float
     """Largest distance between the sampler's and the learner's log-probability of a token."""
     tokens: int

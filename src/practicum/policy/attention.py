@@ -5,6 +5,7 @@ given as the keyword `plan`. Tokens travel as one row without padding; the plan 
 belong together.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,7 +14,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from practicum.core.errors import UserError
 
-__all__ = ["ATTENTION", "AttentionPlan", "Bucket", "CachePlan", "register_attention"]
+__all__ = [
+    "ATTENTION",
+    "AttentionPlan",
+    "Bucket",
+    "CachePlan",
+    "refuse_beyond_window",
+    "register_attention",
+]
 
 ATTENTION = "practicum"
 """Name under which `transformers` knows our attention."""
@@ -57,14 +65,18 @@ def _attend_by_plan(
                 f"this model's attention uses {name!r}, which Practicum does not compute; "
                 "choose a model without it"
             )
-    window = options.get("sliding_window")
-    if window is not None and (length := plan.longest_path()) > window:
+    refuse_beyond_window(options.get("sliding_window"), plan.longest_path)
+    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    return plan.attend(module.layer_idx, query, key, value, scale), None
+
+
+def refuse_beyond_window(window: int | None, longest_path: Callable[[], int]) -> None:
+    """A model that looks back only so far is refused where that would matter."""
+    if window is not None and (length := longest_path()) > window:
         raise UserError(
             f"this model attends to {window} tokens at a time, and a conversation has {length}; "
             "lower rollouts.max_turns or choose a model without a sliding window"
         )
-    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    return plan.attend(module.layer_idx, query, key, value, scale), None
 
 
 @dataclass(frozen=True, slots=True)

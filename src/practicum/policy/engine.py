@@ -17,7 +17,9 @@ import torch
 from practicum.chat import TemplateCodec
 from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
+from practicum.policy.bursting import BurstRun, HostDraws, burst_rows
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
+from practicum.policy.decoder import Decoder
 from practicum.policy.draw import Draw, RandomStream, draw_rows
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
@@ -33,6 +35,9 @@ STEP_TOKENS = 4096
 FIRST_SLOTS = 2048
 """Cache slots at the start; the pool doubles as it is needed, up to its limit."""
 
+BURST_STEPS = 64
+"""Tokens a row may get between two looks at who waits."""
+
 MAX_TRIES = 256
 """Sets of actions whose token trie is kept."""
 
@@ -41,28 +46,23 @@ SETTLE_TURNS = 3
 
 
 class TorchEngine:
-    """Samples from a `transformers` causal language model loaded with our attention.
-
-    `prepare` is called before each step, and `release` when what was prepared may be out of date.
-    """
+    """Samples from a `transformers` causal language model, its decoder computed as it is given."""
 
     def __init__(
         self,
         causal_lm: Any,
+        decoder: Decoder,
         tokenizer: Any,
         codec: TemplateCodec,
         *,
         fingerprint: Callable[[], str],
-        prepare: Callable[[], None] = lambda: None,
-        release: Callable[[], None] = lambda: None,
         max_slots: int = 65_536,
     ) -> None:
-        self._decoder = causal_lm.base_model
+        self._decoder = decoder
         self._head = Head(causal_lm)
         self._tokenizer = tokenizer
         self._codec = codec
         self._fingerprint = fingerprint
-        self._prepare, self._release = prepare, release
         self._max_slots = max_slots
         self._max_positions = int(causal_lm.config.max_position_embeddings)
         heads = causal_lm.config.num_attention_heads
@@ -77,9 +77,12 @@ class TorchEngine:
         self._tries: dict[tuple[ActionForm, ...], ActionTrie] = {}
         self._waiting: deque[Row] = deque()
         self._active: list[Row] = []
+        self._burst: BurstRun | None = None
         self._driver: asyncio.Task[None] | None = None
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
+        self.passes = 0
+        """Times that the model was gone through."""
 
     def fingerprint(self) -> str:
         """Which weights the next token would come from."""
@@ -108,7 +111,8 @@ class TorchEngine:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
         self._cache.clear()
         self._end_states.clear()
-        self._release()
+        self._decoder.release()
+        self._head.release()
 
     def _check(self, request: SamplingRequest) -> None:
         if not request.prompt_ids:
@@ -137,9 +141,11 @@ class TorchEngine:
         try:
             while self._waiting or self._active:
                 await self._settle()
-                self._prepare()
+                self._decoder.prepare()
+                self._head.prepare()
                 self._step()
         except BaseException as error:
+            self._drop_burst()
             rows, self._active, self._waiting = [*self._active, *self._waiting], [], deque()
             for row in rows:
                 self._let_go(row)
@@ -163,17 +169,69 @@ class TorchEngine:
     def _step(self) -> None:
         self._drop_cancelled()
         self._finish_forced()
-        segments, ends, in_step = self._place_rows()
-        states = self._compute(segments, in_step)
-        if self._active:
-            self._choose(torch.stack([_state(end, states) for end in ends]))
+        if not self._advance_burst():
+            segments, ends, in_step = self._place_rows()
+            states = self._compute(segments, in_step)
+            if self._active:
+                self._choose(torch.stack([_state(end, states) for end in ends]))
         for row in [r for r in self._active if r.is_over]:
             self._complete(row)
             self._active.remove(row)
 
+    def _advance_burst(self) -> bool:
+        """A step of the burst under way, or of a new one where every row is ready for it."""
+        if self._burst is not None and (
+            self._waiting or not self._burst.goes_on_with(self._active)
+        ):
+            self._end_burst()
+        if self._burst is None and not self._begin_burst():
+            return False
+        assert self._burst is not None
+        drawn_rows = self._burst.advance()
+        self.passes += len(drawn_rows[0])
+        for row, draws in zip(self._active, drawn_rows, strict=True):
+            self.computed_tokens += len(draws)
+            for drawn in draws:
+                if not row.is_over:
+                    row.append(drawn.column, drawn, ())
+                    self._look_for_end(row)
+        if not self._burst.goes_on_with(self._active):
+            self._end_burst()
+        return True
+
+    def _begin_burst(self) -> bool:
+        rows = self._active
+        if self._waiting or not rows or any(not row.is_ready for row in rows):
+            return False
+        steps = min(BURST_STEPS, *(row.tokens_left for row in rows))
+        taken = self._take(steps * len(rows)) if steps > 1 else None
+        if taken is None:
+            return False
+        fresh = list(taken.reshape(len(rows), steps))
+        burst = self._decoder.burst(self._pool, burst_rows(rows, fresh))
+        if burst is None:
+            self._cache.give_back(taken)
+            return False
+        self._burst = BurstRun(rows, fresh, HostDraws(burst, self._head, self._device))
+        return True
+
+    def _drop_burst(self) -> None:
+        """After a failure: what was computed is not trusted, its slots come back."""
+        if self._burst is not None:
+            self._burst.give_back(self._cache)
+            self._burst = None
+
+    def _end_burst(self) -> None:
+        if self._burst is not None:
+            self._burst.close(self._cache)
+            self._burst = None
+
     def _drop_cancelled(self) -> None:
         self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
-        for row in [r for r in self._active if r.future.cancelled()]:
+        cancelled = [r for r in self._active if r.future.cancelled()]
+        if cancelled:
+            self._end_burst()
+        for row in cancelled:
             self._active.remove(row)
             self._let_go(row)
 
@@ -269,14 +327,9 @@ class TorchEngine:
         if not segments:
             return torch.zeros(0)
         step = plan_step(segments, self._pool, self._heads_per_key, self._device)
-        output = self._decoder(
-            input_ids=step.token_ids[None],
-            position_ids=step.positions[None],
-            use_cache=False,
-            plan=step.plan,
-        )
+        states = self._decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
         self.computed_tokens += int(step.token_ids.numel())
-        states = output.last_hidden_state[0][step.lasts]
+        self.passes += 1
         for slot, number in in_step.items():
             self._end_states[slot] = states[number]
         return states

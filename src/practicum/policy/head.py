@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from practicum.policy.decoder.products import can_pack, packed_linear
+
 __all__ = ["Head", "Predictions"]
 
 
@@ -22,13 +24,18 @@ def _pick(logits: torch.Tensor, index: torch.Tensor, temperature: torch.Tensor) 
 
 
 CHUNK_LOGITS = 2**23
-"""Logits that exist at the same time, 32 MiB of them."""
+"""Logits that exist at the same time on a CPU, 32 MiB of them."""
+
+CHUNK_LOGITS_CUDA = 2**27
+"""And on a GPU, which wants larger products."""
 
 
 class _ChunkedPredictions(torch.autograd.Function):
-    """Decisions over the whole vocabulary, a few at a time; the backward pass makes them again.
+    """Decisions over the whole vocabulary, a few at a time; their product never exists as a whole.
 
-    Decisions times vocabulary never exists as a whole, neither forward nor backward.
+    The gradient of a log-probability is its own size times a direction in hidden space,
+    (W[target] - p W) / temperature, that is known once the distribution is. So the forward pass
+    makes the directions while it has the logits, and the backward pass has nothing to make again.
     """
 
     @staticmethod
@@ -37,28 +44,25 @@ class _ChunkedPredictions(torch.autograd.Function):
         hidden: torch.Tensor,
         target: torch.Tensor,
         temperature: torch.Tensor,
-        logits: Callable[[torch.Tensor], torch.Tensor],
+        head: "Head",
+        needs_grad: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        vocabulary = logits(hidden[:1]).shape[-1]
-        ctx.rows = max(1, CHUNK_LOGITS // vocabulary)
-        ctx.logits = logits
-        ctx.save_for_backward(hidden, target, temperature)
-        parts = zip(*(x.split(ctx.rows) for x in (hidden, target, temperature)), strict=True)
-        found = [_pick(logits(h), at[:, None], heat) for h, at, heat in parts]
+        rows = head.chunk_rows()
+        found, directions = [], []
+        parts = zip(*(x.split(rows) for x in (hidden, target, temperature)), strict=True)
+        for h, at, heat in parts:
+            raw = head.raw_logits(h)
+            found.append(head.pick(raw, at, heat))
+            if needs_grad:
+                directions.append(head.towards(raw))  # `pick` has put the slopes in their place
+        ctx.save_for_backward(torch.cat(directions) if directions else hidden.new_empty(0))
         ctx.mark_non_differentiable(entropies := torch.cat([f.entropies for f in found]))
         return torch.cat([f.logprobs for f in found]), entropies
 
     @staticmethod
-    def backward(ctx: Any, grad_logprobs: torch.Tensor, _: Any) -> tuple[Any, ...]:
-        hidden, target, temperature = ctx.saved_tensors
-        grads = []
-        inputs = (hidden, target, temperature, grad_logprobs)
-        for h, at, heat, grad in zip(*(x.split(ctx.rows) for x in inputs), strict=True):
-            with torch.enable_grad():
-                leaf = h.detach().requires_grad_()
-                logprobs = _pick(ctx.logits(leaf), at[:, None], heat).logprobs
-            grads.append(torch.autograd.grad(logprobs, leaf, grad)[0])
-        return torch.cat(grads), None, None, None
+    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
+        (directions,) = ctx.saved_tensors
+        return (grad[:, None] * directions).to(directions.dtype), None, None, None, None
 
 
 class Head:
@@ -67,16 +71,26 @@ class Head:
     def __init__(self, causal_lm: Any) -> None:
         layer = causal_lm.get_output_embeddings()
         self._layer = layer
+        self._packed: Callable[[torch.Tensor], torch.Tensor] | None = None
         config = causal_lm.config
         self._softcap = getattr(config, "final_logit_softcapping", None)
         self._scale = float(getattr(config, "logit_scale", None) or 1.0)
         self._scale /= float(getattr(config, "logits_scaling", None) or 1.0)
 
+    def prepare(self) -> None:
+        """Pack the weight, where that makes thin products faster; `predict` does without."""
+        if self._packed is None and can_pack(self._layer.weight):
+            self._packed = packed_linear(self._layer.weight, self._bias(None))
+
+    def release(self) -> None:
+        """Drop the packed copy."""
+        self._packed = None
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(N, H) to (N, V), float32."""
-        return self._adjust(
-            torch.nn.functional.linear(hidden, self._layer.weight, self._bias(None))
-        )
+        if self._packed is not None:
+            return self._adjust(self._packed(hidden))
+        return self._adjust(self.raw_logits(hidden))
 
     def choice_logits(self, hidden: torch.Tensor, choice_ids: torch.Tensor) -> torch.Tensor:
         """(N, H) and (N, K) ids padded with -1 to (N, K), float32, padding at minus infinity.
@@ -124,7 +138,53 @@ class Head:
             index = (choice_ids == target[:, None]).int().argmax(1, keepdim=True)
             found = _pick(self.choice_logits(hidden, choice_ids), index, temperature)
             return Predictions(found.logprobs, found.entropies.detach())
-        return Predictions(*_ChunkedPredictions.apply(hidden, target, temperature, self.logits))
+        needs_grad = torch.is_grad_enabled() and hidden.requires_grad
+        return Predictions(
+            *_ChunkedPredictions.apply(hidden, target, temperature, self, needs_grad)
+        )
+
+    def chunk_rows(self) -> int:
+        """How many decisions over the whole vocabulary are made at a time."""
+        weight = self._layer.weight
+        limit = CHUNK_LOGITS_CUDA if weight.is_cuda else CHUNK_LOGITS
+        return max(1, limit // weight.shape[0])
+
+    def raw_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """(N, H) to (N, V) before scaling, float32 whatever the weights are."""
+        weight, bias = self._layer.weight, self._bias(None)
+        if weight.is_cuda and weight.dtype != torch.float32:
+            raw = torch.mm(hidden, weight.t(), out_dtype=torch.float32)
+            return raw if bias is None else raw.add_(bias)
+        return torch.nn.functional.linear(hidden, weight, bias).float()
+
+    def pick(
+        self, raw: torch.Tensor, target: torch.Tensor, temperature: torch.Tensor
+    ) -> Predictions:
+        """What became of each decision; `raw` then holds the slope of its log-probability."""
+        if raw.is_cuda and self._softcap is None:
+            from practicum.policy.kernels.logits import pick
+
+            return Predictions(*pick(raw, target, temperature / self._scale))
+        logits = self._adjust(raw).div_(temperature[:, None])
+        slope = self._slope(raw, logits)
+        log_p = logits.sub_(logits.logsumexp(-1, keepdim=True))
+        logprobs = log_p.gather(1, target[:, None])[:, 0]
+        p = log_p.exp()
+        entropies = -torch.linalg.vecdot(p, log_p)
+        p.neg_().scatter_add_(1, target[:, None], torch.ones_like(target[:, None], dtype=p.dtype))
+        torch.mul(p, slope / temperature[:, None], out=raw)
+        return Predictions(logprobs, entropies)
+
+    def _slope(self, raw: torch.Tensor, adjusted: torch.Tensor) -> torch.Tensor:
+        """How the adjusted logits change with the raw ones."""
+        if self._softcap is None:
+            return torch.full((raw.shape[0], 1), self._scale, device=raw.device)
+        return (1.0 - torch.tanh(raw * self._scale / self._softcap).square()) * self._scale
+
+    def towards(self, slopes: torch.Tensor) -> torch.Tensor:
+        """The direction in hidden space, (N, H), that goes with slopes (N, V) of logits."""
+        weight = self._layer.weight
+        return slopes.to(weight.dtype) @ weight
 
     def _bias(self, ids: torch.Tensor | None) -> torch.Tensor | None:
         bias = getattr(self._layer, "bias", None)

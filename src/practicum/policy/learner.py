@@ -1,6 +1,7 @@
 """The learner: one update of the adapter from prefix-tree batches."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,16 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from practicum.core.errors import PolicyMismatch
+from practicum.core.errors import PolicyMismatch, UserError
 from practicum.core.interfaces import Algorithm, UpdateReport
-from practicum.core.loss import LossTerms
+from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch
+from practicum.policy.decoder import Decoder
+from practicum.policy.halving import halve
 from practicum.policy.head import Head, Predictions
 from practicum.policy.lora import load_adapter, save_adapter, trainable
-from practicum.policy.optimizer_state import load_optimizer, save_optimizer
-from practicum.policy.tree_attention import TreePlan
+from practicum.policy.optimizer_state import load_optimizer, save_optimizer, steps_taken
 
 __all__ = ["LearnerSettings", "TorchLearner"]
+
+COMPARE_EVERY = 10
+"""Updates from one comparison with the base model to the next, where the loss needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,8 @@ class LearnerSettings:
     max_grad_norm: float = 1.0
     max_logprob_gap: float = 1e-4
     """Sampler/learner distance at which an update is refused."""
+    checkpointed: bool = False
+    """Keep only each layer's input for the way back, and compute the layer again there."""
 
 
 @dataclass(slots=True)
@@ -46,6 +53,18 @@ class _Totals:
     kl_weight: float = 0.0
     gaps: list[float] = field(default_factory=list)
 
+    def add(self, report: LossReport, terms: LossTerms, entropies: torch.Tensor) -> None:
+        """One batch's share."""
+        weight = float(terms.weights.sum())
+        self.loss += float(report.loss.detach())
+        self.weight += weight
+        self.clipped += float(report.clipped)
+        self.entropy += float((terms.weights * entropies).sum())
+        if terms.base_logprobs is not None:
+            log_ratio = terms.base_logprobs - terms.logprobs.detach()
+            self.kl += float((terms.weights * (log_ratio.exp() - log_ratio - 1.0)).sum())
+            self.kl_weight += weight
+
 
 class TorchLearner:
     """Owns the optimizer; shares the module with the sampler."""
@@ -53,23 +72,24 @@ class TorchLearner:
     def __init__(
         self,
         model: Any,
+        decoder: Decoder,
         settings: LearnerSettings,
         *,
         fingerprint: Callable[[], str],
         on_update: Callable[[], None],
-        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._model = model
-        self._causal_lm = model.get_base_model()
-        self._head = Head(self._causal_lm)
+        self._decoder = decoder
+        self._head = Head(model.get_base_model())
         self._settings = settings
         self._fingerprint = fingerprint
         self._on_update = on_update
-        self._prepare = prepare
         self._parameters = [p for _, p in trainable(model)]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=settings.lr, weight_decay=settings.weight_decay
         )
+        self._checkpointed = settings.checkpointed
+        self._most_tokens = sys.maxsize  # of one batch, as far as is known
         self._has_dropout = any(
             isinstance(m, torch.nn.Dropout) and m.p > 0.0 for m in model.modules()
         )
@@ -85,14 +105,15 @@ class TorchLearner:
             PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
                 not been touched.
         """
-        self._prepare()
+        self._decoder.release()
         totals, grad_norm, applied = _Totals(), 0.0, True
+        compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
         for epoch in range(algorithm.epochs):
             self._optimizer.zero_grad(set_to_none=True)
             totals.epochs += 1
             for number, batch in enumerate(batches):
-                compare = algorithm.needs_base or (epoch == 0 and number == 0)
-                self._accumulate(batch, algorithm, totals, first_epoch=epoch == 0, compare=compare)
+                compare = algorithm.needs_base or (compares and epoch == 0 and number == 0)
+                self._fit(batch, algorithm, totals, first_epoch=epoch == 0, compare=compare)
             if epoch == 0:
                 self._check_gap(totals.gaps)
             norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
@@ -105,6 +126,45 @@ class TorchLearner:
         self._optimizer.zero_grad(set_to_none=True)
         return self._report(batches, totals, grad_norm, applied)
 
+    def _fit(
+        self,
+        batch: Batch,
+        algorithm: Algorithm,
+        totals: _Totals,
+        *,
+        first_epoch: bool,
+        compare: bool,
+    ) -> None:
+        """Add one batch, in as many parts as the memory asks for; the sum is the same."""
+        parts = [batch]
+        while parts:
+            part = parts.pop(0)
+            if not part.term_decision.size:
+                continue
+            if part.token_ids.size <= self._most_tokens:
+                try:
+                    self._accumulate(
+                        part, algorithm, totals, first_epoch=first_epoch, compare=compare
+                    )
+                    continue
+                except torch.OutOfMemoryError:
+                    self._most_tokens = part.token_ids.size - 1
+                torch.cuda.empty_cache()  # the failed pass has let go of its tensors only now
+            parts = [*self._smaller(part), *parts]
+
+    def _smaller(self, part: Batch) -> tuple[Batch, ...]:
+        """What to try instead of a batch that did not fit."""
+        halves = halve(part)
+        if halves is not None:
+            return halves
+        if self._checkpointed:
+            raise UserError(
+                f"one conversation of {part.token_ids.size} tokens does not fit the memory for "
+                "learning; lower rollouts.max_tokens or max_turns, or choose a smaller model"
+            )
+        self._checkpointed, self._most_tokens = True, sys.maxsize
+        return (part,)
+
     def _accumulate(
         self,
         batch: Batch,
@@ -114,16 +174,17 @@ class TorchLearner:
         first_epoch: bool,
         compare: bool,
     ) -> None:
-        """Add one batch's gradient and figures."""
+        """Add one batch's gradient and figures, all of them or, where memory ends, none."""
         tensors = _Tensors.of(batch, self._device)
         base = self._base_logprobs(tensors) if compare else None
+        gap = 0.0
         if first_epoch and self._has_dropout:
             with torch.no_grad():
-                totals.gaps.append(_gap(self._predict(tensors), tensors))
+                gap = _gap(self._predict(tensors), tensors)
         with self._learning():
             predictions = self._predict(tensors)
         if first_epoch and not self._has_dropout:
-            totals.gaps.append(_gap(predictions, tensors))
+            gap = _gap(predictions, tensors)
         logprobs = predictions.logprobs[tensors.term_decision]
         terms = LossTerms(
             logprobs=logprobs,
@@ -133,16 +194,13 @@ class TorchLearner:
             base_logprobs=base,
         )
         report = algorithm.loss(terms)
-        report.loss.backward()
-        weight = tensors.weights
-        totals.loss += float(report.loss.detach())
-        totals.weight += float(weight.sum())
-        totals.clipped += float(report.clipped)
-        totals.entropy += float((weight * predictions.entropies[tensors.term_decision]).sum())
-        if base is not None:
-            log_ratio = base - logprobs.detach()
-            totals.kl += float((weight * (log_ratio.exp() - log_ratio - 1.0)).sum())
-            totals.kl_weight += float(weight.sum())
+        found = torch.autograd.grad(report.loss, self._parameters, allow_unused=True)
+        for parameter, grad in zip(self._parameters, found, strict=True):
+            if grad is not None:
+                parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
+        totals.add(report, terms, predictions.entropies[tensors.term_decision])
+        if first_epoch:
+            totals.gaps.append(gap)
 
     @contextmanager
     def _learning(self) -> Any:
@@ -154,13 +212,10 @@ class TorchLearner:
             self._model.eval()
 
     def _predict(self, tensors: "_Tensors") -> Predictions:
-        output = self._causal_lm.base_model(
-            input_ids=tensors.token_ids[None],
-            position_ids=tensors.position[None],
-            use_cache=False,
-            plan=TreePlan.of(tensors.end),
+        states = self._decoder.learn(
+            tensors.token_ids, tensors.position, tensors.end, checkpointed=self._checkpointed
         )
-        hidden = output.last_hidden_state[0][tensors.predictor]
+        hidden = states[tensors.predictor]
         return self._head.predict(hidden, tensors.target, tensors.temperature, tensors.choice_ids)
 
     def _base_logprobs(self, tensors: "_Tensors") -> torch.Tensor:
@@ -187,7 +242,7 @@ class TorchLearner:
             grad_norm=grad_norm,
             entropy=totals.entropy / weight,
             clip_share=totals.clipped / weight,
-            kl_to_base=totals.kl / (totals.kl_weight or 1.0),
+            kl_to_base=totals.kl / totals.kl_weight if totals.kl_weight else None,
             logprob_gap=max(totals.gaps, default=0.0),
             tokens=sum(b.token_ids.size for b in batches),
             row_tokens=sum(b.row_tokens for b in batches),
@@ -205,7 +260,7 @@ class TorchLearner:
 
     def load(self, folder: Path) -> None:
         """Read back what `save` wrote, bit for bit."""
-        self._prepare()
+        self._decoder.release()
         load_adapter(self._model, folder)
         load_optimizer(self._optimizer, self._parameters, folder)
         self._on_update()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["load_optimizer", "save_optimizer"]
+__all__ = ["load_optimizer", "save_optimizer", "steps_taken"]
 
 OPTIMIZER_FILE = "optimizer.safetensors"
 RANDOM_FILE = "random.safetensors"
@@ -46,3 +46,8 @@ def load_optimizer(
     torch.set_rng_state(generators["cpu"])
     if "cuda" in generators and parameters[0].is_cuda:
         torch.cuda.set_rng_state(generators["cuda"], parameters[0].device)
+
+
+def steps_taken(optimizer: torch.optim.Optimizer) -> int:
+    """How often the optimizer has moved its parameters, in this process and before it."""
+    return max((int(state["step"]) for state in optimizer.state.values()), default=0)

@@ -85,9 +85,19 @@ class Row:
         self.finished = self.ended_turn = self.walk.done
 
     @property
+    def is_ready(self) -> bool:
+        """Whether all it needs is its next token, from the whole vocabulary."""
+        return self.walk is None and self.match is not None and len(self.tokens) == self.placed + 1
+
+    @property
+    def tokens_left(self) -> int:
+        """How many more it may have."""
+        return self.request.params.max_tokens - len(self.tokens) + len(self.request.prompt_ids)
+
+    @property
     def is_cut(self) -> bool:
         """Whether it has all the tokens it may have."""
-        return len(self.tokens) - len(self.request.prompt_ids) >= self.request.params.max_tokens
+        return self.tokens_left <= 0
 
     @property
     def is_over(self) -> bool:

@@ -8,9 +8,9 @@ import torch
 
 from practicum.chat import TemplateCodec
 from practicum.policy.attention import ATTENTION, register_attention
+from practicum.policy.decoder import Decoder, decoder_of
 from practicum.policy.engine import TorchEngine
 from practicum.policy.fingerprint import policy_fingerprint
-from practicum.policy.folding import AdapterFold
 from practicum.policy.learner import LearnerSettings, TorchLearner
 from practicum.policy.lora import attach_adapter, read_adapter, trainable_share
 from practicum.policy.models import DTypeName, LoadedModel, load_model
@@ -26,6 +26,7 @@ class TorchPolicy:
     """A base model with an adapter. Sampler and learner hold the same tensors."""
 
     model: Any
+    decoder: Decoder
     sampler: TorchEngine
     learner: TorchLearner
     codec: TemplateCodec
@@ -49,25 +50,27 @@ class TorchPolicy:
                 known.append(read())
             return known[0]
 
-        fold = AdapterFold(model)
+        decoder = decoder_of(model.get_base_model())
         sampler = TorchEngine(
             model.get_base_model(),
+            decoder,
             loaded.tokenizer,
             loaded.codec,
             fingerprint=remembered,
-            prepare=fold.fold,
-            release=fold.unfold,
         )
 
         def changed() -> None:
             known.clear()
             sampler.forget()
 
-        learner = TorchLearner(
-            model, settings, fingerprint=read, prepare=fold.unfold, on_update=changed
-        )
+        learner = TorchLearner(model, decoder, settings, fingerprint=read, on_update=changed)
         return cls(
-            model=model, sampler=sampler, learner=learner, codec=loaded.codec, name=loaded.name
+            model=model,
+            decoder=decoder,
+            sampler=sampler,
+            learner=learner,
+            codec=loaded.codec,
+            name=loaded.name,
         )
 
     @property
@@ -84,18 +87,14 @@ def load_for_policy(name: str, dtype: DTypeName, device: str) -> LoadedModel:
 
 def load_adapted_sampler(loaded: LoadedModel, adapter: Path | None) -> TorchEngine:
     """A sampler of a model, with the adapter in a checkpoint folder if one is given."""
-    if adapter is None:
-        return TorchEngine(
-            loaded.module,
-            loaded.tokenizer,
-            loaded.codec,
-            fingerprint=lambda: loaded.fingerprint,
-        )
-    model = read_adapter(loaded.module, adapter)
-    fingerprint = policy_fingerprint(model, loaded.fingerprint)
-    AdapterFold(model).fold()
+    causal_lm, fingerprint = loaded.module, loaded.fingerprint
+    if adapter is not None:
+        model = read_adapter(causal_lm, adapter)
+        causal_lm = model.get_base_model()
+        fingerprint = policy_fingerprint(model, loaded.fingerprint)
     return TorchEngine(
-        model.get_base_model(),
+        causal_lm,
+        decoder_of(causal_lm),
         loaded.tokenizer,
         loaded.codec,
         fingerprint=lambda: fingerprint,

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["TreePlan"]
+__all__ = ["TreePlan", "tree_plan"]
 
 BLOCK = 128
 """Queries that are attended to together."""
@@ -67,11 +67,51 @@ class TreePlan:
     ) -> torch.Tensor:
         """From (1, heads, T, D) and (1, kv_heads, T, D) to (1, T, heads, D)."""
         rows = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
-        return _TreeAttention.apply(*rows, self.blocks, scale)[None]
+        return _TreeAttention.apply(*rows, self, scale)[None]
+
+    def forward(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What each row (T, heads, D) attends to; nothing besides is kept for the backward."""
+        kv_heads = key.shape[1]
+        out = torch.empty_like(query)
+        for block in self.blocks:
+            q = _grouped(query[block.begin : block.end], kv_heads)
+            p = _probabilities(q, block.gather(key), block.bias, scale).to(query.dtype)
+            attended = torch.bmm(p, block.gather(value))
+            out[block.begin : block.end] = _ungrouped(attended, block.end - block.begin)
+        return out, out.new_empty(0)
+
+    def backward(
+        self, grad: torch.Tensor, kept: tuple[torch.Tensor, ...], scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Gradients of query, key and value from what went into `forward` and what came out."""
+        query, key, value, out, _ = kept
+        kv_heads = key.shape[1]
+        grad_query = torch.empty_like(query)
+        grad_key, grad_value = torch.zeros_like(key), torch.zeros_like(value)
+        inner = (grad.float() * out.float()).sum(-1, keepdim=True)  # (T, heads, 1)
+        for block in self.blocks:
+            span = slice(block.begin, block.end)
+            q, g = _grouped(query[span], kv_heads), _grouped(grad[span], kv_heads)
+            k, v = block.gather(key), block.gather(value)
+            p = _probabilities(q, k, block.bias, scale)
+            block.scatter_add(grad_value, torch.bmm(p.to(g.dtype).transpose(1, 2), g))
+            grad_p = torch.bmm(g, v.transpose(1, 2)).float()
+            grad_s = (grad_p - _grouped(inner[span], kv_heads)).mul_(p).mul_(scale)
+            grad_s = grad_s.to(q.dtype)
+            grad_query[span] = _ungrouped(torch.bmm(grad_s, k), block.end - block.begin)
+            block.scatter_add(grad_key, torch.bmm(grad_s.transpose(1, 2), q))
+        return grad_query, grad_key, grad_value
 
     def longest_path(self) -> int:
         """The depth of the tree."""
         return max(int((block.bias == 0).sum(-1).max()) for block in self.blocks)
+
+
+def tree_plan(end: torch.Tensor) -> TreePlan:
+    """The fastest plan there is for the device that `end` is on."""
+    return TreePlan.of(end)
 
 
 def _grouped(rows: torch.Tensor, kv_heads: int) -> torch.Tensor:
@@ -104,36 +144,14 @@ class _TreeAttention(torch.autograd.Function):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        blocks: tuple[TreeBlock, ...],
+        plan: TreePlan,
         scale: float,
     ) -> torch.Tensor:
-        kv_heads = key.shape[1]
-        out = torch.empty_like(query)
-        for block in blocks:
-            q = _grouped(query[block.begin : block.end], kv_heads)
-            p = _probabilities(q, block.gather(key), block.bias, scale).to(query.dtype)
-            attended = torch.bmm(p, block.gather(value))
-            out[block.begin : block.end] = _ungrouped(attended, block.end - block.begin)
-        ctx.save_for_backward(query, key, value, out)
-        ctx.blocks, ctx.scale = blocks, scale
+        out, extra = plan.forward(query, key, value, scale)
+        ctx.save_for_backward(query, key, value, out, extra)
+        ctx.plan, ctx.scale = plan, scale
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[Any, ...]:
-        query, key, value, out = ctx.saved_tensors
-        kv_heads = key.shape[1]
-        grad_query = torch.empty_like(query)
-        grad_key, grad_value = torch.zeros_like(key), torch.zeros_like(value)
-        inner = (grad_out.float() * out.float()).sum(-1, keepdim=True)  # (T, heads, 1)
-        for block in ctx.blocks:
-            span = slice(block.begin, block.end)
-            q, g = _grouped(query[span], kv_heads), _grouped(grad_out[span], kv_heads)
-            k, v = block.gather(key), block.gather(value)
-            p = _probabilities(q, k, block.bias, ctx.scale)
-            block.scatter_add(grad_value, torch.bmm(p.to(g.dtype).transpose(1, 2), g))
-            grad_p = torch.bmm(g, v.transpose(1, 2)).float()
-            grad_s = (grad_p - _grouped(inner[span], kv_heads)).mul_(p).mul_(ctx.scale)
-            grad_s = grad_s.to(q.dtype)
-            grad_query[span] = _ungrouped(torch.bmm(grad_s, k), block.end - block.begin)
-            block.scatter_add(grad_key, torch.bmm(grad_s.transpose(1, 2), q))
-        return grad_query, grad_key, grad_value, None, None
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        return *ctx.plan.backward(grad, ctx.saved_tensors, ctx.scale), None, None

@@ -47,6 +47,31 @@ def random_samples(seed: int) -> list[Sample]:
     return samples
 
 
+def episode_tree_samples(seed: int) -> list[Sample]:
+    """Walks of trees of turns, up to six deep, from prompts that are shared or not.
+
+    A turn has up to three continuations, which may begin alike. A walk may end at any turn, so
+    that some samples are prefixes of others, and some are there twice.
+    """
+    chance = np.random.default_rng(seed)
+    turns = random.Random(seed)
+    walks: list[tuple[int, ...]] = []
+    for _ in range(int(chance.integers(1, 4))):
+        opening = (1, 2, 1) if chance.random() < 0.5 else ()
+        level = [opening + tuple(chance.integers(0, 9, chance.integers(1, 5)).tolist())]
+        for _ in range(int(chance.integers(1, 7))):
+            level = [
+                walk + tuple(chance.integers(0, 3, chance.integers(1, 4)).tolist())
+                for walk in level
+                for _ in range(int(chance.integers(1, 4)))
+            ]
+            level = [level[i] for i in chance.permutation(len(level))[:4]]
+            walks += [walk for walk in level if chance.random() < 0.6]
+        walks += level
+    walks += [walks[i] for i in chance.integers(0, len(walks), 3)]
+    return [make_sample(walk, turns, f"walk {number}") for number, walk in enumerate(walks)]
+
+
 def sort(samples: list[Sample]) -> list[Sample]:
     return sorted(samples, key=lambda s: s.token_ids.tolist())
 
@@ -134,6 +159,54 @@ def test_equal_decisions_are_made_once(seed: int) -> None:
     assert set(batch.term_decision.tolist()) == set(range(len(decisions)))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_tree_of_episodes_is_its_prefixes_in_order(seed: int) -> None:
+    """Sorted prefixes are a depth-first walk; a subtree ends after all that extend its prefix."""
+    samples = sort(episode_tree_samples(seed))
+    batch = build_batch(samples)
+    rows = [tuple(s.token_ids.tolist()) for s in samples]
+    prefixes = sorted({row[: i + 1] for row in rows for i in range(len(row))})
+    assert batch.token_ids.tolist() == [prefix[-1] for prefix in prefixes]
+    assert batch.position.tolist() == [len(prefix) - 1 for prefix in prefixes]
+    for j, trunk in enumerate(prefixes):
+        descendants = [i for i, other in enumerate(prefixes) if other[: len(trunk)] == trunk]
+        assert descendants == list(range(j, int(batch.end[j])))
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("budget", [12, 40, 10_000])
+def test_what_each_token_of_an_episode_adds_to_the_loss_is_kept(seed: int, budget: int) -> None:
+    """Weight times advantage, summed over every sample with loss on that token."""
+    samples = episode_tree_samples(seed)
+    expected: dict[tuple[int, ...], float] = {}
+    for s in samples:
+        for at in np.flatnonzero(s.loss_mask).tolist():
+            token = tuple(s.token_ids[: at + 1].tolist())
+            expected[token] = expected.get(token, 0.0) + s.weight * float(s.advantages[at])
+    found: dict[tuple[int, ...], float] = {}
+    for batch in build_batches(samples, budget):
+        for d, weight, advantage in zip(
+            batch.term_decision, batch.term_weight, batch.term_advantage, strict=True
+        ):
+            token = (*path_to(batch, int(batch.predictor[d])), int(batch.target[d]))
+            found[token] = found.get(token, 0.0) + float(weight) * float(advantage)
+    assert found == expected  # powers of two add up exactly
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_terms_follow_the_samples_in_order(seed: int) -> None:
+    samples = sort(episode_tree_samples(seed))
+    batch = build_batch(samples)
+    expected = [
+        (number, int(s.token_ids[at]), float(s.old_logprobs[at]))
+        for number, s in enumerate(samples)
+        for at in np.flatnonzero(s.loss_mask).tolist()
+    ]
+    targets = batch.target[batch.term_decision].tolist()
+    olds = batch.term_old_logprob.tolist()
+    assert list(zip(batch.term_sample.tolist(), targets, olds, strict=True)) == expected
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("budget", [1, 7, 15, 1000])
 def test_any_budget_covers_all_samples_exactly_once(seed: int, budget: int) -> None:
@@ -148,13 +221,51 @@ def test_any_budget_covers_all_samples_exactly_once(seed: int, budget: int) -> N
     assert together == terms_of_samples(samples)
 
 
-def test_the_order_of_the_samples_does_not_matter() -> None:
-    samples = random_samples(5)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_of_the_samples_does_not_matter(seed: int) -> None:
+    """Not even among samples with the same tokens."""
+    samples = episode_tree_samples(seed)
     shuffled = random.Random(1).sample(samples, len(samples))
-    for one, other in zip(build_batches(samples, 9), build_batches(shuffled, 9), strict=True):
+    for one, other in zip(build_batches(samples, 30), build_batches(shuffled, 30), strict=True):
         for name in ("token_ids", "position", "end", "predictor", "target", "choice_ids"):
             assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert np.array_equal(one.term_decision, other.term_decision)
         assert one.sample_ids == other.sample_ids
+
+
+def test_samples_of_one_prompt_stay_together_where_they_fit() -> None:
+    chance = random.Random(0)
+    prompts = ((1,) * 10, (2,) * 10)
+    rows = [(*prompt, answer) for prompt in prompts for answer in (3, 4, 5)]
+    batches = build_batches([make_sample(row, chance, str(row)) for row in rows], 25)
+    assert [batch.token_ids.tolist() for batch in batches] == [
+        [1] * 10 + [3, 4, 5],
+        [2] * 10 + [3, 4, 5],
+    ]
+
+
+def test_token_ids_of_any_size_are_put_in_order() -> None:
+    """Ids that differ in one byte, in several, and in none of the low ones."""
+    chance = random.Random(0)
+    ids = (2**17, 1, 256, 255, 65536, 0, 2**33, 151_935)
+    samples = [make_sample((7, i), chance, str(i)) for i in ids]
+    [batch] = build_batches([*samples, make_sample((7,), chance, "prompt")], 1000)
+    assert batch.token_ids.tolist() == [7, *sorted(ids)]
+    assert batch.sample_ids == ("prompt", *map(str, sorted(ids)))
+
+
+def test_a_batch_has_arrays_of_its_own_in_the_declared_types() -> None:
+    floats = {"temperature", "term_old_logprob", "term_advantage", "term_weight"}
+    ints = {"token_ids", "position", "end", "predictor", "target", "choice_ids"}
+    ints |= {"term_decision", "term_sample"}
+    sample = make_sample((4, 5, 6, 7), random.Random(2), "one")
+    given = [getattr(sample, n) for n in ("token_ids", "old_logprobs", "advantages")]
+    for batch in (build_batch([sample]), build_batch([])):
+        for name in floats | ints:
+            array = getattr(batch, name)
+            assert array.dtype == (np.float32 if name in floats else np.int64)
+            assert array.flags.writeable
+            assert not any(np.shares_memory(array, other) for other in given)
 
 
 def test_the_example_of_the_docstring() -> None:

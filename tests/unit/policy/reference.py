@@ -69,6 +69,7 @@ def build_engine(policy: TorchPolicy, max_slots: int = 65_536) -> TorchEngine:
     loaded = tiny()
     return TorchEngine(
         policy.model.get_base_model(),
+        policy.decoder,
         loaded.tokenizer,
         loaded.codec,
         fingerprint=policy.learner.fingerprint,

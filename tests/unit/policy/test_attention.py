@@ -16,13 +16,15 @@ from tests.unit.policy.reference import (
 from practicum.core.errors import UserError
 from practicum.core.sampling import SamplingRequest
 from practicum.policy import step_plan
+from practicum.policy.decoder import decoder_of
 from practicum.policy.engine import TorchEngine
 
 FAMILIES = ["Llama", "Qwen2", "Qwen3", "Granite", "Cohere", "Gemma2"]
 
 
 def engine_over(model: Any) -> TorchEngine:
-    return TorchEngine(model, tiny().tokenizer, tiny().codec, fingerprint=lambda: "family")
+    decoder = decoder_of(model)
+    return TorchEngine(model, decoder, tiny().tokenizer, tiny().codec, fingerprint=lambda: "family")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -220,7 +220,11 @@ async def test_a_completion_is_never_longer_than_asked_for(policy: TorchPolicy) 
     assert not only.finished
 
 
-async def test_a_cancelled_request_gives_its_slots_back(policy: TorchPolicy) -> None:
+@pytest.mark.parametrize("burst", [2, 3, 64])
+async def test_a_cancelled_request_gives_its_slots_back(
+    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch, burst: int
+) -> None:
+    monkeypatch.setattr("practicum.policy.engine.BURST_STEPS", burst)
     undisturbed = await build_engine(policy).sample(ask(3, 2, 3, max_tokens=20, seed=3))
     for patience in range(0, 12):
         engine = build_engine(policy, max_slots=200)
@@ -278,7 +282,7 @@ async def test_a_request_that_cannot_fit_is_told_so_in_a_sentence(policy: TorchP
 
 
 async def test_a_failed_step_leaves_nothing_half_computed_in_the_cache(
-    policy: TorchPolicy, stock: Any
+    policy: TorchPolicy, stock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = build_engine(policy)
     await engine.sample(ask(1, 2, 3))
@@ -286,10 +290,10 @@ async def test_a_failed_step_leaves_nothing_half_computed_in_the_cache(
     def out_of_memory(*_: Any) -> None:
         raise MemoryError("no memory for this layer")
 
-    hook = policy.model.get_base_model().model.layers[1].register_forward_pre_hook(out_of_memory)
+    monkeypatch.setattr("practicum.policy.decoder.products.PackedProducts.down", out_of_memory)
     both = [ask(9, 8, 7, 6, seed=1), ask(1, 2, 3, 4, seed=2)]
     outcomes = await asyncio.gather(*map(engine.sample, both), return_exceptions=True)
-    hook.remove()
+    monkeypatch.undo()
     assert [type(e) for e in outcomes] == [MemoryError, MemoryError]
     assert_no_slot_is_lost(engine)
     assert_exact(stock, both, await sample_all(engine, both))

@@ -1,5 +1,5 @@
 import torch
-from tests.unit.policy.reference import ask, build_policy, sample_all
+from tests.unit.policy.reference import build_policy
 
 from practicum.policy.folding import AdapterFold
 
@@ -46,17 +46,3 @@ def test_unfolding_gives_every_weight_back_to_the_bit() -> None:
     after = weights(policy)
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not fold.is_folded
-
-
-async def test_sampling_folds_and_leaves_nothing_behind_for_the_learner() -> None:
-    policy = build_policy()
-    before = weights(policy)
-    await sample_all(policy.sampler, [ask(1, 2, 3)])
-    assert any(not torch.equal(before[n], w) for n, w in weights(policy).items())
-    policy.learner.update([], _Nothing())
-    assert all(torch.equal(before[n], w) for n, w in weights(policy).items())
-
-
-class _Nothing:
-    epochs = 0
-    needs_base = False

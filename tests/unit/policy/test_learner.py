@@ -106,7 +106,7 @@ async def test_tokens_that_samples_share_are_computed_once_and_count_for_each() 
     one = policy.learner.update(build_batches(samples, 10_000), once)
     two = other.learner.update(build_batches(doubled, 10_000), twice)
     assert two.tokens == one.tokens < one.row_tokens == two.row_tokens // 2
-    assert two.loss == pytest.approx(2 * one.loss, abs=1e-7)
+    assert two.loss == pytest.approx(2 * one.loss, abs=5e-7)
     halved = {name: gradient / 2 for name, gradient in twice.gradients.items()}
     assert relative_error(halved, once.gradients) <= SAME_GRADIENT
 

@@ -1,0 +1,84 @@
+"""Families that we compute ourselves: joined products, little kept, bursts of tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from practicum.policy.attention import AttentionPlan, refuse_beyond_window
+from practicum.policy.decoder.burst import BurstRow, DenseBurst
+from practicum.policy.decoder.elementwise import elementwise_for
+from practicum.policy.decoder.learning import learn_states
+from practicum.policy.decoder.module import ModuleDecoder
+from practicum.policy.decoder.parts import take_apart
+from practicum.policy.decoder.products import (
+    JoinedProducts,
+    LayerProducts,
+    PackedProducts,
+    can_pack,
+)
+from practicum.policy.decoder.states import planned_states
+from practicum.policy.kv_pool import KvPool
+from practicum.policy.tree_attention import tree_plan
+
+__all__ = ["JoinedDecoder"]
+
+
+class JoinedDecoder:
+    """Shares its weights with the module it was made from, which goes on working."""
+
+    def __init__(self, causal_lm: Any) -> None:
+        self._causal_lm = causal_lm
+        self._parts = take_apart(causal_lm)
+        self._module = ModuleDecoder(causal_lm)
+        self._small = elementwise_for(self._parts.embedding.device)
+        self._products: list[LayerProducts] = []
+
+    def prepare(self) -> None:
+        """Bring the adapter, as it is now, into what sampling computes with."""
+        if self._products:
+            return
+        self._parts.sync()
+        if can_pack(self._parts.layers[0].qkv.joined):
+            self._products = [PackedProducts(layer) for layer in self._parts.layers]
+        else:
+            self._products = [JoinedProducts(layer, self._small) for layer in self._parts.layers]
+
+    def release(self) -> None:
+        """Drop what was prepared: the adapter may change, and learning wants the memory."""
+        self._products = []
+
+    def states(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, plan: AttentionPlan
+    ) -> torch.Tensor:
+        """Hidden states (T, H), without gradient."""
+        refuse_beyond_window(self._parts.window, plan.longest_path)
+        return planned_states(self._parts, self._products, self._small, plan, token_ids, positions)
+
+    def learn(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        end: torch.Tensor,
+        *,
+        checkpointed: bool = False,
+    ) -> torch.Tensor:
+        """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
+        if self._causal_lm.training:  # only so while there is dropout, which the module draws
+            return self._module.learn(token_ids, positions, end, checkpointed=checkpointed)
+        refuse_beyond_window(self._parts.window, lambda: int(positions.max()) + 1)
+        return learn_states(
+            self._parts,
+            self._small,
+            tree_plan(end),
+            token_ids,
+            positions,
+            checkpointed=checkpointed,
+        )
+
+    def burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> DenseBurst | None:
+        """Several tokens for the same rows, unless one could outgrow the model's window."""
+        longest = max(row.path.size + row.fresh.size for row in rows)
+        if self._parts.window is not None and longest > self._parts.window:
+            return None
+        return DenseBurst(self._parts, self._products, self._small, pool, rows)

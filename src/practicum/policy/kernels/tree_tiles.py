@@ -1,0 +1,60 @@
+"""What the kernels of tree attention share: their tiles, how rows are loaded, who sees whom."""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+__all__ = ["LN_2", "LOG2_E", "Tile", "load_rows", "load_task", "sees"]
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+LN_2 = tl.constexpr(0.6931471805599453)
+
+
+class Tile(NamedTuple):
+    """Rows that a program owns, rows it goes through at a time, and how it is run."""
+
+    own: int
+    through: int
+    warps: int
+    stages: int
+
+    def within(self, outer: int, inner: int) -> "Tile":
+        """The same, no larger than the blocks that lists are made of."""
+        return self._replace(own=min(self.own, outer), through=min(self.through, inner))
+
+
+@triton.jit
+def load_task(
+    tasks: tl.tensor, number: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """Outer block, first entry, first entry with a mask, end of entries, share; see `TreeBlocks`."""
+    at = tasks + number * 5
+    return tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3), tl.load(at + 4)
+
+
+@triton.jit
+def load_rows(  # noqa: PLR0913
+    base: tl.tensor,
+    start: tl.tensor,
+    stride: tl.tensor,
+    count: tl.tensor,
+    ROWS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    AT_EDGE: tl.constexpr,
+) -> tl.tensor:
+    """(ROWS, PADDED) from row `start` on; zeros beyond the depth, and beyond `count` at an edge."""
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, PADDED)[None]
+    at = base + start.to(tl.int64) * stride + (row * stride + column)
+    if AT_EDGE:
+        return tl.load(at, mask=(row < count - start) & (column < DEPTH), other=0.0)
+    if PADDED > DEPTH:
+        return tl.load(at, mask=column < DEPTH, other=0.0)
+    return tl.load(at)
+
+
+@triton.jit
+def sees(query: tl.tensor, key: tl.tensor, key_end: tl.tensor) -> tl.tensor:
+    """Whether the token at index `query` may see the one at `key`, whose subtree ends there."""
+    return (key <= query) & (query < key_end)

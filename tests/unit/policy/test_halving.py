@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+import torch
+from tests.unit.policy.reference import build_policy
+from tests.unit.policy.training_cases import WatchedGrpo, relative_error, sampled_batches
+
+from practicum.algorithms import Grpo
+from practicum.core.errors import UserError
+from practicum.core.sample import Batch
+from practicum.policy.halving import halve
+from practicum.policy.torch_policy import TorchPolicy
+
+
+def paths(batch: Batch) -> dict[tuple[int, ...], int]:
+    """How many terms hang on each path of tokens from the root, target included."""
+    found: dict[tuple[int, ...], int] = {}
+    for decision in batch.term_decision.tolist():
+        at = int(batch.predictor[decision])
+        above = [j for j in range(at + 1) if at < batch.end[j]]
+        path = (*batch.token_ids[above].tolist(), int(batch.target[decision]))
+        found[path] = found.get(path, 0) + 1
+    return found
+
+
+def test_two_halves_have_the_terms_of_the_whole_on_the_same_paths() -> None:
+    policy = build_policy()
+    for turns in (1, 2, 3):
+        (batch,) = sampled_batches(policy, turns=turns)
+        halves = halve(batch)
+        assert halves is not None
+        both: dict[tuple[int, ...], int] = {}
+        for half in halves:
+            assert half.token_ids.size < batch.token_ids.size
+            for path, count in paths(half).items():
+                both[path] = both.get(path, 0) + count
+        assert both == paths(batch)
+        assert sum(h.term_weight.sum() for h in halves) == pytest.approx(batch.term_weight.sum())
+
+
+def test_a_single_conversation_cannot_be_halved() -> None:
+    policy = build_policy()
+    (batch,) = sampled_batches(policy, episodes=1)
+    assert halve(batch) is None
+
+
+class SmallMemory:
+    """A decoder that has no memory for more than so many tokens, or for keeping every layer."""
+
+    def __init__(self, inner: object, tokens: int, *, only_checkpointed: bool = False) -> None:
+        self._inner, self._tokens, self._only = inner, tokens, only_checkpointed
+        self.sizes: list[int] = []
+        self.failures = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def learn(self, token_ids: torch.Tensor, *rest: torch.Tensor, checkpointed: bool) -> object:
+        too_much = self._only and not checkpointed
+        if too_much or token_ids.numel() > self._tokens:
+            self.failures += 1
+            raise torch.OutOfMemoryError("no memory")
+        self.sizes.append(token_ids.numel())
+        return self._inner.learn(token_ids, *rest, checkpointed=checkpointed)  # type: ignore[attr-defined]
+
+
+def gradients(policy: TorchPolicy, batches: list[Batch]) -> dict[str, torch.Tensor]:
+    watched = WatchedGrpo(model=policy.model, inner=Grpo())
+    kept: dict[str, torch.Tensor] = {}
+
+    def keep(*_: object) -> None:
+        named = [(n, p) for n, p in policy.model.named_parameters() if p.grad is not None]
+        kept.update((n, p.grad.clone()) for n, p in named)
+
+    policy.learner._optimizer.register_step_pre_hook(keep)
+    policy.learner.update(batches, watched.inner)
+    return kept
+
+
+def test_less_memory_gives_the_same_gradient_from_smaller_batches() -> None:
+    roomy, tight = build_policy(max_grad_norm=1e9), build_policy(max_grad_norm=1e9)
+    batches = sampled_batches(roomy)
+    tight.learner._decoder = small = SmallMemory(tight.decoder, 60)
+    expected, found = gradients(roomy, batches), gradients(tight, batches)
+    assert max(small.sizes) <= 60 < batches[0].token_ids.size
+    assert relative_error(found, expected) < 1e-6
+    failures = small.failures
+    tight.learner.update(sampled_batches(tight), Grpo())
+    assert small.failures == failures > 0  # the size that fits is known by now
+
+
+def test_a_conversation_that_does_not_fit_is_checkpointed_before_it_is_given_up() -> None:
+    policy = build_policy()
+    (batch,) = sampled_batches(policy, episodes=1)
+    policy.learner._decoder = SmallMemory(policy.decoder, 10_000, only_checkpointed=True)
+    assert policy.learner.update([batch], Grpo()).applied
+    policy.learner._decoder = SmallMemory(policy.decoder, 10)
+    with pytest.raises(UserError, match=r"one conversation of \d+ tokens does not fit"):
+        policy.learner.update([batch], Grpo())
+
+
+def test_trunks_are_counted_right_on_random_trees() -> None:
+    from practicum.policy.halving import _trunk_sizes
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        position = [0]
+        for _ in range(30):
+            position.append(int(rng.integers(0, position[-1] + 2)))
+        end = np.asarray(
+            [
+                next((j for j in range(i + 1, 31) if position[j] <= position[i]), 31)
+                for i in range(31)
+            ]
+        )
+        brute = [sum(end[j] > i for j in range(i)) for i in range(31)]
+        assert _trunk_sizes(end).tolist() == brute
