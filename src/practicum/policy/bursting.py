@@ -1,27 +1,36 @@
 """A burst under way in the engine: the same rows, token after token, until something changes."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from practicum.core.sample import Ints
-from practicum.policy.decoder import BurstRow, DenseBurst
-from practicum.policy.draw import Draw, draw_rows
+from practicum.core.sample import Floats, Ints
+from practicum.policy.decoder import BurstRow, Decoder, DenseBurst
+from practicum.policy.draw import draw_rows, require_numbers
 from practicum.policy.head import Head
+from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row
 from practicum.policy.trunks import share_trunks
 
-__all__ = ["Burst", "BurstRun", "HostDraws", "burst_rows"]
+__all__ = ["Burst", "BurstRun", "Drawn", "begin_burst"]
+
+
+class Drawn(NamedTuple):
+    """The next tokens of every row: (rows, tokens)."""
+
+    tokens: Ints
+    logprobs: Floats
+    log_kept: Floats
 
 
 class Burst(Protocol):
     """Tokens for rows that go on together."""
 
-    def advance(self, rows: Sequence[Row]) -> list[list[Draw]]:
-        """The next tokens of every row, at least one each and the same number for all."""
+    def advance(self, rows: Sequence[Row], most: int) -> Drawn:
+        """The next tokens of every row, at least one each, at most so many."""
         ...
 
     def close(self) -> None:
@@ -35,16 +44,59 @@ class HostDraws:
     def __init__(self, burst: DenseBurst, head: Head, device: torch.device) -> None:
         self._burst, self._head, self._device = burst, head, device
 
-    def advance(self, rows: Sequence[Row]) -> list[list[Draw]]:
+    def advance(self, rows: Sequence[Row], most: int) -> Drawn:
         """One token each."""
         ids = torch.tensor([row.tokens[-1] for row in rows], device=self._device)
         logits = self._head.logits(self._burst.step(ids))
         uniforms = [row.stream.next() for row in rows]
-        return [[d] for d in draw_rows(logits, [row.request.params for row in rows], uniforms)]
+        draws = draw_rows(logits, [row.request.params for row in rows], uniforms)
+        columns, logprobs, log_kept = zip(*draws, strict=True)
+        return Drawn(
+            np.asarray(columns, np.int64)[:, None],
+            np.asarray(logprobs)[:, None],
+            np.asarray(log_kept)[:, None],
+        )
 
     def close(self) -> None:
         """Put what was computed into the pool."""
         self._burst.close()
+
+
+class DeviceDraws:
+    """Many tokens a row at once, drawn where they are computed."""
+
+    def __init__(self, burst: Any, rows: Sequence[Row]) -> None:
+        self._burst = burst
+        burst.begin(
+            np.asarray([row.tokens[-1] for row in rows], np.int64),
+            np.asarray([row.request.params.temperature for row in rows]),
+        )
+
+    def advance(self, rows: Sequence[Row], most: int) -> Drawn:
+        """As many as one look of the host is worth."""
+        count = min(most, self._burst.at_once)
+        uniforms = np.stack([row.stream.take(count) for row in rows], axis=1)
+        tokens, logprobs = self._burst.advance(uniforms)
+        for row, found in zip(rows, logprobs, strict=True):
+            if row.request.params.temperature > 0.0:
+                require_numbers(found)
+        return Drawn(tokens, logprobs, np.zeros_like(logprobs))
+
+    def close(self) -> None:
+        """Everything is in the pool already."""
+
+
+def begin_burst(
+    decoder: Decoder, pool: KvPool, head: Head, rows: Sequence[Row], fresh: Sequence[Ints]
+) -> Burst | None:
+    """The fastest burst that the decoder has for these rows."""
+    described = _burst_rows(rows, fresh)
+    if not any(row.request.params.top_k or row.request.params.top_p < 1.0 for row in rows):
+        captured = decoder.captured_burst(pool, described)
+        if captured is not None:
+            return DeviceDraws(captured, rows)
+    burst = decoder.burst(pool, described)
+    return None if burst is None else HostDraws(burst, head, pool.layers[0][0].device)
 
 
 class BurstRun:
@@ -62,10 +114,10 @@ class BurstRun:
         )
         return same and self._left > 0 and not any(row.is_over for row in active)
 
-    def advance(self) -> list[list[Draw]]:
+    def advance(self) -> Drawn:
         """The next tokens of every row."""
-        found = self._burst.advance(self._rows)
-        self._left -= len(found[0])
+        found = self._burst.advance(self._rows, self._left)
+        self._left -= found.tokens.shape[1]
         return found
 
     def close(self, cache: PrefixCache) -> None:
@@ -82,7 +134,7 @@ class BurstRun:
             cache.give_back(slots)
 
 
-def burst_rows(rows: Sequence[Row], fresh: Sequence[Ints]) -> list[BurstRow]:
+def _burst_rows(rows: Sequence[Row], fresh: Sequence[Ints]) -> list[BurstRow]:
     """Rows as a decoder's burst takes them, with the trunks they share."""
     paths = [row.path_slots for row in rows]
     found: list[Any] = [None] * len(rows)

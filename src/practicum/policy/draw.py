@@ -10,7 +10,11 @@ import torch
 from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
 
-__all__ = ["Draw", "RandomStream", "draw", "draw_rows"]
+__all__ = ["Draw", "RandomStream", "draw", "draw_rows", "require_numbers"]
+
+
+CHUNK = 1024
+"""Columns that are summed up together before any of them is looked at."""
 
 
 class Draw(NamedTuple):
@@ -31,6 +35,10 @@ class RandomStream:
         """In [0, 1)."""
         return float(self._generator.random())
 
+    def take(self, count: int) -> "np.typing.NDArray[np.float64]":
+        """As many calls of `next` at once."""
+        return self._generator.random(count)
+
 
 def draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> Draw:
     """One token from one row of float32 logits."""
@@ -46,39 +54,71 @@ def draw_rows(
     log-probability is 0 and there is nothing in it to learn from.
     """
     heat = torch.tensor([p.temperature or 1.0 for p in params], device=logits.device)
-    log_p = torch.log_softmax(logits / heat[:, None], dim=-1)
-    probabilities = log_p.double().exp()
+    scaled = logits / heat[:, None] if bool((heat != 1.0).any()) else logits
+    top = scaled.amax(1, keepdim=True)
+    weights = (scaled - top).exp_()
+    total = _chunk_sums(weights).sum(1)
     for row, one in enumerate(params):
         if one.top_k or one.top_p < 1.0:
-            probabilities[row] *= _kept(log_p[row], one)
-    cumulative = probabilities.cumsum(1)
-    mass = cumulative[:, -1]
-    at = torch.tensor(uniforms, dtype=torch.float64, device=logits.device) * mass
-    column = torch.searchsorted(cumulative, at[:, None], right=True)[:, 0]
-    column = torch.minimum(column, _last_possible(cumulative))  # `at` may round up to the mass
-    greedy = torch.tensor([p.temperature == 0.0 for p in params], device=logits.device)
-    column = torch.where(greedy, logits.argmax(1), column)
-    picked = log_p.gather(1, column[:, None])[:, 0]
-    found = torch.stack([column.double(), picked.double(), mass]).cpu()
+            weights[row] *= _kept(scaled[row] - top[row] - total[row].log(), one)
+    column, mass = _invert(weights, torch.tensor(uniforms, dtype=torch.float64))
+    if any(p.temperature == 0.0 for p in params):
+        greedy = torch.tensor([p.temperature == 0.0 for p in params], device=logits.device)
+        column = torch.where(greedy, logits.argmax(1), column)
+    picked = (scaled.gather(1, column[:, None]) - top)[:, 0].double() - total.log()
+    found = torch.stack([column.double(), picked, mass / total]).cpu()
     return [_drawn(one, *values) for one, values in zip(params, found.T.tolist(), strict=True)]
 
 
-def _last_possible(cumulative: torch.Tensor) -> torch.Tensor:
-    """The last column of each row that has any probability; any column where nothing has."""
-    found = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())[:, 0]
-    return found.clamp(max=cumulative.shape[1] - 1)
+def _invert(weights: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The column at which each row's cumulative sum passes its share, and the row's sum.
+
+    First among chunks of columns, then inside one: few sums instead of one for each column.
+    """
+    sums = _chunk_sums(weights)
+    cumulative = sums.cumsum(1)
+    mass = cumulative[:, -1]
+    at = uniforms.to(weights.device) * mass
+    chunk = _first_beyond(cumulative, sums, at)
+    before = (cumulative - sums).gather(1, chunk[:, None])[:, 0]
+    inside = chunk[:, None] * CHUNK + torch.arange(CHUNK, device=weights.device)
+    there = inside < weights.shape[1]
+    close = weights.gather(1, inside.clamp(max=weights.shape[1] - 1)).double() * there
+    return chunk * CHUNK + _first_beyond(close.cumsum(1), close, at - before), mass
+
+
+def _chunk_sums(weights: torch.Tensor) -> torch.Tensor:
+    """(B, V) to (B, chunks), float64."""
+    whole = weights.shape[1] // CHUNK * CHUNK
+    parts = [weights[:, :whole].view(weights.shape[0], -1, CHUNK).sum(2)] if whole else []
+    if whole < weights.shape[1]:
+        parts.append(weights[:, whole:].sum(1, keepdim=True))
+    return torch.cat(parts, dim=1).double()
+
+
+def _first_beyond(cumulative: torch.Tensor, parts: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """The first column beyond `at`; where rounding leaves none, the last that has any weight."""
+    found = torch.searchsorted(cumulative, at[:, None].contiguous(), right=True)[:, 0]
+    index = torch.arange(parts.shape[1], device=parts.device)
+    last = torch.where(parts > 0, index, 0).amax(1)
+    return torch.minimum(found, last)
 
 
 def _drawn(params: SamplingParams, column: float, logprob: float, mass: float) -> Draw:
-    _require_number(logprob + mass)
+    require_numbers(logprob + mass)
     if params.temperature == 0.0:
         return Draw(int(column), 0.0, 0.0)
     log_kept = math.log(mass) if params.top_k or params.top_p < 1.0 else 0.0
     return Draw(int(column), logprob - log_kept, log_kept)
 
 
-def _require_number(value: float) -> None:
-    if not math.isfinite(value):
+def require_numbers(values: "float | np.typing.NDArray[np.floating]") -> None:
+    """Refuse what came out of damaged weights or an overflow.
+
+    Raises:
+        PracticumError: one of the values is infinite or not a number.
+    """
+    if not np.isfinite(values).all():
         raise PracticumError(
             "the model's output is not a number: its weights are damaged or its numbers too large "
             "for its precision; go back to an earlier checkpoint or use model.dtype=float32"

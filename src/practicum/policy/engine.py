@@ -16,8 +16,9 @@ import torch
 
 from practicum.chat import TemplateCodec
 from practicum.core.errors import ContextFull, UserError
+from practicum.core.sample import Floats, Ints
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
-from practicum.policy.bursting import BurstRun, HostDraws, burst_rows
+from practicum.policy.bursting import BurstRun, begin_burst
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
 from practicum.policy.decoder import Decoder
 from practicum.policy.draw import Draw, RandomStream, draw_rows
@@ -70,7 +71,8 @@ class TorchEngine:
         self._heads_per_key = heads // kv_heads
         weight = causal_lm.get_output_embeddings().weight
         self._device = weight.device
-        first = min(FIRST_SLOTS, max_slots)
+        # A GPU's captured steps hold the pool's addresses, so there it never moves.
+        first = max_slots if weight.is_cuda else min(FIRST_SLOTS, max_slots)
         self._cache = PrefixCache(first)
         self._pool = KvPool(causal_lm.config, first, weight.dtype, weight.device)
         self._end_states: dict[int, torch.Tensor] = {}  # by slot: hidden state where a prompt ended
@@ -78,6 +80,7 @@ class TorchEngine:
         self._waiting: deque[Row] = deque()
         self._active: list[Row] = []
         self._burst: BurstRun | None = None
+        self._end_ids = np.asarray(sorted(codec.end_of_turn_ids), np.int64)
         self._driver: asyncio.Task[None] | None = None
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
@@ -187,17 +190,28 @@ class TorchEngine:
         if self._burst is None and not self._begin_burst():
             return False
         assert self._burst is not None
-        drawn_rows = self._burst.advance()
-        self.passes += len(drawn_rows[0])
-        for row, draws in zip(self._active, drawn_rows, strict=True):
-            self.computed_tokens += len(draws)
-            for drawn in draws:
-                if not row.is_over:
-                    row.append(drawn.column, drawn, ())
-                    self._look_for_end(row)
+        drawn = self._burst.advance()
+        self.passes += drawn.tokens.shape[1]
+        self.computed_tokens += drawn.tokens.size
+        for row, *found in zip(self._active, *drawn, strict=True):
+            self._extend(row, *found)
         if not self._burst.goes_on_with(self._active):
             self._end_burst()
         return True
+
+    def _extend(self, row: Row, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
+        """Add tokens until one ends the completion; what comes after it was not asked for."""
+        if not row.request.params.stop:
+            ends = np.flatnonzero(np.isin(tokens, self._end_ids))
+            count = int(ends[0]) + 1 if ends.size else tokens.size
+            row.extend(tokens[:count], logprobs[:count], log_kept[:count])
+            self._look_for_end(row)
+            return
+        for i in range(tokens.size):
+            row.extend(tokens[i : i + 1], logprobs[i : i + 1], log_kept[i : i + 1])
+            self._look_for_end(row)
+            if row.is_over:
+                return
 
     def _begin_burst(self) -> bool:
         rows = self._active
@@ -208,11 +222,11 @@ class TorchEngine:
         if taken is None:
             return False
         fresh = list(taken.reshape(len(rows), steps))
-        burst = self._decoder.burst(self._pool, burst_rows(rows, fresh))
+        burst = begin_burst(self._decoder, self._pool, self._head, rows, fresh)
         if burst is None:
             self._cache.give_back(taken)
             return False
-        self._burst = BurstRun(rows, fresh, HostDraws(burst, self._head, self._device))
+        self._burst = BurstRun(rows, fresh, burst)
         return True
 
     def _drop_burst(self) -> None:

@@ -8,7 +8,10 @@ __all__ = ["KvPool"]
 
 
 class KvPool:
-    """Keys and values of all layers, each (capacity, kv_heads, head_dim)."""
+    """Keys and values of all layers, each (capacity + 1, kv_heads, head_dim).
+
+    The slot after the last belongs to nobody: rows that only fill up a batch write there.
+    """
 
     def __init__(
         self, config: Any, capacity: int, dtype: torch.dtype, device: torch.device
@@ -24,7 +27,12 @@ class KvPool:
         ]
 
     def _empty(self, capacity: int) -> torch.Tensor:
-        return torch.zeros((capacity, *self._shape), **self._options)
+        return torch.zeros((capacity + 1, *self._shape), **self._options)
+
+    @property
+    def spare(self) -> int:
+        """The slot that belongs to nobody."""
+        return self.layers[0][0].shape[0] - 1
 
     def grow(self, capacity: int) -> None:
         """More slots; what is cached stays where it is."""
@@ -32,5 +40,5 @@ class KvPool:
 
     def _grown(self, old: torch.Tensor, capacity: int) -> torch.Tensor:
         new = self._empty(capacity)
-        new[: old.shape[0]] = old
+        new[: old.shape[0] - 1] = old[:-1]
         return new

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from practicum.core.sample import Ints
+from practicum.core.sample import Floats, Ints
 from practicum.core.sampling import Completion, SamplingRequest
 from practicum.policy.constraint import ChoiceWalk
 from practicum.policy.draw import Draw, RandomStream
@@ -70,6 +70,15 @@ class Row:
         self.choices.append(allowed)
         if self.walk is not None:
             self.walk.advance(token)
+
+    def extend(self, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
+        """Add tokens sampled from the whole vocabulary, all at once."""
+        count = tokens.size
+        self.tokens += tokens.tolist()
+        self.logprobs += logprobs.tolist()
+        self.log_kept += log_kept.tolist()
+        self.loss_mask += [self.request.params.temperature > 0.0] * count
+        self.choices += [()] * count
 
     def append_forced(self) -> None:
         """Add every token that has no alternative, and note the choice that comes after them."""

@@ -47,6 +47,10 @@ class Decoder(Protocol):
         """Several tokens for the same rows, where the decoder can."""
         ...
 
+    def captured_burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> Any:
+        """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere."""
+        ...
+
 
 def decoder_of(causal_lm: Any) -> Decoder:
     """Our own computation where the family is known, the module's where it is not."""

@@ -60,6 +60,10 @@ class ModuleDecoder:
         """Not for modules of other families: they go step by step."""
         return None
 
+    def captured_burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> None:
+        """Nor this."""
+        return None
+
     def _forward(
         self, token_ids: torch.Tensor, positions: torch.Tensor, plan: AttentionPlan
     ) -> torch.Tensor:

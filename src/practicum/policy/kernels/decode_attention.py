@@ -1,8 +1,8 @@
 """Attention of one new token a row over cached keys and values, found through a table of slots.
 
 A row's cached tokens are cut into splits that are attended to side by side, each with a softmax of
-its own; a second kernel joins them. Splits are cut by the row's length, which is read on the device:
-the launch depends on shapes alone, and one captured graph serves every length.
+its own; a second kernel joins them. Splits are cut by the row's length, which is read on the
+device: the launch depends on shapes alone, and one captured graph serves every length.
 """
 
 import torch
@@ -24,7 +24,7 @@ TILE_BYTES = 8192
 """Keys that a program loads together; small enough that several programs share a multiprocessor."""
 
 STAGES = 5
-"""Two for the slots, two for what lies in them, one to compute: the next loads are always under way."""
+"""Two for slots, two for what lies in them, one to compute: the next loads are always under way."""
 
 LOG2_E = 1.4426950408889634
 
@@ -37,6 +37,7 @@ def decode_attention(
     lengths: torch.Tensor,
     scale: float,
     splits: int | None = None,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attend from row b to the slots `table[b, :lengths[b]]`.
 
@@ -48,6 +49,7 @@ def decode_attention(
         lengths: (B,) int32, each at least 1.
         scale: Factor of the scores.
         splits: Parts each row is cut into; by default as many as fill the GPU.
+        out: (B, heads, D) where to write; its rows may be apart, its heads not.
 
     Returns:
         (B, heads, D).
@@ -56,7 +58,8 @@ def decode_attention(
     kv_heads = keys.shape[1]
     if splits is None:
         splits = _enough_splits(rows * kv_heads, table.shape[1])
-    out = torch.empty((rows, heads, depth), dtype=q.dtype, device=q.device)
+    if out is None:
+        out = torch.empty((rows, heads, depth), dtype=q.dtype, device=q.device)
     padded = max(16, triton.next_power_of_2(depth))
     at_once = max(16, min(64, TILE_BYTES // (padded * q.element_size())))
     parts, weights = out, out
@@ -76,6 +79,7 @@ def decode_attention(
         keys.stride(0),
         values.stride(0),
         table.stride(0),
+        out.stride(0),
         GROUP=heads // kv_heads,
         GROUP_PADDED=max(16, triton.next_power_of_2(heads // kv_heads)),
         DEPTH=depth,
@@ -92,6 +96,7 @@ def decode_attention(
             weights,
             lengths,
             out,
+            out.stride(0),
             HEADS=heads,
             DEPTH=depth,
             PADDED=padded,
@@ -130,6 +135,7 @@ def _attend_split(  # noqa: PLR0913
     key_stride: tl.tensor,
     value_stride: tl.tensor,
     table_stride: tl.tensor,
+    out_stride: tl.tensor,
     GROUP: tl.constexpr,
     GROUP_PADDED: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -174,7 +180,7 @@ def _attend_split(  # noqa: PLR0913
         top = new_top
     sums /= total[:, None]
     if SPLITS == 1:
-        there = parts + row.to(tl.int64) * (tl.num_programs(1) * GROUP * DEPTH) + within
+        there = parts + row.to(tl.int64) * out_stride + within
         tl.store(there, sums.to(parts.dtype.element_ty), mask=real)
     else:
         place = (row.to(tl.int64) * (tl.num_programs(1) * GROUP) + head) * SPLITS + split
@@ -188,6 +194,7 @@ def _join_splits(  # noqa: PLR0913
     weights: tl.tensor,
     lengths: tl.tensor,
     out: tl.tensor,
+    out_stride: tl.tensor,
     HEADS: tl.constexpr,
     DEPTH: tl.constexpr,
     PADDED: tl.constexpr,
@@ -207,5 +214,5 @@ def _join_splits(  # noqa: PLR0913
     at = (place * SPLITS + split[:, None]) * DEPTH + column[None]
     part = tl.load(parts + at, mask=real, other=0.0)
     joined = tl.sum(part * weight[:, None], 0) / tl.sum(weight, 0)
-    there = out + place * DEPTH + column
+    there = out + row.to(tl.int64) * out_stride + head * DEPTH + column
     tl.store(there, joined.to(out.dtype.element_ty), mask=column < DEPTH)

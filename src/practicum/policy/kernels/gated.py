@@ -10,21 +10,23 @@ BLOCK = 1024
 """Elements of a program: eight a thread, which is one 16-byte load of bfloat16."""
 
 
-def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+def silu_mul(gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     """silu(gate) * up, in float32 until it is stored.
 
     Args:
         gate_up: (T, 2 * I) joined projections, the gate first.
+        out: (T, I) where to write; its rows may be apart.
 
     Returns:
         (T, I).
     """
     rows, width = gate_up.shape[0], gate_up.shape[1] // 2
-    act = torch.empty((rows, width), dtype=gate_up.dtype, device=gate_up.device)
+    if out is None:
+        out = torch.empty((rows, width), dtype=gate_up.dtype, device=gate_up.device)
     _silu_mul[(rows, triton.cdiv(width, BLOCK))](
-        gate_up, act, WIDTH=width, BLOCK=BLOCK, num_warps=4
+        gate_up, out, out.stride(0), WIDTH=width, BLOCK=BLOCK, num_warps=4
     )
-    return act
+    return out
 
 
 def silu_mul_backward(
@@ -48,7 +50,13 @@ def silu_mul_backward(
 
 
 @triton.jit
-def _silu_mul(gate_up: tl.tensor, act: tl.tensor, WIDTH: tl.constexpr, BLOCK: tl.constexpr) -> None:
+def _silu_mul(
+    gate_up: tl.tensor,
+    out: tl.tensor,
+    out_stride: tl.tensor,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < WIDTH
@@ -56,7 +64,7 @@ def _silu_mul(gate_up: tl.tensor, act: tl.tensor, WIDTH: tl.constexpr, BLOCK: tl
     gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(source + WIDTH, mask=inside, other=0.0).to(tl.float32)
     result = gate * tl.sigmoid(gate) * up
-    tl.store(act + row * WIDTH + column, result.to(act.dtype.element_ty), mask=inside)
+    tl.store(out + row * out_stride + column, result.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit

@@ -11,7 +11,11 @@ TILE = 2048
 
 
 def add_rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    residual: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The normalised sum of two streams, and the sum itself.
 
@@ -22,12 +26,13 @@ def add_rms_norm(
         weight: (H,).
         eps: Added to the mean of squares.
         residual: (T, H) added to `x` first.
+        out: (T, H) where to write the normalised rows; they may be apart.
 
     Returns:
         The normalised rows and the sum; without a residual the sum is `x` itself.
     """
     rows, width = x.shape
-    normed = torch.empty_like(x)
+    normed = torch.empty_like(x) if out is None else out
     total = x if residual is None else torch.empty_like(x)
     block = triton.next_power_of_2(width)
     _add_rms_norm[(rows,)](
@@ -37,6 +42,7 @@ def add_rms_norm(
         total,
         normed,
         eps,
+        normed.stride(0),
         WIDTH=width,
         BLOCK=block,
         HAS_RESIDUAL=residual is not None,
@@ -163,13 +169,15 @@ def _add_rms_norm(  # noqa: PLR0913
     total: tl.tensor,
     normed: tl.tensor,
     eps: tl.tensor,
+    out_stride: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
 ) -> None:
     column = tl.arange(0, BLOCK)
     inside = column < WIDTH
-    at = tl.program_id(0).to(tl.int64) * WIDTH + column
+    number = tl.program_id(0).to(tl.int64)
+    at = number * WIDTH + column
     scale = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     row = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     if HAS_RESIDUAL:
@@ -179,7 +187,8 @@ def _add_rms_norm(  # noqa: PLR0913
         row = rounded.to(tl.float32)
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     unit = (row * inverse).to(normed.dtype.element_ty).to(tl.float32)
-    tl.store(normed + at, (unit * scale).to(normed.dtype.element_ty), mask=inside)
+    there = normed + number * out_stride + column
+    tl.store(there, (unit * scale).to(normed.dtype.element_ty), mask=inside)
 
 
 @triton.jit

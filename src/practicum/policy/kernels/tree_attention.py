@@ -1,4 +1,4 @@
-"""Attention over a prefix tree in depth-first order: the forward pass.
+"""Attention over a prefix tree in depth-first order, forward and backward.
 
 Token i sees token j exactly when `j <= i < end[j]`. Blocks that see nothing of each other are never
 touched, and blocks that see all of each other need no mask, so that cost follows the tree.
@@ -9,8 +9,18 @@ import triton
 import triton.language as tl
 
 from practicum.policy.kernels.tree_blocks import TreeBlocks
-from practicum.policy.kernels.tree_gradients import tree_backward
-from practicum.policy.kernels.tree_tiles import LN_2, LOG2_E, Tile, load_rows, load_task, sees
+from practicum.policy.kernels.tree_key_gradients import write_key_gradients
+from practicum.policy.kernels.tree_query_gradients import write_query_gradients
+from practicum.policy.kernels.tree_tiles import (
+    LN_2,
+    LOG2_E,
+    Attended,
+    Tile,
+    load_rows,
+    load_task,
+    padded_depth,
+    sees,
+)
 
 __all__ = ["TreeBlocks", "tree_backward", "tree_forward"]
 
@@ -34,7 +44,7 @@ def tree_forward(
     count, heads, depth = q.shape
     out = torch.empty((count, heads, depth), dtype=q.dtype, device=q.device)
     lse = torch.empty((heads, count), dtype=torch.float32, device=q.device)
-    padded = max(16, triton.next_power_of_2(depth))
+    padded = padded_depth(depth)
     tile = _tile(q.element_size(), padded).within(blocks.outer, blocks.inner)
     _tree_forward[(heads * (blocks.outer // tile.own), blocks.query_tasks.shape[0])](
         q,
@@ -62,6 +72,42 @@ def tree_forward(
         num_stages=tile.stages,
     )
     return out, lse
+
+
+def tree_backward(
+    grad_out: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    blocks: TreeBlocks,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of the queries, keys and values of `tree_forward`.
+
+    Args:
+        grad_out: (T, heads, D) gradient of the attended values; its rows may be apart.
+        q: As in the forward pass.
+        k: As in the forward pass.
+        v: As in the forward pass.
+        out: What the forward pass gave.
+        lse: What the forward pass gave.
+        blocks: As in the forward pass.
+        scale: As in the forward pass.
+
+    Returns:
+        The three gradients, shaped like `q`, `k` and `v`. They are views of one tensor of
+        (T, heads + 2 * kv_heads, D) in this order, laid out as joined projections are.
+    """
+    count, heads, depth = q.shape
+    kv_heads = k.shape[1]
+    joined = torch.empty((count, heads + 2 * kv_heads, depth), dtype=q.dtype, device=q.device)
+    grad_q, grad_k, grad_v = joined.split([heads, kv_heads, kv_heads], 1)
+    attended = Attended(q, k, v, out, lse, blocks, scale)
+    delta = write_query_gradients(grad_out, attended, grad_q)
+    write_key_gradients(grad_out, attended, delta, grad_k, grad_v)
+    return grad_q, grad_k, grad_v
 
 
 def _tile(element_size: int, padded: int) -> Tile:

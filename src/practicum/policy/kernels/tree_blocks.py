@@ -1,9 +1,9 @@
 """Which blocks of a prefix tree see which, worked out once for all layers.
 
 Tokens of a tree in depth-first order are cut into outer blocks, one for each program, and inner
-blocks, which a program goes through. Two sides need lists: queries go through the keys they see, and
-in the backward pass keys go through the queries that see them. Blocks in which every pair is visible
-come first in each list, since they need no mask.
+blocks, which a program goes through. Two sides need lists: queries go through the keys they see,
+and in the backward pass keys go through the queries that see them. Blocks in which every pair is
+visible come first in each list, since they need no mask.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +25,8 @@ class TreeBlocks:
     """Lists of visible blocks, and the tasks that go through them.
 
     A task is a row of `query_tasks` or `key_tasks`: its outer block; where its part of `entries`
-    begins, where blocks that need a mask begin in it, and where it ends; and for a key block that is
-    shared between tasks, where its share of the sum goes, otherwise -1.
+    begins, where blocks that need a mask begin in it, and where it ends; and for a key block that
+    is shared between tasks, where its share of the sum goes, otherwise -1.
     """
 
     end: torch.Tensor  # (T,) int32 index where each token's subtree ends

@@ -2,13 +2,33 @@
 
 from typing import NamedTuple
 
+import torch
 import triton
 import triton.language as tl
 
-__all__ = ["LN_2", "LOG2_E", "Tile", "load_rows", "load_task", "sees"]
+from practicum.policy.kernels.tree_blocks import TreeBlocks
+
+__all__ = ["LN_2", "LOG2_E", "Attended", "Tile", "load_rows", "load_task", "padded_depth", "sees"]
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
+
+
+class Attended(NamedTuple):
+    """What went into the forward pass and what came out of it; see `tree_forward`."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    out: torch.Tensor
+    lse: torch.Tensor
+    blocks: TreeBlocks
+    scale: float
+
+    @property
+    def padded(self) -> int:
+        """The depth of a head as tiles have it."""
+        return padded_depth(self.q.shape[2])
 
 
 class Tile(NamedTuple):
@@ -24,17 +44,22 @@ class Tile(NamedTuple):
         return self._replace(own=min(self.own, outer), through=min(self.through, inner))
 
 
+def padded_depth(depth: int) -> int:
+    """A power of two, and no smaller than what tensor cores take."""
+    return max(16, triton.next_power_of_2(depth))
+
+
 @triton.jit
 def load_task(
     tasks: tl.tensor, number: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """Outer block, first entry, first entry with a mask, end of entries, share; see `TreeBlocks`."""
+    """Outer block, first entry, first one with a mask, end of entries, share: see `TreeBlocks`."""
     at = tasks + number * 5
     return tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3), tl.load(at + 4)
 
 
 @triton.jit
-def load_rows(  # noqa: PLR0913
+def load_rows(
     base: tl.tensor,
     start: tl.tensor,
     stride: tl.tensor,

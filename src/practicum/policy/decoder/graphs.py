@@ -1,0 +1,230 @@
+"""Decoding on NVIDIA GPUs: a whole step, the draw included, captured once and replayed.
+
+A step takes one token of every row from the embedding to the next token without the host: where
+keys and values go, how long a row is, and which random number is next are all read on the device.
+Graphs are captured for a ladder of batch sizes, when one is first needed; rows that are missing to
+the next rung are computed and thrown away.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import linear
+
+from practicum.core.sample import Floats, Ints
+from practicum.policy.decoder.burst import BurstRow
+from practicum.policy.decoder.parts import DecoderParts, LayerParts
+from practicum.policy.decoder.projection import Projection
+from practicum.policy.kernels.decode_attention import decode_attention
+from practicum.policy.kernels.draw import draw
+from practicum.policy.kernels.gated import silu_mul
+from practicum.policy.kernels.norm import add_rms_norm, head_rms_norm
+from practicum.policy.kernels.rotary import rotate_store
+from practicum.policy.kv_pool import KvPool
+
+__all__ = ["GraphBurst", "StepGraphs"]
+
+RUNGS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+CHUNK = 32
+"""Tokens a row gets between two looks of the host."""
+
+FIRST_WIDTH = 1024
+"""Tokens of a row that the first graph has room for; then twice as many, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInputs:
+    """What a captured step reads and writes; the same tensors for every replay."""
+
+    tokens: torch.Tensor  # (B,) the token to compute, then the one drawn
+    positions: torch.Tensor  # (B,) its place on its path, counted up by each step
+    table: torch.Tensor  # (B, W) int32 slots of each path
+    temperature: torch.Tensor  # (B,)
+    greedy: torch.Tensor  # (B,)
+    uniforms: torch.Tensor  # (CHUNK, B)
+    step: torch.Tensor  # (1,) counted up by each step
+    drawn: torch.Tensor  # (CHUNK, B)
+    logprobs: torch.Tensor  # (CHUNK, B)
+
+    @classmethod
+    def empty(cls, rows: int, width: int, spare: int, device: torch.device) -> "StepInputs":
+        """Rows that all look at the pool's spare slot."""
+
+        def zeros(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        return cls(
+            tokens=zeros(rows, dtype=torch.int64),
+            positions=zeros(rows, dtype=torch.int64),
+            table=torch.full((rows, width), spare, dtype=torch.int32, device=device),
+            temperature=torch.ones(rows, device=device),
+            greedy=zeros(rows, dtype=torch.bool),
+            uniforms=zeros(CHUNK, rows, dtype=torch.float64),
+            step=zeros(1, dtype=torch.int64),
+            drawn=zeros(CHUNK, rows, dtype=torch.int64),
+            logprobs=zeros(CHUNK, rows, dtype=torch.float32),
+        )
+
+
+class StepGraphs:
+    """Captured steps over one decoder, one pool and one output layer."""
+
+    def __init__(
+        self, parts: DecoderParts, output: torch.Tensor, pool: KvPool, longest: int
+    ) -> None:
+        self._parts, self._output, self._pool = parts, output, pool
+        device = output.device
+        self._cos, self._sin = parts.angles(torch.arange(longest, device=device))
+        self._first = {
+            projection: projection.first_halves()
+            for layer in parts.layers
+            for projection in layer.projections
+            if projection.adapters
+        }
+        self._graphs: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, StepInputs]] = {}
+
+    @property
+    def pool(self) -> KvPool:
+        """The pool whose addresses the graphs hold."""
+        return self._pool
+
+    def sync(self) -> None:
+        """Bring the adapters' first halves in, in place; the second ones are beside the weights."""
+        for projection, first in self._first.items():
+            if projection.is_adapted:
+                first.copy_(projection.first_halves())
+            else:
+                first.zero_()
+
+    def graph(self, rows: int, width: int) -> tuple[torch.cuda.CUDAGraph, StepInputs]:
+        """The smallest graph with room for so many rows and tokens."""
+        rung = next((r for r in RUNGS if r >= rows), -(-rows // 64) * 64)
+        room = max(FIRST_WIDTH, 1 << (width - 1).bit_length())
+        if (rung, room) not in self._graphs:
+            self._graphs[rung, room] = self._capture(rung, room)
+        return self._graphs[rung, room]
+
+    def _capture(self, rows: int, width: int) -> tuple[torch.cuda.CUDAGraph, StepInputs]:
+        inputs = StepInputs.empty(rows, width, self._pool.spare, self._output.device)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):  # compiles the kernels and lets cuBLAS choose
+                self._step(inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step(inputs)
+        return graph, inputs
+
+    def _step(self, inputs: StepInputs) -> None:
+        parts, eps = self._parts, self._parts.eps
+        slots = inputs.table.gather(1, inputs.positions[:, None])[:, 0].long()
+        lengths = (inputs.positions + 1).int()
+        x, residual = parts.embedding[inputs.tokens], None
+        for number, layer in enumerate(parts.layers):
+            wide, normed = self._room(layer.qkv, x)
+            _, residual = add_rms_norm(x, layer.attention_norm, eps, residual, out=normed)
+            qkv = self._head_norms(self._product(layer.qkv, wide), layer)
+            keys, values = self._pool.layers[number]
+            query = rotate_store(qkv, self._cos, self._sin, inputs.positions, slots, keys, values)
+            wide, attended = self._room(layer.output, x)
+            out = attended.view(*query.shape)
+            decode_attention(query, keys, values, inputs.table, lengths, parts.scale, out=out)
+            x = self._product(layer.output, wide)
+            wide, normed = self._room(layer.gate_up, x)
+            _, residual = add_rms_norm(x, layer.mlp_norm, eps, residual, out=normed)
+            gate_up = self._product(layer.gate_up, wide)
+            wide, activated = self._room(layer.down, x)
+            silu_mul(gate_up, out=activated)
+            x = self._product(layer.down, wide)
+        states, _ = add_rms_norm(x, parts.final_norm, eps, residual)
+        self._draw(states, inputs)
+
+    def _room(
+        self, projection: Projection, like: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """A buffer for a product's input and its adapters' inner values, and the input's part."""
+        wide = like.new_empty((like.shape[0], projection.joined.shape[1]))
+        return wide, wide[:, : projection.inputs]
+
+    def _product(self, projection: Projection, wide: torch.Tensor) -> torch.Tensor:
+        first = self._first.get(projection)
+        if first is not None:
+            inner = wide[:, projection.inputs :]
+            torch.mm(wide[:, : projection.inputs], first.t(), out=inner)
+        return linear(wide, projection.joined, projection.bias)
+
+    def _head_norms(self, qkv: torch.Tensor, layer: LayerParts) -> torch.Tensor:
+        if layer.query_norm is None or layer.key_norm is None:
+            return qkv
+        parts = self._parts
+        heads = qkv.view(qkv.shape[0], -1, parts.head_dim)
+        query, key, value = heads.split([parts.heads, parts.kv_heads, parts.kv_heads], dim=1)
+        query = head_rms_norm(query, layer.query_norm, parts.eps)
+        key = head_rms_norm(key, layer.key_norm, parts.eps)
+        return torch.cat([query, key, value], dim=1).flatten(1)
+
+    def _draw(self, states: torch.Tensor, inputs: StepInputs) -> None:
+        if self._output.dtype == torch.float32:
+            logits = states @ self._output.t()
+        else:
+            logits = torch.mm(states, self._output.t(), out_dtype=torch.float32)
+        uniforms = inputs.uniforms.index_select(0, inputs.step)[0]
+        tokens, logprobs = draw(logits, inputs.temperature, uniforms, inputs.greedy)
+        inputs.drawn.index_copy_(0, inputs.step, tokens[None])
+        inputs.logprobs.index_copy_(0, inputs.step, logprobs[None])
+        inputs.tokens.copy_(tokens)
+        inputs.positions.add_(1)
+        inputs.step.add_(1)
+
+
+class GraphBurst:
+    """Tokens for the same rows, many replays at a time."""
+
+    at_once = CHUNK
+    """Tokens a row that one `advance` can give."""
+
+    def __init__(self, graphs: StepGraphs, rows: Sequence[BurstRow]) -> None:
+        self._count = len(rows)
+        width = max(row.path.size + row.fresh.size for row in rows)
+        self._graph, self._inputs = graphs.graph(self._count, width)
+        rungs = self._inputs.tokens.numel()
+        table = np.full((rungs, width), graphs.pool.spare, np.int32)
+        positions = np.zeros(rungs, np.int64)
+        for into, row in zip(table, rows, strict=False):
+            into[: row.path.size] = row.path
+            into[row.path.size : row.path.size + row.fresh.size] = row.fresh
+        positions[: self._count] = [row.path.size for row in rows]
+        self._put(self._inputs.table[:, :width], table)
+        self._put(self._inputs.positions, positions)
+
+    def begin(self, tokens: Ints, temperature: Floats) -> None:
+        """The tokens to compute first, and how hot each row is; 0 takes the likeliest token."""
+        rungs = self._inputs.tokens.numel()
+        pad = (0, rungs - self._count)
+        self._put(self._inputs.tokens, np.pad(tokens, pad))
+        greedy = np.pad(temperature == 0.0, pad)
+        heat = np.pad(temperature.astype(np.float32), pad, constant_values=1.0)
+        self._put(self._inputs.greedy, greedy)
+        self._put(self._inputs.temperature, np.where(greedy, np.float32(1.0), heat))
+
+    def advance(self, uniforms: Floats) -> tuple[Ints, Floats]:
+        """As many tokens a row as there are rows of uniform numbers (n, B); both (B, n)."""
+        steps = uniforms.shape[0]
+        rungs = self._inputs.tokens.numel()
+        padded = np.pad(uniforms, ((0, 0), (0, rungs - self._count)), constant_values=0.5)
+        self._put(self._inputs.uniforms[:steps], padded)
+        self._inputs.step.zero_()
+        for _ in range(steps):
+            self._graph.replay()
+        drawn = self._inputs.drawn[:steps, : self._count].cpu().numpy()
+        logprobs = self._inputs.logprobs[:steps, : self._count].cpu().numpy()
+        return drawn.T.astype(np.int64), logprobs.T.astype(np.float64)
+
+    @staticmethod
+    def _put(into: torch.Tensor, values: Any) -> None:
+        into.copy_(torch.from_numpy(np.ascontiguousarray(values)), non_blocking=True)

@@ -1,0 +1,179 @@
+"""Every benchmark runs, at tiny sizes, and its sides do the same work. Nothing here is timed."""
+
+import json
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TINY = ("--model", "tiny", "--repeats", "1", "--threads", "1", "--device", "cpu", "--json")
+GIVEN = 32
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the peers warn as they please
+with_trl = pytest.mark.skipif(
+    find_spec("trl") is None, reason="needs the extra 'peers'; type: pip install 'practicum[peers]'"
+)
+with_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable() -> Iterator[None]:
+    """Benchmarks import each other by name, as when run as scripts."""
+    threads, before = torch.get_num_threads(), set(sys.modules)
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script with tiny sizes and returns the JSON it prints."""
+
+    def script(name: str, *options: str) -> dict[str, Any]:
+        path = str(BENCHMARKS / name)
+        monkeypatch.setattr(sys, "argv", [path, *TINY, *options])
+        runpy.run_path(path, run_name="__main__")
+        found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return found
+
+    return script
+
+
+def count_prefixes(rows: list[np.ndarray]) -> int:
+    """Tokens of a prefix tree, by brute force: different beginnings."""
+    return len({tuple(row[: n + 1]) for row in rows for n in range(row.size)})
+
+
+SIZES = ("--prompts", "2", "--prompt", "24", "--completion", "6", "--group", "3", "--turns", "2")
+
+
+@pytest.mark.parametrize("history", ["single", "growing"])
+def test_an_update_has_the_padded_batchs_gradients(run: Run, history: str) -> None:
+    options = ("--history", history, "--peer-batch", "3", "--micro-batch-tokens", "128")
+    found = run("update.py", *SIZES, *options, "--no-trl")
+    from cases import Case
+    from episodes import conversations
+
+    case = Case(model="tiny", prompts=2, prompt=24, completion=6, group=3, turns=2, history=history)
+    rows = [row.token_ids for row in conversations(case)]
+    whole = 24 + 6 + GIVEN + 6
+    assert found["row_tokens"] == 2 * 3 * (whole if history == "single" else 24 + 6 + whole)
+    assert found["unique_tokens"] == count_prefixes(rows)
+    assert found["computed_tokens"] > found["unique_tokens"]  # a trunk is in two micro-batches
+    assert found["gradient_error"] < 1e-4
+    assert set(found["seconds"]) == {"practicum", "padded"}
+    assert {"torch", "transformers", "trl"} == set(found["versions"])
+
+
+@with_trl
+@pytest.mark.parametrize("history", ["single", "growing"])
+def test_trl_has_the_padded_batchs_gradients(run: Run, history: str) -> None:
+    options = ("--history", history, "--peer-batch", "3", "--without", "practicum")
+    found = run("update.py", *SIZES, *options)
+    assert found["left_out"] == {}
+    assert found["trl_gradient_error"] < 1e-4
+
+
+def test_every_sampler_runs_and_is_held_against_the_roofline(run: Run) -> None:
+    found = run("sampling.py", "--prompts", "2", "--prompt", "16", "--completion", "4", "--no-trl")
+    sides = {"practicum", "transformers", "paged"}
+    assert found["left_out"] == {}
+    assert set(found["seconds"]) == set(found["prefill_s"]) == set(found["ms_a_step"]) == sides
+    assert found["roofline_ms_a_step"] > 0 < found["roofline_prefill_s"]
+
+
+@with_trl
+def test_trl_samples_the_same_number_of_tokens(run: Run) -> None:
+    options = ("--without", "practicum", "transformers", "paged", "--merged-peers")
+    found = run("sampling.py", "--prompt", "16", "--completion", "4", "--group", "2", *options)
+    assert found["left_out"] == {}
+    assert found["tokens_a_second"]["trl"] * found["seconds"]["trl"] == pytest.approx(2 * 4)
+
+
+@with_trl
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_step_goes_from_prompts_to_an_update(run: Run, turns: int) -> None:
+    sizes = ("--prompts", "2", "--prompt", "24", "--completion", "6", "--group", "2")
+    found = run("step.py", *sizes, "--turns", str(turns), "--peer-batch", "2", "--separate")
+    assert found["left_out"] == {}
+    assert found["row_tokens"] == 2 * 2 * (24 + 6 * turns + GIVEN * (turns - 1))
+    assert found["logprob_gap"] < 1e-3  # what was sampled is what was learned from
+    assert set(found["stages"]["trl"]) == set(found["stages"]["practicum"])
+    assert all(0 <= share < 1 for share in found["outside_share"].values())
+
+
+@pytest.mark.slow
+def test_memory_is_measured_for_rows_that_share_as_asked(run: Run) -> None:
+    found = run("memory.py", "--tokens", "256", "--ratio", "4", "--group", "8")
+    [point] = found["points"]
+    assert point["row_tokens"] / point["unique_tokens"] == pytest.approx(4, rel=0.1)
+    assert point["unique_tokens"] == pytest.approx(256, rel=0.1)
+    assert point["peak_bytes"].keys() == {"practicum", "padded"}
+    assert min(point["peak_bytes"].values()) > 1 << 20
+    assert point["planned_bytes"] > 1 << 20
+
+
+def test_rates_of_this_machine_are_measured(run: Run) -> None:
+    found = run("roofline.py")
+    assert found["copy_gb_s"] > 0.1
+    assert found["matrix_tflop_s"] > 1e-4
+
+
+@with_matplotlib
+def test_series_are_drawn(run: Run, tmp_path: Path) -> None:
+    sizes = ("--prompt", "16", "--completion", "4", "--group", "2", "--without", "trl", "paged")
+    wanted = ("--series", "prompt=8,16", "--tree-ratio", "2", "--unique", "128")
+    found = run("series.py", *sizes, *wanted, "--out", str(tmp_path))
+    values = [point["value"] for one in found["series"] for point in one["points"]]
+    assert values == [8, 16, 8, 16]
+    [point] = found["tree_ratio"]
+    assert point["share_of_ideal"] == pytest.approx(point["speed_up"] / point["ideal"])
+    assert json.loads((tmp_path / "series.json").read_text()) == found
+    charts = {file.name: file.read_bytes() for file in tmp_path.glob("*.png")}
+    assert set(charts) == {"update-prompt.png", "sampling-prompt.png", "tree-ratio.png"}
+    assert all(content.startswith(b"\x89PNG") for content in charts.values())
+
+
+def test_a_peer_that_fails_is_left_out_and_practicum_is_not() -> None:
+    from cases import Case
+    from race import Side, race
+
+    calls: list[str] = []
+
+    def fail() -> dict[str, float]:
+        raise RuntimeError("no such kernel\nsecond line")
+
+    def work() -> dict[str, float]:
+        calls.append("work")
+        return {"part": 2.0}
+
+    sides = {"practicum": lambda: Side(run=work), "peer": lambda: Side(run=fail)}
+    found = race(sides, Case(repeats=2))
+    assert found.left_out == {"peer": "RuntimeError: no such kernel"}
+    assert len(calls) == 3  # one to warm up
+    assert found.seconds["practicum"]["part"] == 2.0
+    assert found.ratios("part") == {"practicum": 1.0}
+    with pytest.raises(RuntimeError, match="no such kernel"):
+        race({"practicum": lambda: Side(run=fail)}, Case(repeats=2))
+
+
+def test_prompt_text_has_exactly_the_prompts_tokens() -> None:
+    from peers import prompt_text, word_tokenizer
+
+    tokenizer = word_tokenizer(50)
+    ids = [0, 17, 47, 3, 3]
+    assert tokenizer(text=[prompt_text(ids)])["input_ids"] == [ids]
+    assert tokenizer.decode(ids) == "w0 w17 w47 w3 w3"
