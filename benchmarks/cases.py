@@ -1,32 +1,62 @@
-"""Models, tokens and batches that every benchmark shares, so that all sides get the same ones."""
+"""What every benchmark shares: the case, its model, and Practicum's side of it.
+
+A `Case` says what is measured. Every side of a benchmark gets the same one, so all have the same
+weights, adapter and tokens. Practicum's own objects are constructed here and nowhere else.
+"""
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import copy
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from practicum.core.config import LoraConfig
-from practicum.core.sample import Sample
 from practicum.policy.attention import ATTENTION, register_attention
+from practicum.policy.learner import LearnerSettings
 from practicum.policy.lora import attach_adapter
-from practicum.policy.models import load_model
+from practicum.policy.models import LoadedModel, load_model, locate_model
+from practicum.policy.torch_policy import TorchPolicy
 
 __all__ = [
-    "Conversation",
-    "adapted_model",
+    "LR",
+    "MODELS",
+    "Case",
+    "ModelSize",
+    "Series",
     "arguments",
-    "conversations",
-    "median_seconds",
-    "ours",
-    "samples_of",
+    "model_config",
+    "peer_model",
+    "policy_of",
 ]
 
-LORA = LoraConfig(preset="full")
+LR = 1e-5
+
+SETTINGS = LearnerSettings(lr=LR, max_logprob_gap=1e9, max_grad_norm=1e9)
+"""Nothing is refused or clipped, so that gradients can be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """LoRA on every linear layer of the decoder; what `attach_adapter` reads of a config."""
+
+    r: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: tuple[str, ...] = (
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    )
+
+
+ADAPTER: Any = Adapter()
 
 SHAPES: dict[str, Any] = {
     "llama-6m": LlamaConfig(
@@ -35,6 +65,16 @@ SHAPES: dict[str, Any] = {
         num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
+        vocab_size=49152,
+        tie_word_embeddings=True,
+        max_position_embeddings=8192,
+    ),
+    "smollm2-135m": LlamaConfig(
+        hidden_size=576,
+        intermediate_size=1536,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
         vocab_size=49152,
         tie_word_embeddings=True,
         max_position_embeddings=8192,
@@ -60,116 +100,199 @@ SHAPES: dict[str, Any] = {
         max_position_embeddings=32768,
     ),
 }
-"""Shapes that get random weights; speed does not depend on what the weights are."""
+"""Shapes that can have random weights; speed does not depend on what the weights are."""
 
-MODELS = ("tiny", "smollm2-135m", *SHAPES)
+WITH_WEIGHTS = ("tiny", "smollm2-135m")
+"""Models whose own weights can be had anywhere."""
 
-
-def adapted_model(name: str, attention: str, *, dtype: str, device: str) -> Any:
-    """A model with a LoRA adapter whose second half is not zero; the same numbers every time."""
-    register_attention()
-    if name in SHAPES:
-        torch.manual_seed(0)
-        with torch.device(device):
-            model = AutoModelForCausalLM.from_config(
-                SHAPES[name], dtype=getattr(torch, dtype), attn_implementation=attention
-            )
-        model.eval().requires_grad_(False)
-    else:
-        model = load_model(name, dtype=dtype, device=device, attn_implementation=attention).module
-    adapted = attach_adapter(model, LORA, 0, name)
-    torch.manual_seed(1)
-    for key, parameter in adapted.named_parameters():
-        if "lora_B" in key:
-            torch.nn.init.normal_(parameter, std=0.01)
-    return adapted.eval()
+MODELS = ("tiny", *SHAPES)
 
 
-def ours(name: str, *, dtype: str, device: str) -> Any:
-    """The model with Practicum's attention."""
-    return adapted_model(name, ATTENTION, dtype=dtype, device=device)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is measured, on what, and how often."""
 
+    model: str = "smollm2-135m"
+    random_weights: bool = False
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 2
+    prompts: int = 1
+    prompt: int = 489
+    completion: int = 128
+    group: int = 8
+    turns: int = 1
+    history: Literal["single", "growing"] = "single"
+    micro_batch_tokens: int = 2048
+    peer_batch: int = 0
+    merged_peers: bool = False
+    trl_paged: bool = False
+    repeats: int = 3
+    without: tuple[str, ...] = ()
+    separate: bool = False
 
-class Conversation(NamedTuple):
-    """One row: its tokens, and which of them were sampled."""
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> "Case":
+        """The case that the command line describes."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        given = {key: value for key, value in vars(args).items() if key in known}
+        return cls(**{**given, "without": tuple(args.without)})
 
-    token_ids: np.ndarray
-    sampled: np.ndarray
+    @property
+    def episodes(self) -> int:
+        """Completions of one turn that are under way together."""
+        return self.prompts * self.group
 
+    @property
+    def has_own_weights(self) -> bool:
+        """Whether the model is loaded rather than filled with random numbers."""
+        return self.model in WITH_WEIGHTS and not self.random_weights
 
-def conversations(
-    *, prompt: int, completion: int, group: int, turns: int, vocabulary: int, seed: int = 0
-) -> list[Conversation]:
-    """A group of rows with the same prompt; each turn is a completion and then 32 given tokens."""
-    rng = np.random.default_rng(seed)
-    start = rng.integers(0, vocabulary, prompt)
-    rows = []
-    for _ in range(group):
-        parts, marks = [start], [np.zeros(prompt, bool)]
-        for turn in range(turns):
-            parts.append(rng.integers(0, vocabulary, completion))
-            marks.append(np.ones(completion, bool))
-            if turn < turns - 1:
-                parts.append(rng.integers(0, vocabulary, 32))
-                marks.append(np.zeros(32, bool))
-        rows.append(Conversation(np.concatenate(parts), np.concatenate(marks)))
-    return rows
-
-
-def samples_of(rows: list[Conversation], advantages: np.ndarray) -> list[Sample]:
-    """Rows as training samples, each row counting the same."""
-    return [
-        Sample(
-            token_ids=row.token_ids.astype(np.int64),
-            loss_mask=row.sampled,
-            old_logprobs=np.zeros(row.sampled.size, np.float32),
-            advantages=np.full(row.sampled.size, advantage, np.float32),
-            temperatures=np.ones(row.sampled.size, np.float32),
-            choices={},
-            weight=1.0 / len(rows) / int(row.sampled.sum()),
-            trace_id=str(number),
-        )
-        for number, (row, advantage) in enumerate(zip(rows, advantages.tolist(), strict=True))
-    ]
+    @property
+    def uses_cuda(self) -> bool:
+        """Whether times need the device to be waited for."""
+        return self.device.startswith("cuda")
 
 
 def arguments(title: str) -> argparse.ArgumentParser:
     """What every benchmark can be told."""
     parser = argparse.ArgumentParser(description=title)
-    parser.add_argument("--model", choices=MODELS, default="smollm2-135m")
-    parser.add_argument("--prompt", type=int, default=489)
-    parser.add_argument("--completion", type=int, default=128)
-    parser.add_argument("--group", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--no-trl", action="store_true", help="leave TRL out")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add = parser.add_argument
+    add("--model", choices=MODELS, default="smollm2-135m")
+    add("--random-weights", action="store_true", help="only the shape of smollm2-135m")
+    add("--prompts", type=int, default=1, help="distinct prompts, each with a group of its own")
+    add("--prompt", type=int, default=489, help="tokens of a prompt")
+    add("--completion", type=int, default=128, help="tokens sampled in a turn")
+    add("--group", type=int, default=8, help="episodes of a prompt")
+    add("--repeats", type=int, default=3, help="rounds that count; one more warms up")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
+    add("--threads", type=int, default=2)
+    add("--without", nargs="+", default=[], action="extend", help="sides to leave out")
+    add("--no-trl", dest="without", action="append_const", const="trl", help="leave TRL out")
+    add("--separate", action="store_true", help="one side after the other; the first is freed")
+    add("--json", action="store_true", help="print one JSON object")
     return parser
 
 
-def median_seconds(
-    sides: dict[str, Callable[[], None]],
-    repeats: int,
-    device: str,
-    after_warm_up: Callable[[], None] = lambda: None,
-) -> dict[str, float]:
-    """Every side in turn, again and again; the first round only warms up."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for round_number in range(repeats + 1):
-        for name, run in sides.items():
-            _wait(device)
-            began = time.perf_counter()
-            run()
-            _wait(device)
-            if round_number:
-                times[name].append(time.perf_counter() - began)
-        if round_number == 0:
-            after_warm_up()
-    return {name: statistics.median(found) for name, found in times.items()}
+class Series(NamedTuple):
+    """A field of a case and the values it takes in turn."""
+
+    field: str
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, text: str) -> "Series":
+        """From `field=value,value`, such as `prompt=128,512`."""
+        name, _, values = text.partition("=")
+        kinds = {field.name: field.type for field in dataclasses.fields(Case)}
+        if name not in kinds or not values:
+            raise argparse.ArgumentTypeError(f"{text!r} is not like prompt=128,512")
+        read = int if kinds[name] is int else str
+        return cls(name, tuple(read(value) for value in values.split(",")))
+
+    def cases(self, case: Case) -> Iterable[tuple[Any, Case]]:
+        """Each value, and the case with it."""
+        for value in self.values:
+            yield value, dataclasses.replace(case, **{self.field: value})
 
 
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+def model_config(case: Case) -> Any:
+    """The `transformers` config of the case's model."""
+    if not case.has_own_weights:
+        return SHAPES[case.model]
+    folder = locate_model(case.model, lambda *_: None)
+    if folder is not None:
+        return AutoConfig.from_pretrained(folder)
+    from practicum.policy.tiny import build_tiny_model
+
+    return build_tiny_model().config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize:
+    """What a model's time and memory follow from."""
+
+    decoder: int
+    """Parameters of the linear layers inside the decoder; the output layer is not among them."""
+    head: int
+    """Parameters of the output layer."""
+    kv_numbers: int
+    """Numbers that the cache holds for one token."""
+    bytes_a_number: int
+
+    @classmethod
+    def of(cls, case: Case) -> "ModelSize":
+        """From the case's config, without the weights."""
+        config = model_config(case)
+        hidden, heads = config.hidden_size, config.num_attention_heads
+        width = getattr(config, "head_dim", None) or hidden // heads
+        queries, keys = heads * width, config.num_key_value_heads * width
+        layer = 2 * hidden * (queries + keys) + 3 * hidden * config.intermediate_size
+        return cls(
+            decoder=config.num_hidden_layers * layer,
+            head=hidden * config.vocab_size,
+            kv_numbers=config.num_hidden_layers * 2 * keys,
+            bytes_a_number=getattr(torch, case.dtype).itemsize,
+        )
+
+
+def _load(case: Case, attention: str) -> LoadedModel:
+    register_attention()
+    if case.has_own_weights:
+        loaded = load_model(
+            case.model,
+            dtype=case.dtype,  # type: ignore[arg-type]
+            device=case.device,
+            attn_implementation=attention,
+        )
+        return dataclasses.replace(loaded, codec=NoEnd())  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    with torch.device(case.device):
+        model = AutoModelForCausalLM.from_config(
+            copy.deepcopy(SHAPES[case.model]),  # it is told the attention, which sides differ in
+            dtype=getattr(torch, case.dtype),
+            attn_implementation=attention,
+        )
+    return LoadedModel(
+        module=model.eval().requires_grad_(False),
+        tokenizer=None,
+        codec=NoEnd(),  # type: ignore[arg-type]
+        name=case.model,
+        folder=None,
+        fingerprint="random",
+    )
+
+
+class NoEnd:
+    """A codec for which no token ends a turn, so that every completion has its full length."""
+
+    turn_end_id = -1
+    end_of_turn_ids: frozenset[int] = frozenset()
+
+    def decode(self, token_ids: Any) -> str:
+        """Text is not what is measured."""
+        return ""
+
+
+def _fill_adapter(model: Any) -> None:
+    """Give the adapter's second half the same small numbers every time; it starts as zeros."""
+    torch.manual_seed(1)
+    for key, parameter in model.named_parameters():
+        if "lora_B" in key:
+            torch.nn.init.normal_(parameter, std=0.01)
+
+
+def peer_model(case: Case) -> Any:
+    """The same model with the same adapter, as the peers use it."""
+    model = attach_adapter(_load(case, "sdpa").module, ADAPTER, 0, case.model)
+    _fill_adapter(model)
+    return model.eval()
+
+
+def policy_of(case: Case) -> TorchPolicy:
+    """Practicum's sampler and learner on one model, connected as a run has them."""
+    policy = TorchPolicy.build(_load(case, ATTENTION), ADAPTER, SETTINGS, seed=0)
+    _fill_adapter(policy.model)
+    policy.sampler.forget()
+    return policy

@@ -16,12 +16,12 @@ import torch
 
 from practicum.chat import TemplateCodec
 from practicum.core.errors import ContextFull, UserError
-from practicum.core.sample import Floats, Ints
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.policy.bursting import BurstRun, begin_burst
+from practicum.policy.choosing import Chooser
 from practicum.policy.constraint import ActionTrie, ChoiceWalk
 from practicum.policy.decoder import Decoder
-from practicum.policy.draw import Draw, RandomStream, draw_rows
+from practicum.policy.draw import RandomStream
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
@@ -80,7 +80,7 @@ class TorchEngine:
         self._waiting: deque[Row] = deque()
         self._active: list[Row] = []
         self._burst: BurstRun | None = None
-        self._end_ids = np.asarray(sorted(codec.end_of_turn_ids), np.int64)
+        self._chooser = Chooser(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
@@ -176,7 +176,9 @@ class TorchEngine:
             segments, ends, in_step = self._place_rows()
             states = self._compute(segments, in_step)
             if self._active:
-                self._choose(torch.stack([_state(end, states) for end in ends]))
+                self._chooser.choose(
+                    self._active, torch.stack([_state(end, states) for end in ends])
+                )
         for row in [r for r in self._active if r.is_over]:
             self._complete(row)
             self._active.remove(row)
@@ -194,24 +196,10 @@ class TorchEngine:
         self.passes += drawn.tokens.shape[1]
         self.computed_tokens += drawn.tokens.size
         for row, *found in zip(self._active, *drawn, strict=True):
-            self._extend(row, *found)
+            self._chooser.extend(row, *found)
         if not self._burst.goes_on_with(self._active):
             self._end_burst()
         return True
-
-    def _extend(self, row: Row, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
-        """Add tokens until one ends the completion; what comes after it was not asked for."""
-        if not row.request.params.stop:
-            ends = np.flatnonzero(np.isin(tokens, self._end_ids))
-            count = int(ends[0]) + 1 if ends.size else tokens.size
-            row.extend(tokens[:count], logprobs[:count], log_kept[:count])
-            self._look_for_end(row)
-            return
-        for i in range(tokens.size):
-            row.extend(tokens[i : i + 1], logprobs[i : i + 1], log_kept[i : i + 1])
-            self._look_for_end(row)
-            if row.is_over:
-                return
 
     def _begin_burst(self) -> bool:
         rows = self._active
@@ -347,38 +335,6 @@ class TorchEngine:
         for slot, number in in_step.items():
             self._end_states[slot] = states[number]
         return states
-
-    def _choose(self, states: torch.Tensor) -> None:
-        """Draw the next token of every active row, and the forced ones after it."""
-        constrained = [i for i, row in enumerate(self._active) if row.walk is not None]
-        free = [i for i, row in enumerate(self._active) if row.walk is None]
-        if constrained:
-            allowed = [self._active[i].allowed for i in constrained]
-            width = max(map(len, allowed))
-            ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
-            logits = self._head.choice_logits(states[constrained], ids.to(self._device)).cpu()
-            for i, among, drawn in zip(
-                constrained, allowed, self._draw(constrained, logits), strict=True
-            ):
-                row = self._active[i]
-                row.append(among[drawn.column], drawn, among)
-                row.append_forced()
-        if free:
-            logits = self._head.logits(states[free])
-            for i, drawn in zip(free, self._draw(free, logits), strict=True):
-                self._active[i].append(drawn.column, drawn, ())
-                self._look_for_end(self._active[i])
-
-    def _draw(self, active: list[int], logits: torch.Tensor) -> list[Draw]:
-        rows = [self._active[i] for i in active]
-        return draw_rows(logits, [r.request.params for r in rows], [r.stream.next() for r in rows])
-
-    def _look_for_end(self, row: Row) -> None:
-        if row.tokens[-1] in self._codec.end_of_turn_ids:
-            row.finished = row.ended_turn = True
-        elif row.request.params.stop:
-            text = self._codec.decode(row.sampled)
-            row.finished = any(stop in text for stop in row.request.params.stop)
 
     def _complete(self, row: Row) -> None:
         """Leave what was computed in the prefix cache and answer the caller."""

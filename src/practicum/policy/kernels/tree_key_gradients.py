@@ -62,6 +62,8 @@ def write_key_gradients(
         num_warps=tile.warps,
         num_stages=tile.stages,
     )
+    if not blocks.share_count:
+        return
     rows = min(ROWS_AT_ONCE, blocks.outer)
     _join_shares[(blocks.shares.shape[0], kv_heads, blocks.outer // rows)](
         *(parts, blocks.shares, grad_k, grad_v, count, grad_k.stride(0)),
