@@ -90,21 +90,43 @@ class Bucket:
     rows: torch.Tensor  # (B, Q) index into the step's tokens; padding repeats a real one
     trunk: torch.Tensor  # (K,) KV slots of the common beginning, empty if there is none
     slots: torch.Tensor  # (B, L) KV slots of each path after it; padding repeats a real one
-    visible: torch.Tensor  # (B, 1, Q * group, L), each query once for each head of its group
+    depth: torch.Tensor  # (B, Q) place of each new token on its path
     keep: torch.Tensor  # (B, Q) true for real tokens
+    starts_paths: bool  # nothing of any path was computed before
+
+    def visible(self, group: int) -> torch.Tensor:
+        """(B, 1, Q * group, L): what each query may see, once for each head of its group."""
+        first = self.trunk.numel()
+        places = torch.arange(first, first + self.slots.shape[1], device=self.slots.device)
+        return (places <= self.depth.repeat_interleave(group, 1)[:, :, None])[:, None]
+
+    def attend_to_itself(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """From rows (T, heads, D) to (B, Q, heads, D), where paths start here."""
+        q, k, v = (x[self.rows].transpose(1, 2) for x in (query, key, value))
+        found = scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        )
+        return found.transpose(1, 2)
 
     def attend(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+        self,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        scale: float,
+        visible: torch.Tensor,
     ) -> torch.Tensor:
         """From (B, kv_heads, Q * group, D), over a layer's pool, to the same shape."""
         k, v = keys[self.slots].transpose(1, 2), values[self.slots].transpose(1, 2)
         if not self.trunk.numel():
-            return scaled_dot_product_attention(query, k, v, attn_mask=self.visible, scale=scale)
+            return scaled_dot_product_attention(query, k, v, attn_mask=visible, scale=scale)
         common = query.transpose(0, 1).flatten(1, 2)  # (kv_heads, B * Q * group, D)
         trunk_k, trunk_v = (x[self.trunk].transpose(0, 1) for x in (keys, values))
         on_trunk = (common @ trunk_k.transpose(1, 2)).float().mul_(scale)
         after = (query @ k.transpose(2, 3)).float().mul_(scale)
-        after.masked_fill_(~self.visible, -torch.inf)
+        after.masked_fill_(~visible, -torch.inf)
         # One softmax over both parts: they share their largest score and their sum.
         shape = (query.shape[1], query.shape[0], query.shape[2], -1)
         on_trunk = on_trunk.view(*shape).transpose(0, 1)
@@ -123,23 +145,35 @@ class CachePlan:
     pool: Any  # KvPool
     write_slots: torch.Tensor  # (T,)
     buckets: tuple[Bucket, ...]
+    visible: tuple[torch.Tensor | None, ...]  # for each bucket that looks at the pool
+
+    @classmethod
+    def of(
+        cls, pool: Any, write_slots: torch.Tensor, buckets: tuple[Bucket, ...], group: int
+    ) -> "CachePlan":
+        """What a bucket may see is worked out once for all layers."""
+        visible = tuple(None if b.starts_paths else b.visible(group) for b in buckets)
+        return cls(pool, write_slots, buckets, visible)
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
         """Store the new keys and values, then attend along each path."""
         keys, values = self.pool.layers[layer]
-        keys[self.write_slots] = key[0].transpose(0, 1)
-        values[self.write_slots] = value[0].transpose(0, 1)
-        flat = query[0].transpose(0, 1)  # (T, heads, D)
-        out = torch.empty_like(flat)
+        flat, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # (T, heads, D)
+        keys[self.write_slots], values[self.write_slots] = k, v
+        out = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device)
         kv_heads, depth = keys.shape[1:]
-        for bucket in self.buckets:
-            b, n = bucket.rows.shape
-            q = flat[bucket.rows].view(b, n, kv_heads, -1, depth).transpose(1, 2)
-            attended = bucket.attend(q.reshape(b, kv_heads, -1, depth), keys, values, scale)
-            by_token = attended.view(b, kv_heads, n, -1, depth).transpose(1, 2)
-            by_token = by_token.reshape(b, n, -1, depth)
+        for bucket, visible in zip(self.buckets, self.visible, strict=True):
+            if visible is None:
+                by_token = bucket.attend_to_itself(flat, k, v, scale)
+            else:
+                b, n = bucket.rows.shape
+                q = flat[bucket.rows].view(b, n, kv_heads, -1, depth).transpose(1, 2)
+                q = q.reshape(b, kv_heads, -1, depth)
+                attended = bucket.attend(q, keys, values, scale, visible)
+                by_token = attended.view(b, kv_heads, n, -1, depth).transpose(1, 2)
+                by_token = by_token.reshape(b, n, -1, depth)
             out[bucket.rows[bucket.keep]] = by_token[bucket.keep]
         return out[None]
 

@@ -90,12 +90,12 @@ def begin_burst(
     decoder: Decoder, pool: KvPool, head: Head, rows: Sequence[Row], fresh: Sequence[Ints]
 ) -> Burst | None:
     """The fastest burst that the decoder has for these rows."""
-    described = _burst_rows(rows, fresh)
     if not any(row.request.params.top_k or row.request.params.top_p < 1.0 for row in rows):
-        captured = decoder.captured_burst(pool, described)
+        paths = [row.path_slots for row in rows]
+        captured = decoder.captured_burst(pool, list(zip(paths, fresh, strict=True)))
         if captured is not None:
             return DeviceDraws(captured, rows)
-    burst = decoder.burst(pool, described)
+    burst = decoder.burst(pool, _burst_rows(rows, fresh))
     return None if burst is None else HostDraws(burst, head, pool.layers[0][0].device)
 
 

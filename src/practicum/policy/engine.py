@@ -31,7 +31,10 @@ from practicum.policy.step_plan import plan_step
 __all__ = ["TorchEngine"]
 
 STEP_TOKENS = 4096
-"""Tokens computed at once; a longer prompt goes alone."""
+"""Tokens computed at once on a CPU; a longer prompt goes alone."""
+
+STEP_TOKENS_CUDA = 16_384
+"""And on a GPU."""
 
 FIRST_SLOTS = 2048
 """Cache slots at the start; the pool doubles as it is needed, up to its limit."""
@@ -71,6 +74,7 @@ class TorchEngine:
         self._heads_per_key = heads // kv_heads
         weight = causal_lm.get_output_embeddings().weight
         self._device = weight.device
+        self._step_tokens = STEP_TOKENS_CUDA if weight.is_cuda else STEP_TOKENS
         # A GPU's captured steps hold the pool's addresses, so there it never moves.
         first = max_slots if weight.is_cuda else min(FIRST_SLOTS, max_slots)
         self._cache = PrefixCache(first)
@@ -206,7 +210,9 @@ class TorchEngine:
         if self._waiting or not rows or any(not row.is_ready for row in rows):
             return False
         steps = min(BURST_STEPS, *(row.tokens_left for row in rows))
-        taken = self._take(steps * len(rows)) if steps > 1 else None
+        # On a CPU laying the cache out for one step costs more than it saves.
+        worth = self._device.type == "cuda" or steps > 1
+        taken = self._take(steps * len(rows)) if worth else None
         if taken is None:
             return False
         fresh = list(taken.reshape(len(rows), steps))
@@ -261,7 +267,7 @@ class TorchEngine:
                 self._active.remove(row)
                 self._let_go(row)
                 self._waiting.appendleft(row)
-        while self._waiting and sum(s.tokens.size for s in segments) < STEP_TOKENS:
+        while self._waiting and sum(s.tokens.size for s in segments) < self._step_tokens:
             row = self._waiting[0]
             if not self._place(row, segments, ends, in_step):
                 if not self._active:

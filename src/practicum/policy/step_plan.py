@@ -36,12 +36,14 @@ def plan_step(
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     buckets = []
     for members, trunk in _alike(segments):
-        arrays = _bucket([segments[i] for i in members], starts[members], trunk, heads_per_key)
-        buckets.append(Bucket(*map(on_device, arrays)))
+        arrays = _bucket([segments[i] for i in members], starts[members], trunk)
+        starting = all(segments[i].first == 0 for i in members)
+        rows, shared, slots, depth, keep = map(on_device, arrays)
+        buckets.append(Bucket(rows, shared, slots, depth, keep, starting))
     written = np.concatenate([s.path_slots[s.first :] for s in segments])
     positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
     return StepPlan(
-        plan=CachePlan(pool, on_device(written), tuple(buckets)),
+        plan=CachePlan.of(pool, on_device(written), tuple(buckets), heads_per_key),
         token_ids=on_device(np.concatenate([s.tokens for s in segments])),
         positions=on_device(np.concatenate(positions)),
         lasts=on_device(starts + sizes - 1),
@@ -56,18 +58,17 @@ def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
     sharing: dict[tuple[int, int], int] = {}
     for segment in segments:
         sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
-    buckets: dict[tuple[int, int, int], list[int]] = {}
+    buckets: dict[tuple[int, int, bool, int], list[int]] = {}
     for number, segment in enumerate(segments):
         key = segment.trunk_key
         if sharing[key] < 2 or key[0] < SHARED_TRUNK:
             key = (0, -1)
-        buckets.setdefault((*key, int(segment.tokens.size - 1).bit_length()), []).append(number)
+        alike = (*key, segment.first == 0, int(segment.tokens.size - 1).bit_length())
+        buckets.setdefault(alike, []).append(number)
     return [(members, key[0]) for key, members in sorted(buckets.items())]
 
 
-def _bucket(
-    segments: list[Segment], starts: np.ndarray, trunk: int, heads_per_key: int
-) -> tuple[np.ndarray, ...]:
+def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np.ndarray, ...]:
     """The arrays of a `Bucket`, in the order of its fields."""
     queries = max(s.tokens.size for s in segments)
     length = max(s.path_slots.size for s in segments) - trunk
@@ -82,6 +83,4 @@ def _bucket(
         slots[b, : path.size] = path
         slots[b, path.size :] = path[-1]
         keep[b, :n] = True
-    depth = depth.repeat(heads_per_key, axis=1)
-    visible = np.arange(trunk, trunk + length)[None, None, :] <= depth[:, :, None]
-    return rows, segments[0].path_slots[:trunk], slots, visible[:, None], keep
+    return rows, segments[0].path_slots[:trunk], slots, depth, keep

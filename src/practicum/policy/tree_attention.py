@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["TreePlan", "tree_plan"]
+__all__ = ["KernelTreePlan", "TreePlan", "tree_plan"]
 
 BLOCK = 128
 """Queries that are attended to together."""
@@ -74,7 +74,7 @@ class TreePlan:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What each row (T, heads, D) attends to; nothing besides is kept for the backward."""
         kv_heads = key.shape[1]
-        out = torch.empty_like(query)
+        out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         for block in self.blocks:
             q = _grouped(query[block.begin : block.end], kv_heads)
             p = _probabilities(q, block.gather(key), block.bias, scale).to(query.dtype)
@@ -84,12 +84,13 @@ class TreePlan:
 
     def backward(
         self, grad: torch.Tensor, kept: tuple[torch.Tensor, ...], scale: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gradients of query, key and value from what went into `forward` and what came out."""
+    ) -> torch.Tensor:
+        """Gradients (T, heads + 2 kv_heads, D), joined, from what `forward` took and gave."""
         query, key, value, out, _ = kept
+        count, heads, depth = query.shape
         kv_heads = key.shape[1]
-        grad_query = torch.empty_like(query)
-        grad_key, grad_value = torch.zeros_like(key), torch.zeros_like(value)
+        joined = query.new_zeros((count, heads + 2 * kv_heads, depth))
+        grad_query, grad_key, grad_value = joined.split([heads, kv_heads, kv_heads], dim=1)
         inner = (grad.float() * out.float()).sum(-1, keepdim=True)  # (T, heads, 1)
         for block in self.blocks:
             span = slice(block.begin, block.end)
@@ -102,22 +103,68 @@ class TreePlan:
             grad_s = grad_s.to(q.dtype)
             grad_query[span] = _ungrouped(torch.bmm(grad_s, k), block.end - block.begin)
             block.scatter_add(grad_key, torch.bmm(grad_s.transpose(1, 2), q))
-        return grad_query, grad_key, grad_value
+        return joined
 
     def longest_path(self) -> int:
         """The depth of the tree."""
         return max(int((block.bias == 0).sum(-1).max()) for block in self.blocks)
 
 
-def tree_plan(end: torch.Tensor) -> TreePlan:
+@dataclass(frozen=True, slots=True)
+class KernelTreePlan:
+    """The same on NVIDIA GPUs, by kernels of our own."""
+
+    blocks: Any  # TreeBlocks
+    depth: int
+
+    @classmethod
+    def of(cls, end: torch.Tensor) -> "KernelTreePlan":
+        """From the index where each token's subtree ends."""
+        from practicum.policy.kernels.tree_attention import TreeBlocks
+
+        ended = torch.bincount(end, minlength=end.numel() + 1)[: end.numel()]
+        open_paths = torch.arange(1, end.numel() + 1, device=end.device) - ended.cumsum(0)
+        return cls(TreeBlocks.of(end), int(open_paths.max()))
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """From (1, heads, T, D) and (1, kv_heads, T, D) to (1, T, heads, D)."""
+        rows = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
+        return _TreeAttention.apply(*rows, self, scale)[None]
+
+    def forward(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What each row attends to, and the logarithms of its sums of exponentials."""
+        from practicum.policy.kernels.tree_attention import tree_forward
+
+        return tree_forward(query, key, value, self.blocks, scale)
+
+    def backward(
+        self, grad: torch.Tensor, kept: tuple[torch.Tensor, ...], scale: float
+    ) -> torch.Tensor:
+        """Gradients (T, heads + 2 kv_heads, D), joined."""
+        from practicum.policy.kernels.tree_attention import tree_backward
+
+        query, key, value, out, extra = kept
+        grads = tree_backward(grad, query, key, value, out, extra, self.blocks, scale)
+        return torch.cat(grads, dim=1)
+
+    def longest_path(self) -> int:
+        """The depth of the tree."""
+        return self.depth
+
+
+def tree_plan(end: torch.Tensor) -> TreePlan | KernelTreePlan:
     """The fastest plan there is for the device that `end` is on."""
-    return TreePlan.of(end)
+    return KernelTreePlan.of(end) if end.is_cuda else TreePlan.of(end)
 
 
 def _grouped(rows: torch.Tensor, kv_heads: int) -> torch.Tensor:
     """(Q, heads, D) to (kv_heads, Q * group, D): heads that share keys become more queries."""
-    count, heads, depth = rows.shape
-    split = rows.view(count, kv_heads, heads // kv_heads, depth)
+    _, heads, depth = rows.shape
+    split = rows.unflatten(1, (kv_heads, heads // kv_heads))
     return split.transpose(0, 1).reshape(kv_heads, -1, depth)
 
 
@@ -154,4 +201,7 @@ class _TreeAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        return *ctx.plan.backward(grad, ctx.saved_tensors, ctx.scale), None, None
+        kept = ctx.saved_tensors
+        joined = ctx.plan.backward(grad, kept, ctx.scale)
+        sizes = [x.shape[1] for x in kept[:3]]
+        return *joined.split(sizes, dim=1), None, None

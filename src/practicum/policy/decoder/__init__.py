@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import torch
 
+from practicum.core.sample import Ints
 from practicum.policy.attention import AttentionPlan
 from practicum.policy.decoder.burst import BurstRow, DenseBurst
 from practicum.policy.decoder.joined import JoinedDecoder
@@ -47,8 +48,11 @@ class Decoder(Protocol):
         """Several tokens for the same rows, where the decoder can."""
         ...
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> Any:
-        """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere."""
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
+        """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere.
+
+        Rows are the slots of their paths, and those for the tokens to come.
+        """
         ...
 
 

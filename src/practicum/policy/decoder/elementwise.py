@@ -32,9 +32,15 @@ class Elementwise(Protocol):
         ...
 
     def rotate(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, inverse: bool = False
+        self,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        *,
+        inverse: bool = False,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """(T, heads, D) turned by its positions' angles, or back by them."""
+        """(T, heads, D) turned by its positions' angles, or back by them; `out` may be `x`."""
         ...
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -76,16 +82,23 @@ class TorchElementwise:
         return found if add is None else found.add_(add)
 
     def rotate(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, inverse: bool = False
+        self,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        *,
+        inverse: bool = False,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Each half turns into the other."""
         half = x.shape[-1] // 2
         first, second = x[..., :half].float(), x[..., half:].float()
         c, s = cos[:, None, :half], sin[:, None, :half]
-        s = -s if inverse else s
-        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        out[..., :half] = (first * c).addcmul_(second, s, value=-1.0)
-        out[..., half:] = (second * c).addcmul_(first, s)
+        sign = -1.0 if inverse else 1.0
+        turned_first = (first * c).addcmul_(second, s, value=-sign)
+        turned_second = (second * c).addcmul_(first, s, value=sign)
+        out = torch.empty(x.shape, dtype=x.dtype, device=x.device) if out is None else out
+        out[..., :half], out[..., half:] = turned_first, turned_second
         return out
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -15,7 +15,6 @@ import torch
 from torch.nn.functional import linear
 
 from practicum.core.sample import Floats, Ints
-from practicum.policy.decoder.burst import BurstRow
 from practicum.policy.decoder.parts import DecoderParts, LayerParts
 from practicum.policy.decoder.projection import Projection
 from practicum.policy.kernels.decode_attention import decode_attention
@@ -33,6 +32,10 @@ CHUNK = 32
 
 FIRST_WIDTH = 1024
 """Tokens of a row that the first graph has room for; then twice as many, and so on."""
+
+
+Adding = tuple[torch.Tensor, torch.Tensor] | None
+"""Two thin factors, (B, ranks) and (out, ranks), whose product is still to be added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,26 +81,13 @@ class StepGraphs:
         self._parts, self._output, self._pool = parts, output, pool
         device = output.device
         self._cos, self._sin = parts.angles(torch.arange(longest, device=device))
-        self._first = {
-            projection: projection.first_halves()
-            for layer in parts.layers
-            for projection in layer.projections
-            if projection.adapters
-        }
+        self._biases: dict[Projection, torch.Tensor] = {}
         self._graphs: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, StepInputs]] = {}
 
     @property
     def pool(self) -> KvPool:
         """The pool whose addresses the graphs hold."""
         return self._pool
-
-    def sync(self) -> None:
-        """Bring the adapters' first halves in, in place; the second ones are beside the weights."""
-        for projection, first in self._first.items():
-            if projection.is_adapted:
-                first.copy_(projection.first_halves())
-            else:
-                first.zero_()
 
     def graph(self, rows: int, width: int) -> tuple[torch.cuda.CUDAGraph, StepInputs]:
         """The smallest graph with room for so many rows and tokens."""
@@ -124,39 +114,38 @@ class StepGraphs:
         parts, eps = self._parts, self._parts.eps
         slots = inputs.table.gather(1, inputs.positions[:, None])[:, 0].long()
         lengths = (inputs.positions + 1).int()
+        added: Adding = None
         x, residual = parts.embedding[inputs.tokens], None
         for number, layer in enumerate(parts.layers):
-            wide, normed = self._room(layer.qkv, x)
-            _, residual = add_rms_norm(x, layer.attention_norm, eps, residual, out=normed)
-            qkv = self._head_norms(self._product(layer.qkv, wide), layer)
+            norm = layer.attention_norm
+            normed, residual = add_rms_norm(x, norm, eps, residual, adapter=added)
+            qkv = self._head_norms(_whole(*self._product(layer.qkv, normed)), layer)
             keys, values = self._pool.layers[number]
-            query = rotate_store(qkv, self._cos, self._sin, inputs.positions, slots, keys, values)
-            wide, attended = self._room(layer.output, x)
-            out = attended.view(*query.shape)
-            decode_attention(query, keys, values, inputs.table, lengths, parts.scale, out=out)
-            x = self._product(layer.output, wide)
-            wide, normed = self._room(layer.gate_up, x)
-            _, residual = add_rms_norm(x, layer.mlp_norm, eps, residual, out=normed)
-            gate_up = self._product(layer.gate_up, wide)
-            wide, activated = self._room(layer.down, x)
-            silu_mul(gate_up, out=activated)
-            x = self._product(layer.down, wide)
-        states, _ = add_rms_norm(x, parts.final_norm, eps, residual)
+            angles = (self._cos, self._sin, inputs.positions)
+            query = rotate_store(qkv, *angles, slots, keys, values)
+            attended = decode_attention(query, keys, values, inputs.table, lengths, parts.scale)
+            x, added = self._product(layer.output, attended.flatten(1))
+            normed, residual = add_rms_norm(x, layer.mlp_norm, eps, residual, adapter=added)
+            gate_up, added = self._product(layer.gate_up, normed)
+            x, added = self._product(layer.down, silu_mul(gate_up, adapter=added))
+        states, _ = add_rms_norm(x, parts.final_norm, eps, residual, adapter=added)
         self._draw(states, inputs)
 
-    def _room(
-        self, projection: Projection, like: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """A buffer for a product's input and its adapters' inner values, and the input's part."""
-        wide = like.new_empty((like.shape[0], projection.joined.shape[1]))
-        return wide, wide[:, : projection.inputs]
+    def _product(self, projection: Projection, x: torch.Tensor) -> tuple[torch.Tensor, Adding]:
+        """The product without its adapters, and what they still add to it: two thin factors."""
+        if not projection.adapters:
+            return linear(x, projection.base, projection.bias), None
+        both = linear(x, projection.stacked, self._bias(projection))
+        out, inner = both.split([projection.outputs, projection.ranks], dim=1)
+        return out, (inner, projection.second)
 
-    def _product(self, projection: Projection, wide: torch.Tensor) -> torch.Tensor:
-        first = self._first.get(projection)
-        if first is not None:
-            inner = wide[:, projection.inputs :]
-            torch.mm(wide[:, : projection.inputs], first.t(), out=inner)
-        return linear(wide, projection.joined, projection.bias)
+    def _bias(self, projection: Projection) -> torch.Tensor | None:
+        if projection.bias is None:
+            return None
+        if projection not in self._biases:
+            padded = torch.nn.functional.pad(projection.bias, (0, projection.ranks))
+            self._biases[projection] = padded
+        return self._biases[projection]
 
     def _head_norms(self, qkv: torch.Tensor, layer: LayerParts) -> torch.Tensor:
         if layer.query_norm is None or layer.key_norm is None:
@@ -182,23 +171,28 @@ class StepGraphs:
         inputs.step.add_(1)
 
 
+def _whole(out: torch.Tensor, added: Adding) -> torch.Tensor:
+    """A product with what its adapters add."""
+    return out if added is None else torch.addmm(out, added[0], added[1].t())
+
+
 class GraphBurst:
     """Tokens for the same rows, many replays at a time."""
 
     at_once = CHUNK
     """Tokens a row that one `advance` can give."""
 
-    def __init__(self, graphs: StepGraphs, rows: Sequence[BurstRow]) -> None:
+    def __init__(self, graphs: StepGraphs, rows: Sequence[tuple[Ints, Ints]]) -> None:
         self._count = len(rows)
-        width = max(row.path.size + row.fresh.size for row in rows)
+        width = max(path.size + fresh.size for path, fresh in rows)
         self._graph, self._inputs = graphs.graph(self._count, width)
         rungs = self._inputs.tokens.numel()
         table = np.full((rungs, width), graphs.pool.spare, np.int32)
         positions = np.zeros(rungs, np.int64)
-        for into, row in zip(table, rows, strict=False):
-            into[: row.path.size] = row.path
-            into[row.path.size : row.path.size + row.fresh.size] = row.fresh
-        positions[: self._count] = [row.path.size for row in rows]
+        for into, (path, fresh) in zip(table, rows, strict=False):
+            into[: path.size] = path
+            into[path.size : path.size + fresh.size] = fresh
+        positions[: self._count] = [path.size for path, _ in rows]
         self._put(self._inputs.table[:, :width], table)
         self._put(self._inputs.positions, positions)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from practicum.core.sample import Ints
 from practicum.policy.attention import AttentionPlan, refuse_beyond_window
 from practicum.policy.decoder.burst import BurstRow, DenseBurst
 from practicum.policy.decoder.elementwise import elementwise_for
@@ -34,7 +35,6 @@ class JoinedDecoder:
         self._small = elementwise_for(self._parts.embedding.device)
         self._products: list[LayerProducts] = []
         self._graphs: Any = None
-        self._is_current = False  # whether the graphs know the adapter as it is
 
     def prepare(self) -> None:
         """Bring the adapter, as it is now, into what sampling computes with."""
@@ -49,7 +49,6 @@ class JoinedDecoder:
     def release(self) -> None:
         """Drop what was prepared: the adapter may change, and learning wants the memory."""
         self._products = []
-        self._is_current = False
 
     def states(
         self, token_ids: torch.Tensor, positions: torch.Tensor, plan: AttentionPlan
@@ -81,11 +80,11 @@ class JoinedDecoder:
 
     def burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> DenseBurst | None:
         """Several tokens for the same rows, unless one could outgrow the model's window."""
-        if self._may_outgrow_window(rows):
+        if self._may_outgrow_window([(row.path, row.fresh) for row in rows]):
             return None
         return DenseBurst(self._parts, self._products, self._small, pool, rows)
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> Any:
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
         """The same on a GPU, captured and with the draw in it."""
         head = self._causal_lm.get_output_embeddings()
         if not head.weight.is_cuda or head.bias is not None or self._may_outgrow_window(rows):
@@ -95,12 +94,8 @@ class JoinedDecoder:
         if self._graphs is None or self._graphs.pool is not pool:
             longest = min(self._causal_lm.config.max_position_embeddings, pool.spare)
             self._graphs = StepGraphs(self._parts, head.weight, pool, longest)
-            self._is_current = True
-        if not self._is_current:
-            self._graphs.sync()
-            self._is_current = True
         return GraphBurst(self._graphs, rows)
 
-    def _may_outgrow_window(self, rows: Sequence[BurstRow]) -> bool:
+    def _may_outgrow_window(self, rows: Sequence[tuple[Ints, Ints]]) -> bool:
         window = self._parts.window
-        return window is not None and any(r.path.size + r.fresh.size > window for r in rows)
+        return window is not None and any(p.size + f.size > window for p, f in rows)

@@ -29,8 +29,8 @@ class Tree(Protocol):
 
     def backward(
         self, grad: torch.Tensor, kept: tuple[torch.Tensor, ...], scale: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gradients of query, key and value, from (query, key, value, out, extra)."""
+    ) -> torch.Tensor:
+        """Gradients (T, heads + 2 kv_heads, D), joined, from (query, key, value, out, extra)."""
         ...
 
 
@@ -83,7 +83,7 @@ class _Product:
     def __init__(self, projection: Projection) -> None:
         self.projection = projection
         self.is_adapted = projection.is_adapted
-        self.first = projection.first_halves() if self.is_adapted else None
+        self.first = projection.first if self.is_adapted else None
 
     def room(self, rows: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """An empty buffer, and the part of it that is the plain input."""
@@ -158,29 +158,26 @@ class _Attention(torch.autograd.Function):
         wide, normed = product.room(x.shape[0], x)
         one.small.rms_norm(x, layer.attention_norm, one.parts.eps, out=normed)
         qkv, inner = product.forward(wide)
-        query, key, value = _heads(qkv, one.parts)
-        raw = (query, key) if layer.query_norm is not None else ()
-        query, key = _head_norms(query, key, one, layer)
-        query = one.small.rotate(query, one.cos, one.sin)
-        key = one.small.rotate(key, one.cos, one.sin)
-        value = value.contiguous()
-        out, extra = one.tree.forward(query, key, value, one.parts.scale)
-        ctx.save_for_backward(x, inner.clone(), query, key, value, out, extra, *raw)
+        heads = qkv.view(x.shape[0], -1, one.parts.head_dim)
+        turning = heads[:, : -one.parts.kv_heads]
+        raw = _norm_heads(turning, one, layer)
+        one.small.rotate(turning, one.cos, one.sin, out=turning)
+        out, extra = one.tree.forward(*one.parts.split_heads(heads), one.parts.scale)
+        ctx.save_for_backward(x, inner.clone(), heads, out, extra, *raw)
         ctx.one, ctx.layer, ctx.product = one, layer, product
         return out.flatten(1)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        x, inner, *kept = ctx.saved_tensors
+        x, inner, heads, out, extra, *raw = ctx.saved_tensors
         one, layer, product = ctx.one, ctx.layer, ctx.product
-        grads = one.tree.backward(grad.view_as(kept[3]), tuple(kept[:5]), one.parts.scale)
-        query, key = (one.small.rotate(g, one.cos, one.sin, inverse=True) for g in grads[:2])
-        if layer.query_norm is not None:
-            eps, back = one.parts.eps, one.small.rms_norm_backward
-            query = back(query, kept[5], layer.query_norm, eps)
-            key = back(key, kept[6], layer.key_norm, eps)
-        joined = torch.cat([g.flatten(1) for g in (query, key, grads[2])], dim=1)
-        return _normed_grads(ctx, joined, x, layer.attention_norm, inner, product)
+        kept = (*one.parts.split_heads(heads), out, extra)
+        joined = one.tree.backward(grad.view_as(out), kept, one.parts.scale)
+        turning = joined[:, : -one.parts.kv_heads]
+        one.small.rotate(turning, one.cos, one.sin, inverse=True, out=turning)
+        if raw:
+            _norm_heads_backward(turning, raw[0], one, layer)
+        return _normed_grads(ctx, joined.flatten(1), x, layer.attention_norm, inner, product)
 
 
 class _GateUp(torch.autograd.Function):
@@ -279,18 +276,26 @@ def _normed_grads(
     return one.small.rms_norm_backward(for_normed, x, weight, one.parts.eps), None, None, *adapters
 
 
-def _heads(
-    qkv: torch.Tensor, parts: DecoderParts
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The three parts of a joined product, each (T, heads, D)."""
-    rows = qkv.view(qkv.shape[0], -1, parts.head_dim)
-    return rows.split([parts.heads, parts.kv_heads, parts.kv_heads], dim=1)
-
-
-def _head_norms(
-    query: torch.Tensor, key: torch.Tensor, one: Pass, layer: LayerParts
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _norm_heads(turning: torch.Tensor, one: Pass, layer: LayerParts) -> list[torch.Tensor]:
+    """Norm queries and keys in place, if the family does; returns what they were before."""
     if layer.query_norm is None or layer.key_norm is None:
-        return query, key
-    norm, eps = one.small.rms_norm, one.parts.eps
-    return norm(query, layer.query_norm, eps), norm(key, layer.key_norm, eps)
+        return []
+    before = turning.clone(memory_format=torch.contiguous_format)
+    for part, was, weight in _by_norm((turning, before), one, layer):
+        part.copy_(one.small.rms_norm(was, weight, one.parts.eps))
+    return [before]
+
+
+def _norm_heads_backward(
+    grads: torch.Tensor, before: torch.Tensor, one: Pass, layer: LayerParts
+) -> None:
+    """Turn the gradients of normed queries and keys into those of the ones before, in place."""
+    for grad, was, weight in _by_norm((grads, before), one, layer):
+        grad.copy_(one.small.rms_norm_backward(grad, was, weight, one.parts.eps))
+
+
+def _by_norm(pair: tuple[torch.Tensor, torch.Tensor], one: Pass, layer: LayerParts) -> Any:
+    """The queries of both with the queries' norm, then the keys with theirs."""
+    sizes = [one.parts.heads, one.parts.kv_heads]
+    weights = (layer.query_norm, layer.key_norm)
+    return zip(*(x.split(sizes, dim=1) for x in pair), weights, strict=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from practicum.core.sample import Ints
 from practicum.policy.attention import AttentionPlan
 from practicum.policy.decoder.burst import BurstRow
 from practicum.policy.folding import AdapterFold
@@ -60,7 +61,7 @@ class ModuleDecoder:
         """Not for modules of other families: they go step by step."""
         return None
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[BurstRow]) -> None:
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> None:
         """Nor this."""
         return None
 

@@ -60,6 +60,11 @@ class DecoderParts:
             for projection in layer.projections:
                 projection.sync()
 
+    def split_heads(self, heads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries, keys and values of joined ones (T, heads + 2 kv_heads, D)."""
+        query, key, value = heads.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
+        return query, key, value
+
     def angles(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of positions, each (T, head_dim), float32."""
         like = torch.empty(0, dtype=torch.float32, device=positions.device)

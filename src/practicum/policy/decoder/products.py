@@ -98,7 +98,6 @@ class JoinedProducts:
 
     def __init__(self, layer: LayerParts, small: Elementwise) -> None:
         self._small = small
-        self._wide = {p: _first_halves(p) for p in layer.projections}
         self._layer = layer
 
     def qkv(self, normed: torch.Tensor) -> torch.Tensor:
@@ -120,16 +119,10 @@ class JoinedProducts:
     def _product(
         self, projection: Projection, x: torch.Tensor, add: torch.Tensor | None = None
     ) -> torch.Tensor:
-        first = self._wide[projection]
-        if first is None:
-            weight = projection.base
-        else:
-            x, weight = torch.cat([x, x @ first.t()], dim=1), projection.joined
+        weight = projection.base
+        if projection.is_adapted:
+            x, weight = torch.cat([x, x @ projection.first.t()], dim=1), projection.joined
         if add is None:
             return linear(x, weight, projection.bias)
         out = torch.addmm(add, x, weight.t())
         return out if projection.bias is None else out.add_(projection.bias)
-
-
-def _first_halves(projection: Projection) -> torch.Tensor | None:
-    return projection.first_halves() if projection.is_adapted else None

@@ -1,11 +1,14 @@
-"""Linear layers that read the same input, joined into one product, their adapters in it.
+"""Linear layers that read the same input, joined into one matrix, their adapters in it.
 
-A joined layer's weight lies beside the second halves of its adapters, as more columns:
+A joined layer's weight has the second halves of its adapters beside it and the first ones below:
 
-    y = [x, x A'] [W, s B]'        and backwards        [dx, dy s B] = dy [W, s B]
+    W  s B
+    A   0
 
-so an adapter costs one thin product forward and three backward, and no pass over the output. The
-layers of the `transformers` module keep their own weights, now as views into the joined one.
+Learning multiplies by the upper part, y = [x, x A'] [W, s B]' and backwards
+[dx, dy s B] = dy [W, s B], so an adapter costs one thin product forward and three backward, and no
+pass over the output. Sampling multiplies by the left part, [y, x A'] = x [W; A]', and adds the rest
+in passing. The layers of the `transformers` module keep their own weights, as views into it.
 """
 
 from collections.abc import Sequence
@@ -50,12 +53,13 @@ class Projection:
         self.sizes = tuple(base.out_features for base in bases)
         self.adapters = _adapters(layers, self.sizes)
         self.ranks = self.adapters[-1].ranks.stop if self.adapters else 0
-        first = bases[0].weight
-        self.joined = first.new_zeros((sum(self.sizes), self.inputs + self.ranks))
+        self.outputs = sum(self.sizes)
+        whole = (self.outputs + self.ranks, self.inputs + self.ranks)
+        self._whole = bases[0].weight.new_zeros(whole)
         self.bias = _joined_bias(bases)
         begin = 0
         for base in bases:
-            part = self.joined[begin : begin + base.out_features, : self.inputs]
+            part = self._whole[begin : begin + base.out_features, : self.inputs]
             part.copy_(base.weight.data)
             base.weight.data = part
             begin += base.out_features
@@ -63,7 +67,27 @@ class Projection:
     @property
     def base(self) -> torch.Tensor:
         """(out, in), without any adapter."""
-        return self.joined[:, : self.inputs]
+        return self._whole[: self.outputs, : self.inputs]
+
+    @property
+    def joined(self) -> torch.Tensor:
+        """(out, in + ranks): the weight, and the second halves beside it."""
+        return self._whole[: self.outputs]
+
+    @property
+    def stacked(self) -> torch.Tensor:
+        """(out + ranks, in): the weight, and the first halves below it."""
+        return self._whole[:, : self.inputs]
+
+    @property
+    def first(self) -> torch.Tensor:
+        """(ranks, in): every A, one below the other, as `sync` found them."""
+        return self._whole[self.outputs :, : self.inputs]
+
+    @property
+    def second(self) -> torch.Tensor:
+        """(out, ranks): every B times its scale, each beside the outputs it adds to."""
+        return self._whole[: self.outputs, self.inputs :]
 
     @property
     def is_adapted(self) -> bool:
@@ -76,17 +100,10 @@ class Projection:
 
     @torch.no_grad()
     def sync(self) -> None:
-        """Put the adapters' second halves, as they are now, beside the weight."""
+        """Put the adapters, as they are now, around the weight, in the weight's own precision."""
         for a in self.adapters:
-            beside = self.joined[
-                a.outputs, self.inputs + a.ranks.start : self.inputs + a.ranks.stop
-            ]
-            beside.copy_(a.second.detach() * a.scale)
-
-    @torch.no_grad()
-    def first_halves(self) -> torch.Tensor:
-        """Every A, one below the other, in the weight's own precision: (ranks, in)."""
-        return torch.cat([a.first.detach() for a in self.adapters]).to(self.joined.dtype)
+            self.first[a.ranks].copy_(a.first.detach())
+            self.second[a.outputs, a.ranks].copy_(a.second.detach() * a.scale)
 
     @torch.no_grad()
     def folded(self) -> torch.Tensor:

@@ -60,49 +60,28 @@ def decode_attention(
         splits = _enough_splits(rows * kv_heads, table.shape[1])
     if out is None:
         out = torch.empty((rows, heads, depth), dtype=q.dtype, device=q.device)
-    padded = max(16, triton.next_power_of_2(depth))
-    at_once = max(16, min(64, TILE_BYTES // (padded * q.element_size())))
     parts, weights = out, out
     if splits > 1:
         parts = torch.empty((rows, heads, splits, depth), dtype=torch.float32, device=q.device)
         weights = torch.empty((rows, heads, splits), dtype=torch.float32, device=q.device)
+    padded = max(16, triton.next_power_of_2(depth))
+    sizes = {"DEPTH": depth, "PADDED": padded, "FINEST": FINEST_SPLIT, "SPLITS": splits}
+    strides = (x.stride(0) for x in (q, keys, values, table, out))
     _attend_split[(rows, kv_heads, splits)](
-        q,
-        keys,
-        values,
-        table,
-        lengths,
-        parts,
-        weights,
-        scale * LOG2_E,
-        q.stride(0),
-        keys.stride(0),
-        values.stride(0),
-        table.stride(0),
-        out.stride(0),
+        *(q, keys, values, table, lengths, parts, weights, scale * LOG2_E, *strides),
         GROUP=heads // kv_heads,
         GROUP_PADDED=max(16, triton.next_power_of_2(heads // kv_heads)),
-        DEPTH=depth,
-        PADDED=padded,
-        AT_ONCE=at_once,
-        FINEST=FINEST_SPLIT,
-        SPLITS=splits,
+        AT_ONCE=max(16, min(64, TILE_BYTES // (padded * q.element_size()))),
+        **sizes,
         num_warps=4,
         num_stages=STAGES,
     )
     if splits > 1:
         _join_splits[(rows, heads)](
-            parts,
-            weights,
-            lengths,
-            out,
-            out.stride(0),
+            *(parts, weights, lengths, out, out.stride(0)),
             HEADS=heads,
-            DEPTH=depth,
-            PADDED=padded,
-            FINEST=FINEST_SPLIT,
-            SPLITS=splits,
             SPLITS_PADDED=triton.next_power_of_2(splits),
+            **sizes,
             num_warps=4,
         )
     return out
@@ -151,16 +130,13 @@ def _attend_split(  # noqa: PLR0913
     if begin >= length:
         return
     end = tl.minimum(begin + size, length)
-    column = tl.arange(0, PADDED)
-    member = tl.arange(0, GROUP_PADDED)
+    column, member = tl.arange(0, PADDED), tl.arange(0, GROUP_PADDED)
     real = (member < GROUP)[:, None] & (column < DEPTH)[None]
     head = kv_head * GROUP + member
     within = head[:, None] * DEPTH + column[None]
     query = tl.load(q + row.to(tl.int64) * q_stride + within, mask=real, other=0.0)
     slots = table + row.to(tl.int64) * table_stride
-    keys += kv_head * DEPTH
-    values += kv_head * DEPTH
-
+    keys, values = keys + kv_head * DEPTH, values + kv_head * DEPTH
     top = tl.full([GROUP_PADDED], float("-inf"), tl.float32)
     total = tl.zeros([GROUP_PADDED], tl.float32)
     sums = tl.zeros([GROUP_PADDED, PADDED], tl.float32)
@@ -169,11 +145,10 @@ def _attend_split(  # noqa: PLR0913
         slot = tl.load(slots + at, mask=at < end, other=0).to(tl.int64)[:, None]
         held = (at < end)[:, None] & (column < DEPTH)[None]
         key = tl.load(keys + slot * key_stride + column[None], mask=held, other=0.0)
-        score = tl.dot(query, tl.trans(key), input_precision="ieee") * log2_scale
-        score = tl.where((at < end)[None], score, float("-inf"))
+        score = tl.dot(query, tl.trans(key), input_precision="ieee")
+        score = tl.where((at < end)[None], score * log2_scale, float("-inf"))
         new_top = tl.maximum(top, tl.max(score, 1))
-        p = tl.exp2(score - new_top[:, None])
-        shrink = tl.exp2(top - new_top)
+        p, shrink = tl.exp2(score - new_top[:, None]), tl.exp2(top - new_top)
         total = total * shrink + tl.sum(p, 1)
         value = tl.load(values + slot * value_stride + column[None], mask=held, other=0.0)
         sums = tl.dot(p.to(value.dtype), value, sums * shrink[:, None], input_precision="ieee")

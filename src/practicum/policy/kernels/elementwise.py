@@ -39,11 +39,16 @@ class TritonElementwise:
         return rms_norm_backward(grad, x, weight, eps, add)
 
     def rotate(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, inverse: bool = False
+        self,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        *,
+        inverse: bool = False,
+        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Each token by its own row of the tables."""
-        positions = torch.arange(x.shape[0], device=x.device)
-        return rotate(x, cos, sin, positions, inverse)
+        return rotate(x, cos, sin, torch.arange(x.shape[0], device=x.device), inverse, out)
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """silu(gate) * up from (T, 2 I)."""

@@ -10,12 +10,21 @@ BLOCK = 1024
 """Elements of a program: eight a thread, which is one 16-byte load of bfloat16."""
 
 
-def silu_mul(gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+TILE = (16, 128)
+"""Rows and columns of a program that also multiplies by an adapter."""
+
+
+def silu_mul(
+    gate_up: torch.Tensor,
+    out: torch.Tensor | None = None,
+    adapter: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.Tensor:
     """silu(gate) * up, in float32 until it is stored.
 
     Args:
-        gate_up: (T, 2 * I) joined projections, the gate first.
-        out: (T, I) where to write; its rows may be apart.
+        gate_up: (T, 2 * I) joined projections, the gate first; rows may be apart, here and below.
+        out: (T, I) where to write.
+        adapter: (T, ranks) and (2 * I, ranks), whose product is added to `gate_up` first.
 
     Returns:
         (T, I).
@@ -23,8 +32,28 @@ def silu_mul(gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
     rows, width = gate_up.shape[0], gate_up.shape[1] // 2
     if out is None:
         out = torch.empty((rows, width), dtype=gate_up.dtype, device=gate_up.device)
+    if adapter is not None:
+        inner, second = adapter
+        _adapted_silu_mul[(triton.cdiv(width, TILE[1]), triton.cdiv(rows, TILE[0]))](
+            gate_up,
+            inner,
+            second,
+            out,
+            rows,
+            gate_up.stride(0),
+            inner.stride(0),
+            second.stride(0),
+            out.stride(0),
+            WIDTH=width,
+            RANKS=inner.shape[1],
+            PADDED=max(16, triton.next_power_of_2(inner.shape[1])),
+            ROWS=TILE[0],
+            COLUMNS=TILE[1],
+            num_warps=4,
+        )
+        return out
     _silu_mul[(rows, triton.cdiv(width, BLOCK))](
-        gate_up, out, out.stride(0), WIDTH=width, BLOCK=BLOCK, num_warps=4
+        gate_up, out, gate_up.stride(0), out.stride(0), WIDTH=width, BLOCK=BLOCK, num_warps=4
     )
     return out
 
@@ -35,16 +64,25 @@ def silu_mul_backward(
     """Gradient of the joined projections, and the activation computed again on the way.
 
     Args:
-        grad: (T, I) gradient of the activation.
+        grad: (T, I) gradient of the activation; rows may be apart, here and below.
         gate_up: (T, 2 * I) joined projections, the gate first.
 
     Returns:
         The gradient, (T, 2 * I), and the activation, (T, I).
     """
     rows, width = grad.shape
-    grad_gate_up, act = torch.empty_like(gate_up), torch.empty_like(grad)
+    grad_gate_up = torch.empty((rows, 2 * width), dtype=grad.dtype, device=grad.device)
+    act = torch.empty((rows, width), dtype=grad.dtype, device=grad.device)
     _silu_mul_backward[(rows, triton.cdiv(width, BLOCK))](
-        grad, gate_up, grad_gate_up, act, WIDTH=width, BLOCK=BLOCK, num_warps=4
+        grad,
+        gate_up,
+        grad_gate_up,
+        act,
+        grad.stride(0),
+        gate_up.stride(0),
+        WIDTH=width,
+        BLOCK=BLOCK,
+        num_warps=4,
     )
     return grad_gate_up, act
 
@@ -53,6 +91,7 @@ def silu_mul_backward(
 def _silu_mul(
     gate_up: tl.tensor,
     out: tl.tensor,
+    in_stride: tl.tensor,
     out_stride: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -60,11 +99,50 @@ def _silu_mul(
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < WIDTH
-    source = gate_up + row * (2 * WIDTH) + column
+    source = gate_up + row * in_stride + column
     gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(source + WIDTH, mask=inside, other=0.0).to(tl.float32)
     result = gate * tl.sigmoid(gate) * up
     tl.store(out + row * out_stride + column, result.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _adapted_silu_mul(  # noqa: PLR0913
+    gate_up: tl.tensor,
+    inner: tl.tensor,
+    second: tl.tensor,
+    out: tl.tensor,
+    rows: tl.tensor,
+    in_stride: tl.tensor,
+    inner_stride: tl.tensor,
+    second_stride: tl.tensor,
+    out_stride: tl.tensor,
+    WIDTH: tl.constexpr,
+    RANKS: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    column = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)
+    rank = tl.arange(0, PADDED)
+    there = (row < rows)[:, None] & (column < WIDTH)[None]
+    few = tl.load(
+        inner + row[:, None] * inner_stride + rank[None],
+        mask=(row < rows)[:, None] & (rank < RANKS)[None],
+        other=0.0,
+    )
+    factor = second + column[None] * second_stride + rank[:, None]
+    known = (column < WIDTH)[None] & (rank < RANKS)[:, None]
+    source = gate_up + row[:, None] * in_stride + column[None]
+    gate = tl.load(source, mask=there, other=0.0).to(tl.float32)
+    gate += tl.dot(few, tl.load(factor, mask=known, other=0.0), input_precision="ieee")
+    factor += WIDTH * second_stride
+    up = tl.load(source + WIDTH, mask=there, other=0.0).to(tl.float32)
+    up += tl.dot(few, tl.load(factor, mask=known, other=0.0), input_precision="ieee")
+    result = gate * tl.sigmoid(gate) * up
+    target = out + row[:, None] * out_stride + column[None]
+    tl.store(target, result.to(out.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -73,20 +151,23 @@ def _silu_mul_backward(
     gate_up: tl.tensor,
     grad_gate_up: tl.tensor,
     act: tl.tensor,
+    grad_stride: tl.tensor,
+    in_stride: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < WIDTH
-    joined, single = row * (2 * WIDTH) + column, row * WIDTH + column
-    gate = tl.load(gate_up + joined, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(gate_up + WIDTH + joined, mask=inside, other=0.0).to(tl.float32)
-    outer = tl.load(grad + single, mask=inside, other=0.0).to(tl.float32)
+    source = gate_up + row * in_stride + column
+    gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(source + WIDTH, mask=inside, other=0.0).to(tl.float32)
+    outer = tl.load(grad + row * grad_stride + column, mask=inside, other=0.0).to(tl.float32)
     share = tl.sigmoid(gate)
     silu = gate * share
     kind = act.dtype.element_ty
-    tl.store(act + single, (silu * up).to(kind), mask=inside)
+    tl.store(act + row * WIDTH + column, (silu * up).to(kind), mask=inside)
     slope = share + silu * (1.0 - share)
-    tl.store(grad_gate_up + joined, (outer * up * slope).to(kind), mask=inside)
-    tl.store(grad_gate_up + WIDTH + joined, (outer * silu).to(kind), mask=inside)
+    there = grad_gate_up + row * (2 * WIDTH) + column
+    tl.store(there, (outer * up * slope).to(kind), mask=inside)
+    tl.store(there + WIDTH, (outer * silu).to(kind), mask=inside)

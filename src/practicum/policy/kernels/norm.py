@@ -16,36 +16,48 @@ def add_rms_norm(
     eps: float,
     residual: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
+    adapter: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The normalised sum of two streams, and the sum itself.
 
     As in Llama: squares and the scaling in float32, rounded to the rows' type before the weight.
 
     Args:
-        x: (T, H) rows, contiguous, H at most 16384.
+        x: (T, H), H at most 16384; rows may be apart, here and below.
         weight: (H,).
         eps: Added to the mean of squares.
         residual: (T, H) added to `x` first.
-        out: (T, H) where to write the normalised rows; they may be apart.
+        out: (T, H) where to write the normalised rows.
+        adapter: (T, ranks) and (H, ranks), whose product is added to `x` as well; only with a
+            residual.
 
     Returns:
         The normalised rows and the sum; without a residual the sum is `x` itself.
     """
     rows, width = x.shape
-    normed = torch.empty_like(x) if out is None else out
-    total = x if residual is None else torch.empty_like(x)
+    normed = _rows_like(x) if out is None else out
+    total = x if residual is None else _rows_like(x)
+    other = x if residual is None else residual
+    inner, second = (x, x) if adapter is None else adapter
     block = triton.next_power_of_2(width)
     _add_rms_norm[(rows,)](
         x,
-        x if residual is None else residual,
+        other,
         weight,
         total,
         normed,
         eps,
+        inner,
+        second,
+        x.stride(0),
+        other.stride(0),
         normed.stride(0),
+        inner.stride(0),
+        second.stride(0),
         WIDTH=width,
         BLOCK=block,
         HAS_RESIDUAL=residual is not None,
+        RANKS=0 if adapter is None else inner.shape[1],
         num_warps=_warps(block),
     )
     return normed, total
@@ -61,22 +73,26 @@ def rms_norm_backward(
     """Gradient of the rows that were normalised; the weight is taken as frozen.
 
     Args:
-        grad: (T, H) gradient of the normalised rows.
+        grad: (T, H) gradient of the normalised rows; rows may be apart, here and below.
         x: (T, H) what was normalised.
         weight: (H,).
         eps: As in the forward pass.
         add: (T, H) added to the result, such as the gradient that went past the norm.
     """
     rows, width = x.shape
-    out = torch.empty_like(x)
+    out = _rows_like(x)
+    other = x if add is None else add
     block = triton.next_power_of_2(width)
     _rms_norm_backward[(rows,)](
         grad,
         x,
         weight,
-        x if add is None else add,
+        other,
         out,
         eps,
+        grad.stride(0),
+        x.stride(0),
+        other.stride(0),
         WIDTH=width,
         BLOCK=block,
         HAS_ADD=add is not None,
@@ -96,7 +112,7 @@ def head_rms_norm(
         eps: Added to the mean of squares.
         out: Where to write, laid out like `x`; may be `x`.
     """
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device) if out is None else out
+    out = _rows_like(x) if out is None else out
     tokens, heads, depth = x.shape
     padded = triton.next_power_of_2(depth)
     rows = TILE // padded
@@ -133,7 +149,7 @@ def head_rms_norm_backward(
         eps: As in the forward pass.
         out: Where to write, laid out like `x`; may be `grad`.
     """
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device) if out is None else out
+    out = _rows_like(x) if out is None else out
     tokens, heads, depth = x.shape
     padded = triton.next_power_of_2(depth)
     rows = TILE // padded
@@ -156,6 +172,10 @@ def head_rms_norm_backward(
     return out
 
 
+def _rows_like(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
 def _warps(block: int) -> int:
     """Eight elements a thread, which is one 16-byte load of bfloat16, as far as threads go."""
     return min(16, max(1, block // 256))
@@ -169,21 +189,33 @@ def _add_rms_norm(  # noqa: PLR0913
     total: tl.tensor,
     normed: tl.tensor,
     eps: tl.tensor,
+    inner: tl.tensor,
+    second: tl.tensor,
+    x_stride: tl.tensor,
+    residual_stride: tl.tensor,
     out_stride: tl.tensor,
+    inner_stride: tl.tensor,
+    second_stride: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
+    RANKS: tl.constexpr,
 ) -> None:
-    column = tl.arange(0, BLOCK)
+    number, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = column < WIDTH
-    number = tl.program_id(0).to(tl.int64)
-    at = number * WIDTH + column
     scale = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    row = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    row = tl.load(x + number * x_stride + column, mask=inside, other=0.0).to(tl.float32)
     if HAS_RESIDUAL:
-        row += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
-        rounded = row.to(total.dtype.element_ty)
-        tl.store(total + at, rounded, mask=inside)
+        other = tl.load(residual + number * residual_stride + column, mask=inside, other=0.0)
+        for begin in tl.static_range(0, RANKS, 8):  # few at a time, to stay in registers
+            rank = begin + tl.arange(0, 8)
+            few = tl.load(inner + number * inner_stride + rank, mask=rank < RANKS, other=0.0)
+            place = column.to(tl.int64)[:, None] * second_stride + rank[None]
+            there = inside[:, None] & (rank < RANKS)[None]
+            factors = tl.load(second + place, mask=there, other=0.0).to(tl.float32)
+            row += tl.sum(factors * few.to(tl.float32)[None], 1)
+        rounded = (row + other.to(tl.float32)).to(total.dtype.element_ty)
+        tl.store(total + number * WIDTH + column, rounded, mask=inside)
         row = rounded.to(tl.float32)
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     unit = (row * inverse).to(normed.dtype.element_ty).to(tl.float32)
@@ -199,22 +231,27 @@ def _rms_norm_backward(  # noqa: PLR0913
     add: tl.tensor,
     out: tl.tensor,
     eps: tl.tensor,
+    grad_stride: tl.tensor,
+    x_stride: tl.tensor,
+    add_stride: tl.tensor,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_ADD: tl.constexpr,
 ) -> None:
-    column = tl.arange(0, BLOCK)
+    number, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = column < WIDTH
-    at = tl.program_id(0).to(tl.int64) * WIDTH + column
     scale = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    row = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    outer = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32) * scale
+    row = tl.load(x + number * x_stride + column, mask=inside, other=0.0).to(tl.float32)
+    outer = tl.load(grad + number * grad_stride + column, mask=inside, other=0.0)
+    outer = outer.to(tl.float32) * scale
     inverse = tl.rsqrt(tl.sum(row * row, 0) / WIDTH + eps)
     unit = row * inverse
     result = inverse * (outer - unit * (tl.sum(outer * unit, 0) / WIDTH))
     if HAS_ADD:
-        result += tl.load(add + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(out + at, result.to(out.dtype.element_ty), mask=inside)
+        other = tl.load(add + number * add_stride + column, mask=inside, other=0.0)
+        result += other.to(tl.float32)
+    there = out + number * WIDTH + column
+    tl.store(there, result.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["count"])

@@ -92,10 +92,11 @@ def _visible(end: torch.Tensor, outer: int, inner: int) -> torch.Tensor:
     sees = (highest.view(-1, inner).amax(1)[None] > begin) & (start < begin + outer)
     until = (begin + outer).clamp(max=count)
     sees_all = (start + inner - 1 <= begin) & (lowest.view(-1, inner).amin(1)[None] >= until)
-    # Outer blocks of keys, inner blocks of queries; a last block that is not full needs a mask.
+    # Outer blocks of keys, inner blocks of queries; no subtree reaches to the end of a last block
+    # that is not full, which therefore gets a mask.
     seen = (highest.view(-1, outer).amax(1)[:, None] > start) & (start + inner > begin)
     through = lowest.view(-1, outer).amin(1)[:, None] >= start + inner
-    seen_by_all = (begin + outer - 1 <= start) & through & (start + inner <= count)
+    seen_by_all = (begin + outer - 1 <= start) & through
     queries = torch.stack([sees & sees_all, sees & ~sees_all], 1)
     keys = torch.stack([seen & seen_by_all, seen & ~seen_by_all], 1)
     return torch.stack([queries, keys])

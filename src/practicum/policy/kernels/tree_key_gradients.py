@@ -99,6 +99,7 @@ def _add_key_gradients(  # noqa: PLR0913
     first: tl.tensor,
     last: tl.tensor,
     start: tl.tensor,
+    first_head: tl.tensor,
     count: tl.tensor,
     log2_scale: tl.tensor,
     out_stride: tl.tensor,
@@ -116,7 +117,7 @@ def _add_key_gradients(  # noqa: PLR0913
     block = tl.load(entries + first)
     for i in tl.range(first * STEPS, last * STEPS):
         at = block * INNER + i % STEPS // GROUP * THROUGH
-        head = i % GROUP
+        head = first_head + i % GROUP
         block = tl.load(entries + (i + 1) // STEPS)
         query = load_rows(q + head * DEPTH, at, q_stride, count, THROUGH, DEPTH, PADDED, MASKED)
         outer = load_rows(
@@ -170,28 +171,22 @@ def _key_gradients(  # noqa: PLR0913
     THROUGH: tl.constexpr,
 ) -> None:
     """One block of keys of one head, or a share of it."""
-    head = tl.program_id(0) % KV_HEADS
+    head, piece = tl.program_id(0) % KV_HEADS, tl.program_id(0) // KV_HEADS * OWN
     block, first, middle, last, share = load_task(tasks, tl.program_id(1))
-    piece = tl.program_id(0) // KV_HEADS * OWN
     start = block * OUTER + piece
     key = load_rows(k + head * DEPTH, start, k_stride, count, OWN, DEPTH, PADDED, True)
     value = load_rows(v + head * DEPTH, start, v_stride, count, OWN, DEPTH, PADDED, True)
     row, column = tl.arange(0, OWN), tl.arange(0, PADDED)
     key_end = tl.load(end + start + row, mask=row < count - start, other=0)
-    grad_out += head * GROUP * DEPTH
-    q += head * GROUP * DEPTH
-    lse += head.to(tl.int64) * GROUP * count
-    delta += head.to(tl.int64) * GROUP * count
-    grad_key = tl.zeros([OWN, PADDED], tl.float32)
-    grad_value = tl.zeros([OWN, PADDED], tl.float32)
+    nothing = tl.zeros([OWN, PADDED], tl.float32)
     grad_key, grad_value = _add_key_gradients(
-        *(grad_key, grad_value, key, value, grad_out, q, lse, delta, key_end, entries),
-        *(first, middle, start, count, log2_scale, out_stride, q_stride),
+        *(nothing, nothing, key, value, grad_out, q, lse, delta, key_end, entries),
+        *(first, middle, start, head * GROUP, count, log2_scale, out_stride, q_stride),
         *(GROUP, DEPTH, PADDED, INNER, OWN, THROUGH, False),
     )
     grad_key, grad_value = _add_key_gradients(
         *(grad_key, grad_value, key, value, grad_out, q, lse, delta, key_end, entries),
-        *(middle, last, start, count, log2_scale, out_stride, q_stride),
+        *(middle, last, start, head * GROUP, count, log2_scale, out_stride, q_stride),
         *(GROUP, DEPTH, PADDED, INNER, OWN, THROUGH, True),
     )
     grad_key *= log2_scale * LN_2
@@ -201,8 +196,8 @@ def _key_gradients(  # noqa: PLR0913
         tl.store(grad_k + there, grad_key.to(grad_k.dtype.element_ty), mask=inside)
         tl.store(grad_v + there, grad_value.to(grad_v.dtype.element_ty), mask=inside)
     else:
-        own = parts + (share.to(tl.int64) * KV_HEADS + head) * (2 * OUTER * DEPTH)
-        at = own + ((piece + row)[:, None] * DEPTH + column[None])
+        at = parts + (share.to(tl.int64) * KV_HEADS + head) * (2 * OUTER * DEPTH)
+        at += (piece + row)[:, None] * DEPTH + column[None]
         tl.store(at, grad_key, mask=inside)
         tl.store(at + OUTER * DEPTH, grad_value, mask=inside)
 
