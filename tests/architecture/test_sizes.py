@@ -29,6 +29,9 @@ def length(function: Function) -> int:
 
 
 def parameters(function: Function) -> int:
+    """How many there are; a kernel's are not counted, since it can be given nothing but numbers."""
+    if any(ast.unparse(d).startswith("triton.") for d in function.decorator_list):
+        return 0
     spec = function.args
     named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     gathered = [a for a in (spec.vararg, spec.kwarg) if a is not None]

@@ -148,8 +148,7 @@ class KernelTreePlan:
         from practicum.policy.kernels.tree_attention import tree_backward
 
         query, key, value, out, extra = kept
-        grads = tree_backward(grad, query, key, value, out, extra, self.blocks, scale)
-        return torch.cat(grads, dim=1)
+        return tree_backward(grad, query, key, value, out, extra, self.blocks, scale)
 
     def longest_path(self) -> int:
         """The depth of the tree."""

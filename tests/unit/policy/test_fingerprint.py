@@ -34,3 +34,12 @@ def test_it_does_not_depend_on_gradients_or_mode() -> None:
 def test_it_reads_bfloat16_as_well() -> None:
     model = build_policy().model.to(torch.bfloat16)
     assert policy_fingerprint(model, "base") != policy_fingerprint(build_policy().model, "base")
+
+
+def test_two_values_that_change_places_change_it() -> None:
+    model = build_policy().model
+    before = policy_fingerprint(model, "base")
+    first, second = [p for _, p in trainable(model)][:2]
+    with torch.no_grad():
+        first.view(-1)[0], second.view(-1)[0] = second.view(-1)[0].item(), first.view(-1)[0].item()
+    assert policy_fingerprint(model, "base") != before

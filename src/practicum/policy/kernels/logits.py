@@ -66,7 +66,8 @@ def _pick(
     for start in tl.range(0, WIDTH, BLOCK, num_stages=4):
         column = start + lane
         x = tl.load(logits + column, mask=column < WIDTH, other=float("-inf")).to(tl.float32)
-        rise = tl.maximum(x * coldness - top, -1e30)  # minus infinity times 0 is not a number
+        rise = x * coldness - top
+        rise = tl.where(rise < -1e30, -1e30, rise)  # minus infinity times 0 is not a number
         small = tl.exp(-tl.abs(rise))
         is_new = rise > 0.0
         moment = tl.where(is_new, small * (moment - rise * total), moment + small * rise)

@@ -83,7 +83,7 @@ def tree_backward(
     lse: torch.Tensor,
     blocks: TreeBlocks,
     scale: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> torch.Tensor:
     """Gradients of the queries, keys and values of `tree_forward`.
 
     Args:
@@ -97,8 +97,7 @@ def tree_backward(
         scale: As in the forward pass.
 
     Returns:
-        The three gradients, shaped like `q`, `k` and `v`. They are views of one tensor of
-        (T, heads + 2 * kv_heads, D) in this order, laid out as joined projections are.
+        The three gradients in this order, (T, heads + 2 * kv_heads, D), as joined projections are.
     """
     count, heads, depth = q.shape
     kv_heads = k.shape[1]
@@ -107,7 +106,7 @@ def tree_backward(
     attended = Attended(q, k, v, out, lse, blocks, scale)
     delta = write_query_gradients(grad_out, attended, grad_q)
     write_key_gradients(grad_out, attended, delta, grad_k, grad_v)
-    return grad_q, grad_k, grad_v
+    return joined
 
 
 def _tile(element_size: int, padded: int) -> Tile:

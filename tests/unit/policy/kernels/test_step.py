@@ -31,9 +31,7 @@ def test_two_steps_draw_from_what_the_burst_computes(family: str, targets: list[
     inputs.temperature[:3] = torch.tensor([1.0, 0.5, 1.0])
     inputs.greedy[2] = True
     inputs.uniforms[:2, :3] = torch.tensor([[0.1, 0.8, 0.5], [0.6, 0.3, 0.5]]).double()
-    rows = [
-        BurstRow(path=p, fresh=f, group=0, trunk=8) for p, f in zip(paths, fresh, strict=True)
-    ]
+    rows = [BurstRow(path=p, fresh=f, group=0, trunk=8) for p, f in zip(paths, fresh, strict=True)]
     burst = decoder.burst(pool, rows)
     assert burst is not None
     for step in range(2):
