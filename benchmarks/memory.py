@@ -3,7 +3,7 @@
     python benchmarks/memory.py --model qwen2.5-0.5b --tokens 4096 8192 32768 --ratio 4
 
 A group of `--group` episodes has so many unique tokens, and its rows `--ratio` times as many; each
-side learns from all of it at once. On a CUDA device the peak is what tensors took; on a CPU it is
+side learns from all of it at once, unless told how much to take at a time. On a CUDA device the peak is what tensors took; on a CPU it is
 how far the process grew, each side in a process of its own. The plan's estimate is beside it where
 `practicum.hardware` can be imported.
 """
@@ -55,7 +55,7 @@ def _sized(case: Case, ratio: float, unique: int) -> Case:
         case,
         prompt=prompt,
         completion=completion,
-        micro_batch_tokens=1 << 40,
+        micro_batch_tokens=case.micro_batch_tokens or 1 << 40,
         repeats=1,
         separate=True,
     )
@@ -146,6 +146,7 @@ def main() -> None:
     add("--tokens", type=int, nargs="+", default=[1024, 2048, 4096], help="unique tokens")
     add("--ratio", type=float, default=4.0, help="row tokens for each unique token")
     add("--peer-batch", type=int, default=0, help="rows the padded batch learns at once; 0 for all")
+    add("--micro-batch-tokens", type=int, default=0, help="Practicum's at once; 0 for all")
     add("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
