@@ -98,7 +98,8 @@ class _Product:
         p = self.projection
         inner = wide[:, p.inputs :]
         if self.first is not None:
-            inner.copy_(wide[:, : p.inputs] @ self.first.t())
+            inner = wide[:, : p.inputs] @ self.first.t()
+            wide[:, p.inputs :] = inner
         weight = p.joined if self.is_adapted else p.base
         if add is None:
             return torch.nn.functional.linear(wide, weight, p.bias), inner
@@ -125,12 +126,13 @@ class _Product:
         """Gradients of every A and B, in the order of `Projection.parameters`, float32."""
         if not self.is_adapted:
             return (None,) * (2 * len(self.projection.adapters))
-        first = for_inner.t() @ x
+        first = (for_inner.t() @ x).float()
+        # One product for all: what it makes of one adapter's ranks and another's outputs is unused.
+        second = (grad.t() @ inner).float()
         found: list[torch.Tensor] = []
         for a in self.projection.adapters:
-            second = grad[:, a.outputs].t() @ inner[:, a.ranks]
-            found.append(first[a.ranks].to(a.first.dtype))
-            found.append(second.to(a.second.dtype).mul_(a.scale))
+            found.append(first[a.ranks])
+            found.append(second[a.outputs, a.ranks] * a.scale)
         return tuple(found)
 
 
@@ -163,7 +165,7 @@ class _Attention(torch.autograd.Function):
         raw = _norm_heads(turning, one, layer)
         one.small.rotate(turning, one.cos, one.sin, out=turning)
         out, extra = one.tree.forward(*one.parts.split_heads(heads), one.parts.scale)
-        ctx.save_for_backward(x, inner.clone(), heads, out, extra, *raw)
+        ctx.save_for_backward(x, inner, heads, out, extra, *raw)
         ctx.one, ctx.layer, ctx.product = one, layer, product
         return out.flatten(1)
 
@@ -191,7 +193,7 @@ class _GateUp(torch.autograd.Function):
         wide, normed = product.room(x.shape[0], x)
         one.small.rms_norm(x, layer.mlp_norm, one.parts.eps, out=normed)
         gate_up, inner = product.forward(wide)
-        ctx.save_for_backward(x, inner.clone())
+        ctx.save_for_backward(x, inner)
         ctx.one, ctx.layer, ctx.product = one, layer, product
         return gate_up
 
@@ -216,7 +218,7 @@ class _Output(torch.autograd.Function):
         wide, plain = product.room(attended.shape[0], attended)
         plain.copy_(attended)
         out, inner = product.forward(wide, add=residual)
-        ctx.save_for_backward(attended, inner.clone())
+        ctx.save_for_backward(attended, inner)
         ctx.product = product
         return out
 
@@ -244,7 +246,7 @@ class _Down(torch.autograd.Function):
         wide, activated = product.room(gate_up.shape[0], gate_up)
         one.small.silu_mul(gate_up, out=activated)
         out, inner = product.forward(wide, add=residual)
-        ctx.save_for_backward(gate_up, inner.clone())
+        ctx.save_for_backward(gate_up, inner)
         ctx.one, ctx.product = one, product
         return out
 

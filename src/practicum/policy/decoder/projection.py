@@ -81,7 +81,7 @@ class Projection:
 
     @property
     def first(self) -> torch.Tensor:
-        """(ranks, in): every A, one below the other, as `sync` found them."""
+        """(ranks, in): every A, one below the other, as they were when they were last put here."""
         return self._whole[self.outputs :, : self.inputs]
 
     @property
@@ -98,12 +98,13 @@ class Projection:
         """A and B of every adapter, in order."""
         return tuple(p for a in self.adapters for p in (a.first, a.second))
 
-    @torch.no_grad()
-    def sync(self) -> None:
-        """Put the adapters, as they are now, around the weight, in the weight's own precision."""
+    def places(self) -> list[tuple[torch.Tensor, torch.Tensor, float]]:
+        """Where each half of each adapter goes, what it is now, and its factor there."""
+        found = []
         for a in self.adapters:
-            self.first[a.ranks].copy_(a.first.detach())
-            self.second[a.outputs, a.ranks].copy_(a.second.detach() * a.scale)
+            found.append((self.first[a.ranks], a.first.detach(), 1.0))
+            found.append((self.second[a.outputs, a.ranks], a.second.detach(), a.scale))
+        return found
 
     @torch.no_grad()
     def folded(self) -> torch.Tensor:
