@@ -29,7 +29,14 @@ from practicum.environments import (
 )
 from practicum.evaluation import evaluate, report_from_json, report_to_json
 from practicum.gateway import CapturedConversation, ScriptedConversation
-from practicum.hardware import choose_device, choose_dtype, detect_machine, plan_threads
+from practicum.hardware import (
+    choose_device,
+    choose_dtype,
+    detect_machine,
+    make_heap_compact,
+    plan_allotment,
+    plan_threads,
+)
 from practicum.rewards import TurnRewards
 from practicum.rollouts import RolloutParts, run_episode
 from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
@@ -224,13 +231,16 @@ def _placement(model: ModelConfig) -> "tuple[DTypeName, str]":
 
 
 def build_policy(config: RunConfig) -> "TorchPolicy":
-    """The model with a fresh adapter. Threads are pinned first."""
+    """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
     from practicum.policy.learner import LearnerSettings
     from practicum.policy.threads import pin_threads
     from practicum.policy.torch_policy import TorchPolicy, load_for_policy
 
     pin_threads(thread_count(config))
     dtype, device = _placement(config.model)
+    given = plan_allotment(config, detect_machine())
+    if given.checkpointed and device == "cpu":
+        make_heap_compact()  # without it the heap would hold on to what is not kept
     loaded = load_for_policy(config.model.name, dtype, device)
     algorithm = config.algorithm
     settings = LearnerSettings(
@@ -238,8 +248,16 @@ def build_policy(config: RunConfig) -> "TorchPolicy":
         weight_decay=algorithm.weight_decay,
         max_grad_norm=algorithm.max_grad_norm,
         max_logprob_gap=config.hardware.gap_limit(dtype),
+        checkpointed=given.checkpointed,
     )
-    return TorchPolicy.build(loaded, config.lora, settings, config.seed)
+    return TorchPolicy.build(loaded, config.lora, settings, config.seed, max_slots=given.kv_slots)
+
+
+def with_batch_size(config: RunConfig) -> RunConfig:
+    """The config with the micro-batch that suits the machine, where it names none."""
+    tokens = plan_allotment(config, detect_machine()).batch_tokens
+    algorithm = config.algorithm.model_copy(update={"micro_batch_tokens": tokens})
+    return config.model_copy(update={"algorithm": algorithm})
 
 
 def thread_count(config: RunConfig) -> int:
@@ -303,7 +321,7 @@ def trainer_for(
             return report
 
         parts = TrainingParts(
-            config=config,
+            config=with_batch_size(config),
             rollout=explorer.parts(environment, config.rollouts.max_turns),
             sampler=policy.sampler,
             learner=policy.learner,

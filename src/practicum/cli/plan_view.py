@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["print_memory", "print_plan"]
 
+SHOWN_BYTES = 1 << 19
+"""Parts under this would read as 0 MiB."""
+
 
 def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine") -> None:
     """The resolved config as YAML, then what it needs of this machine."""
@@ -27,7 +30,7 @@ def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine
 
 
 def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> None:
-    """The parts of a plan, whether it fits, and advice if it does not."""
+    """What a plan chose, its parts, whether it fits, and advice if it does not."""
     from practicum.hardware import format_bytes
 
     if plan is None:
@@ -37,6 +40,7 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
             markup=False,
         )
         return
+    console.print(_choices_table(plan))
     console.print(_parts_table(plan))
     share = f"{plan.trainable:,} of {plan.parameters:,} parameters"
     console.print(f"training {share} ({plan.trainable / plan.parameters:.2%})", markup=False)
@@ -46,6 +50,18 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
         return
     console.print(f"[red]does not fit[/]: needs about {total}, {free} free")
     console.print(_advice_table(plan))
+
+
+def _choices_table(plan: "MemoryPlan") -> "Table":
+    from rich.table import Table
+
+    table = Table(title="chosen for this machine's memory", title_justify="left")
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", no_wrap=True)
+    table.add_column("why")
+    for choice in plan.choices:
+        table.add_row(choice.name, choice.value, choice.reason)
+    return table
 
 
 def _advice_table(plan: "MemoryPlan") -> "Table":
@@ -77,7 +93,8 @@ def _parts_table(plan: "MemoryPlan") -> "Table":
     table.add_column("about", justify="right", no_wrap=True)
     table.add_column("set by")
     for part in plan.parts:
-        table.add_row(part.name, format_bytes(part.bytes), part.depends_on)
+        if part.bytes >= SHOWN_BYTES:
+            table.add_row(part.name, format_bytes(part.bytes), part.depends_on)
     table.add_section()
     table.add_row("total", format_bytes(plan.total_bytes), "")
     return table

@@ -2,14 +2,16 @@
 
 from practicum.hardware.detect import Machine, detect_machine
 from practicum.hardware.devices import Device
-from practicum.hardware.estimate import MemoryPart, estimate_memory
+from practicum.hardware.estimate import Allotment, MemoryPart, estimate_memory
 from practicum.hardware.extras import Extra
+from practicum.hardware.heap import make_heap_compact
 from practicum.hardware.placement import choose_device, choose_dtype, plan_threads
 from practicum.hardware.plan import (
     Advice,
     MemoryPlan,
     check_fits,
     format_bytes,
+    plan_allotment,
     plan_memory,
 )
 from practicum.hardware.profiles import Profile, Suggestion, suggest_profile
@@ -17,6 +19,7 @@ from practicum.hardware.shapes import ModelShape, find_shape, lora_parameters
 
 __all__ = [
     "Advice",
+    "Allotment",
     "Device",
     "Extra",
     "Machine",
@@ -33,6 +36,8 @@ __all__ = [
     "find_shape",
     "format_bytes",
     "lora_parameters",
+    "make_heap_compact",
+    "plan_allotment",
     "plan_memory",
     "plan_threads",
     "suggest_profile",

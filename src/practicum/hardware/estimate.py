@@ -1,19 +1,40 @@
 """How much memory a run needs, part by part, from sizes alone.
 
-The activations are what `transformers` keeps for the backward pass of a layer whose own weights are
-frozen and whose adapters learn. The constants are measured: the estimate is 0 to 20 % above the
-peak memory of real updates of SmolLM2-135M with 256 to 1,024 tokens on a CPU.
+Sampling and learning take turns. Parts add up to the larger of the two: what sampling needs counts
+only as far as it is more than learning needs.
 """
 
-import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from practicum.core.config import LoraConfig, RunConfig
+from practicum.core.config import RunConfig
+from practicum.hardware.heap import THRESHOLD_BYTES, is_heap_compact
+from practicum.hardware.learning import BLOCK_TOKENS, FLOAT32, GATED, LearningSizes, joined_bytes
 from practicum.hardware.placement import DTYPE_BYTES
+from practicum.hardware.sampling import (
+    FIRST_SLOTS,
+    MOST_SLOTS,
+    captured_bytes,
+    conversation_tokens,
+    decision_share,
+    rollout_tokens,
+    sampling_bytes,
+    slot_bytes,
+    writes_freely,
+)
 from practicum.hardware.shapes import ModelShape, lora_parameters
 
-__all__ = ["MemoryPart", "estimate_memory"]
+__all__ = [
+    "Allotment",
+    "MemoryPart",
+    "estimate_memory",
+    "fitting_slots",
+    "format_bytes",
+    "needed_slots",
+    "roomy_batch",
+]
+
+GIB = 1 << 30
 
 PartName = Literal[
     "weights",
@@ -24,50 +45,38 @@ PartName = Literal[
     "attention",
     "logits",
     "KV cache",
+    "captured steps",
     "sampling",
     "libraries",
 ]
 
-ADAPTER_BYTES = 4
-"""Adapters, their gradients and both moments of AdamW are float32 whatever the model is."""
-
-PROMPT_TOKENS = 128
-"""Taken for the opening messages of an episode, which its group shares."""
-
-REPLY_TOKENS = 24
-"""Taken for what the environment answers to a turn."""
-
-CHOSEN_TOKENS = 8
-"""Taken for a turn that is chosen from a list rather than written freely."""
+ROOMY_BATCH = {"cpu": 2048, "cuda": 4096, "mps": 2048}
+"""Tokens of a micro-batch that keep a device busy."""
 
 CHOICES = 16
 """Taken for the number of tokens a constrained decision chooses among."""
 
-FIRST_SLOTS, MOST_SLOTS = 2048, 65_536
-"""Tokens the sampler's cache holds at first and at most; it doubles as needed."""
-
-LOGITS_COPIES = 5.5
-"""Float32 arrays as large as the logits that are alive at once: the logits, their logarithm of
-softmax, what entropy needs, and gradients. Measured."""
-
-CHUNK_LOGITS = 2**23
+CHUNK_LOGITS = {"cpu": 2**23, "cuda": 2**27, "mps": 2**23}
 """Logits that exist at the same time while learning."""
 
-BLOCK_TOKENS = 128
-"""Tokens that attend together while learning; each block has a mask over all that it sees: its own
-tokens, and the path that leads to it."""
+CHUNK_COPIES = {"cpu": 3.0, "cuda": 2.5, "mps": 3.0}
+"""Float32 arrays as large as that chunk: one chunk, the next, and what makes slopes of it."""
 
-HEAP_HOLES = 1.65
-"""On a CPU, what the C library holds for each byte in use: freed pieces between kept ones stay."""
+CAPPED_COPIES = 5.0
+"""The same for families that may bend their logits, which are computed by their module."""
+
+HEAP_HOLES = 1.85
+"""On a CPU, what the C library holds for each byte in use: freed pieces between kept ones stay.
+The largest of updates of SmolLM2-135M's shape with 256 to 2,048 tokens, without gated adapters."""
+
+ADAPTED_HOLES = 1.5
+"""The same where the gated part has adapters: fewer pieces then are as large as kept ones."""
 
 TIGHT_HOLES = 1.1
 """The same for torch's allocator on a device, and for a C library told to give pieces back."""
 
 LIBRARY_BYTES = {"cpu": 512 << 20, "cuda": 1024 << 20, "mps": 1024 << 20}
 """Python, torch, transformers and peft on a CPU; context and workspaces on a device."""
-
-COMPACT_THRESHOLD_BYTES = 1 << 20
-"""With the C library's `MALLOC_MMAP_THRESHOLD_` at or under this, freed pieces are given back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +88,57 @@ class MemoryPart:
     depends_on: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allotment:
+    """What a run takes of the memory by choice."""
+
+    batch_tokens: int
+    """Unique tokens that are learned from at once; a longer conversation goes alone."""
+    checkpointed: bool
+    """Whether only each layer's input is kept for the way back."""
+    kv_slots: int
+    """Tokens that the sampler's cache can hold."""
+
+    @classmethod
+    def of(cls, config: RunConfig, device: str) -> "Allotment":
+        """What is best where memory is no concern."""
+        tokens = config.algorithm.micro_batch_tokens or roomy_batch(config, device)
+        return cls(batch_tokens=tokens, checkpointed=False, kv_slots=needed_slots(config))
+
+
+def format_bytes(count: int) -> str:
+    """Bytes in the unit a person would choose.
+
+    >>> format_bytes(1_610_612_736)
+    '1.5 GiB'
+    """
+    if count >= GIB:
+        return f"{count / GIB:.1f} GiB"
+    return f"{count / (1 << 20):.0f} MiB"
+
+
+def roomy_batch(config: RunConfig, device: str) -> int:
+    """Tokens of a micro-batch that keeps the device busy and divides no conversation."""
+    return max(ROOMY_BATCH[device], conversation_tokens(config))
+
+
+def needed_slots(config: RunConfig) -> int:
+    """Slots for all episodes of a step, so that none is computed twice."""
+    return fitting_slots(rollout_tokens(config))
+
+
+def fitting_slots(tokens: int) -> int:
+    """The cache's size for so many tokens: it doubles, up to its limit."""
+    slots = FIRST_SLOTS
+    while slots < min(tokens, MOST_SLOTS):
+        slots *= 2
+    return slots
+
+
 def estimate_memory(
     shape: ModelShape,
     config: RunConfig,
+    allotment: Allotment | None = None,
     *,
     device: str = "cpu",
     dtype: str = "float32",
@@ -91,32 +148,32 @@ def estimate_memory(
 
     Args:
         shape: Sizes of the model.
-        config: Whose batch, rollout and adapter settings count.
+        config: Whose rollout and adapter settings count.
+        allotment: Batch, cache and what is kept; unless told, as if memory were no concern.
         device: `cpu`, `cuda` or `mps`.
         dtype: Precision of the weights.
         compact_heap: Whether the C library gives freed pieces back; the environment says so
-            unless told.
+            unless told. A checkpointed run on a CPU makes it do so.
     """
-    width = DTYPE_BYTES[dtype]
-    tokens = config.algorithm.micro_batch_tokens
-    learning = lora_parameters(shape, config.lora) * ADAPTER_BYTES
+    given = allotment or Allotment.of(config, device)
+    width, lora = DTYPE_BYTES[dtype], config.lora
+    learning = lora_parameters(shape, lora) * FLOAT32
     compact = is_heap_compact() if compact_heap is None else compact_heap
-    holes = HEAP_HOLES if device == "cpu" and not compact else TIGHT_HOLES
-    cached = cached_tokens(config)
-    activations = tokens * _token_bytes(shape, config.lora, width, holes)
-    sampling = cached * 2 * (shape.query_width + shape.kv_width) * width
-    folded = _folded_bytes(shape, config.lora, width)  # never there while activations are
-    batch, lora, rollouts = "algorithm.micro_batch_tokens", "lora", "rollouts"
-    parts: list[tuple[PartName, float, str]] = [
+    sizes = LearningSizes(shape=shape, lora=lora, width=width, device=device)
+    tokens = max(given.batch_tokens, conversation_tokens(config))
+    heap = _heap(sizes, given, tokens, compact=compact)
+    update = _update_parts(sizes, config, given, heap)
+    sampling = sampling_bytes(shape, config, given.kv_slots, width=width, device=device)
+    captured = captured_bytes(shape, config, width=width, device=device)
+    beyond = max(0.0, sampling - sum(size for _, size, _ in update))
+    parts: list[_Part] = [
         ("weights", shape.parameters * width, "model, model.dtype"),
-        ("adapter", learning, lora),
-        ("gradients", learning, lora),
-        ("optimizer", 2 * learning, lora),
-        ("activations", activations, batch),
-        ("attention", tokens * holes * _mask_bytes(config), f"{batch}, {rollouts}"),
-        ("logits", _logits_bytes(shape, config), f"{batch}, model"),
-        ("KV cache", _slots(cached, device) * 2 * shape.layers * shape.kv_width * width, rollouts),
-        ("sampling", sampling + max(0.0, folded - activations), rollouts),
+        ("adapter", learning + joined_bytes(shape, lora, width), "lora"),
+        ("optimizer", 2 * learning, "lora"),
+        *update,
+        ("KV cache", (given.kv_slots + 1) * slot_bytes(shape, width), "rollouts"),
+        ("captured steps", captured, "rollouts, model"),
+        ("sampling", beyond, "rollouts; beyond what learning takes"),
         ("libraries", LIBRARY_BYTES[device], "device"),
     ]
     return tuple(
@@ -124,93 +181,67 @@ def estimate_memory(
     )
 
 
-def is_heap_compact() -> bool:
-    """Whether the environment tells the C library to give freed pieces back."""
-    value = os.environ.get("MALLOC_MMAP_THRESHOLD_", "")
-    return value.isdigit() and int(value) <= COMPACT_THRESHOLD_BYTES
+_Part = tuple[PartName, float, str]
 
 
-def writes_freely(config: RunConfig) -> bool:
-    """Whether turns are written freely rather than chosen from a list of actions."""
-    return config.env.options.get("actions") == "free"
+def _update_parts(
+    sizes: LearningSizes, config: RunConfig, given: Allotment, heap: "Heap"
+) -> list[_Part]:
+    """What is there while learning. Logits are gone when the way back begins."""
+    path = conversation_tokens(config)
+    tokens = max(given.batch_tokens, path)
+    kept = heap.loose_bytes + heap.holes * sizes.kept(tokens, checkpointed=given.checkpointed)
+    back = heap.holes * sizes.way_back(tokens, path, checkpointed=given.checkpointed)
+    masks = heap.holes * _attention_bytes(tokens, sizes.device)
+    logits = _logits_bytes(sizes, config, tokens)
+    # A batch's own gradients grow beside their sum while what was kept becomes free.
+    summed = lora_parameters(sizes.shape, sizes.lora) * FLOAT32
+    gradients = summed + max(0.0, summed - kept)
+    batch = "algorithm.micro_batch_tokens"
+    return [
+        ("gradients", gradients, "lora"),
+        ("activations", kept + back, batch),
+        ("attention", masks, batch),
+        ("logits", max(0.0, logits - back), f"{batch}, model; beyond activations"),
+    ]
 
 
-def cached_tokens(config: RunConfig) -> int:
-    """Tokens of all episodes of a step; groups share their prompt, turns their history."""
-    rollouts = config.rollouts
-    group = PROMPT_TOKENS + rollouts.group_size * _episode_tokens(config)
-    return min(rollouts.tasks_per_step * group, MOST_SLOTS)
+class Heap(NamedTuple):
+    """What an allocator holds beyond what is in use."""
+
+    holes: float = 1.0
+    """Bytes held for each byte in use."""
+    loose_bytes: int = 0
+    """And besides."""
 
 
-def _episode_tokens(config: RunConfig) -> int:
-    """Tokens of an episode behind its prompt."""
-    rollouts = config.rollouts
-    turn = rollouts.max_tokens if writes_freely(config) else min(rollouts.max_tokens, CHOSEN_TOKENS)
-    return rollouts.max_turns * (turn + REPLY_TOKENS)
+def _heap(sizes: LearningSizes, given: Allotment, tokens: int, *, compact: bool) -> Heap:
+    if sizes.device != "cpu":
+        return Heap(TIGHT_HOLES)
+    if given.checkpointed:
+        # Pieces that are too small to be given back leave about one such hole a layer.
+        is_small = tokens * sizes.shape.hidden * sizes.width < THRESHOLD_BYTES
+        return Heap(TIGHT_HOLES, sizes.shape.layers * THRESHOLD_BYTES if is_small else 0)
+    if compact:
+        return Heap(TIGHT_HOLES)
+    is_gated = not GATED.isdisjoint(sizes.lora.targets)
+    return Heap(ADAPTED_HOLES if is_gated and sizes.is_joined else HEAP_HOLES)
 
 
-def _slots(tokens: int, device: str) -> int:
-    """Slots that take up memory: on a device all there are, on a CPU those that were written to."""
-    slots = FIRST_SLOTS
-    while slots < tokens:
-        slots *= 2
-    return tokens if device == "cpu" else slots
+def _attention_bytes(tokens: int, device: str) -> float:
+    """What all layers share: each block's mask over what not all of it sees, or lists of blocks."""
+    if device == "cuda":
+        return tokens**2 / 100
+    return tokens * FLOAT32 * 2 * BLOCK_TOKENS
 
 
-def _token_bytes(shape: ModelShape, lora: LoraConfig, width: int, holes: float) -> float:
-    """Bytes held for one token of a micro-batch, through all layers."""
-    kept = _kept_bytes(shape, lora, width)
-    if holes < HEAP_HOLES:
-        return shape.layers * kept * holes
-    # Each adapted map adds its output to the frozen one's, and the sum leaves a hole behind.
-    linear = shape.projections()
-    outputs = sum(linear[target][1] for target in lora.targets if target in linear)
-    return shape.layers * (kept * holes + outputs * width)
-
-
-def _kept_bytes(shape: ModelShape, lora: LoraConfig, width: int) -> int:
-    """Bytes one layer keeps of one token for the backward pass."""
-    norms = 2 * (shape.hidden + 1) * 4  # computed in float32
-    attention = 2 * (shape.query_width + shape.kv_width) * width  # queries, keys, values, result
-    mlp = 3 * shape.intermediate * width  # gate, its activation, and what it is multiplied with
-    return norms + attention + mlp + _adapter_inputs(shape, lora, width)
-
-
-def _mask_bytes(config: RunConfig) -> float:
-    """Bytes of the mask over what one token's block sees; all layers share it."""
-    longest = PROMPT_TOKENS + _episode_tokens(config) / 2
-    return 4 * (BLOCK_TOKENS + min(longest, config.algorithm.micro_batch_tokens / 2))
-
-
-def _folded_bytes(shape: ModelShape, lora: LoraConfig, width: int) -> int:
-    """The weights with the adapter folded in, which sampling has besides the base weights."""
-    linear = shape.projections()
-    sizes = (linear[target] for target in lora.targets if target in linear)
-    return shape.layers * width * sum(inputs * outputs for inputs, outputs in sizes)
-
-
-def _adapter_inputs(shape: ModelShape, lora: LoraConfig, width: int) -> int:
-    """What the adapters keep: their inputs, and the r numbers in their middle.
-
-    In float32 without dropout adapters of the same input share it, and the one behind attention
-    has attention's result, which is kept already. Otherwise each has a float32
-    copy of its own, and with dropout also the mask, which is as large.
-    """
-    linear = shape.projections()
-    targets = [target for target in lora.targets if target in linear]
-    middle = 4 * lora.r * len(targets)
-    if lora.dropout > 0 or width < 4:
-        copies = 2 if lora.dropout > 0 else 1
-        return middle + copies * sum(linear[target][0] * 4 for target in targets)
-    shared = {"q_proj": "in", "k_proj": "in", "v_proj": "in", "gate_proj": "mlp", "up_proj": "mlp"}
-    own = [target for target in targets if target != "o_proj"]
-    inputs = {shared.get(target, target): linear[target][0] for target in own}
-    return middle + 4 * sum(inputs.values())
-
-
-def _logits_bytes(shape: ModelShape, config: RunConfig) -> float:
+def _logits_bytes(sizes: LearningSizes, config: RunConfig, tokens: int) -> float:
     """Scores of the whole vocabulary, some tokens at a time, or of the choices at each token."""
-    tokens = config.algorithm.micro_batch_tokens
-    if writes_freely(config):
-        return LOGITS_COPIES * 4 * min(tokens * shape.vocab, CHUNK_LOGITS)
-    return 2 * 4 * tokens * CHOICES * shape.hidden
+    shape, device = sizes.shape, sizes.device
+    decisions = tokens * decision_share(config)
+    if not writes_freely(config):
+        return 2 * FLOAT32 * decisions * CHOICES * shape.hidden
+    copies = CHUNK_COPIES[device] if shape.is_joined else CAPPED_COPIES
+    chunk = min(decisions * shape.vocab, max(CHUNK_LOGITS[device], shape.vocab))
+    rows = 4 * decisions * shape.hidden * sizes.width  # states, and directions before and after
+    return copies * FLOAT32 * chunk + rows

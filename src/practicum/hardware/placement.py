@@ -4,6 +4,7 @@ from typing import Literal
 
 from practicum.core.errors import ConfigError
 from practicum.hardware.detect import Machine
+from practicum.hardware.devices import Device
 
 __all__ = [
     "DTYPE_BYTES",
@@ -11,6 +12,7 @@ __all__ = [
     "choose_device",
     "choose_dtype",
     "plan_threads",
+    "total_memory",
 ]
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -62,8 +64,23 @@ def plan_threads(machine: Machine) -> int:
 
 def available_memory(machine: Machine, device: str) -> int:
     """Bytes that can be had now where the model would run."""
-    free = [d.free_bytes for d in machine.devices if d.is_usable and TORCH_DEVICE[d.kind] == device]
-    if device == "cpu" or not free:
+    found = _device_of(machine, device)
+    if found is None:
         return machine.available_bytes
     # An Apple device takes its memory from the machine's.
-    return min(free[0], machine.available_bytes) if device == "mps" else free[0]
+    return min(found.free_bytes, machine.available_bytes) if device == "mps" else found.free_bytes
+
+
+def total_memory(machine: Machine, device: str) -> int:
+    """Bytes that there are where the model would run, whoever has them now."""
+    found = _device_of(machine, device)
+    if found is None:
+        return machine.memory_bytes
+    return min(found.memory_bytes, machine.memory_bytes) if device == "mps" else found.memory_bytes
+
+
+def _device_of(machine: Machine, device: str) -> Device | None:
+    if device == "cpu":
+        return None
+    usable = (d for d in machine.devices if d.is_usable and TORCH_DEVICE[d.kind] == device)
+    return next(usable, None)

@@ -11,6 +11,12 @@ from practicum.core.config import LoraConfig
 
 __all__ = ["KNOWN_SHAPES", "ModelShape", "find_shape", "lora_parameters"]
 
+JOINED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""Families whose decoder the policy computes itself, keeping less than their modules do."""
+
+FIXED_ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
+"""Kinds of rotary embedding that it computes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
@@ -26,6 +32,10 @@ class ModelShape:
     tied_embeddings: bool
     """Whether the output layer is the input embedding."""
     has_qkv_bias: bool = False
+    has_head_norms: bool = False
+    """Whether queries and keys are normed head by head."""
+    is_joined: bool = True
+    """Whether the policy computes the decoder itself; otherwise its module does."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "ModelShape":
@@ -42,6 +52,8 @@ class ModelShape:
             vocab=int(config["vocab_size"]),
             tied_embeddings=bool(config.get("tie_word_embeddings", False)),
             has_qkv_bias=config.get("model_type") == "qwen2" or bool(config.get("attention_bias")),
+            has_head_norms=config.get("model_type") == "qwen3",
+            is_joined=_is_joined(config),
         )
 
     @property
@@ -74,6 +86,16 @@ class ModelShape:
         layer = linear + bias + 2 * self.hidden
         embeddings = self.vocab * self.hidden * (1 if self.tied_embeddings else 2)
         return embeddings + self.layers * layer + self.hidden
+
+
+def _is_joined(config: Mapping[str, Any]) -> bool:
+    rotation = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    kind = rotation.get("rope_type") or rotation.get("type") or "default"
+    return (
+        config.get("model_type") in JOINED_FAMILIES
+        and config.get("hidden_act", "silu") == "silu"
+        and kind in FIXED_ROTATIONS
+    )
 
 
 def lora_parameters(shape: ModelShape, lora: LoraConfig) -> int:

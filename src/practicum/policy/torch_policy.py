@@ -34,7 +34,13 @@ class TorchPolicy:
 
     @classmethod
     def build(
-        cls, loaded: LoadedModel, lora: "LoraConfig", settings: LearnerSettings, seed: int
+        cls,
+        loaded: LoadedModel,
+        lora: "LoraConfig",
+        settings: LearnerSettings,
+        seed: int,
+        *,
+        max_slots: int = 65_536,
     ) -> "TorchPolicy":
         """Attach a fresh adapter to a model loaded with our attention."""
         model = attach_adapter(loaded.module, lora, seed, loaded.name)
@@ -57,6 +63,7 @@ class TorchPolicy:
             loaded.tokenizer,
             loaded.codec,
             fingerprint=remembered,
+            max_slots=max_slots,
         )
 
         def changed() -> None:

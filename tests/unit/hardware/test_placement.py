@@ -6,6 +6,7 @@ from practicum.hardware.placement import (
     choose_device,
     choose_dtype,
     plan_threads,
+    total_memory,
 )
 
 GIB = 1 << 30
@@ -70,9 +71,10 @@ def test_memory_is_counted_where_the_model_runs(make_machine, make_device) -> No
 
     assert available_memory(machine, "cpu") == 8 * GIB
     assert available_memory(machine, "cuda") == 70 * GIB
+    assert (total_memory(machine, "cpu"), total_memory(machine, "cuda")) == (8 * GIB, 80 * GIB)
 
 
 def test_an_apple_device_has_no_more_than_the_machine(make_machine, make_device) -> None:
     machine = make_machine(4, devices=(make_device(10, kind="mps"),))
 
-    assert available_memory(machine, "mps") == 4 * GIB
+    assert available_memory(machine, "mps") == total_memory(machine, "mps") == 4 * GIB

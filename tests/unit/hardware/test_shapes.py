@@ -53,6 +53,23 @@ def test_what_a_config_leaves_out_has_the_defaults_of_the_family() -> None:
     assert (shape.kv_heads, shape.head_dim, shape.tied_embeddings) == (4, 16, False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_joined"),
+    [
+        ({}, True),
+        ({"model_type": "granite"}, False),
+        ({"hidden_act": "gelu"}, False),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, True),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, False),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, True),
+    ],
+)
+def test_a_config_says_whether_the_policy_computes_the_decoder_itself(
+    changes: dict[str, object], is_joined: bool
+) -> None:
+    assert ModelShape.from_config({**QWEN_HALF_CONFIG, **changes}).is_joined == is_joined
+
+
 def test_light_trains_0_11_percent_of_a_half_billion_qwen() -> None:
     shape = KNOWN_SHAPES[QWEN_HALF]
     light = LoraConfig.model_validate({"preset": "light"})

@@ -124,8 +124,9 @@ class AlgorithmConfig(Stage):
     """Updates made from the same episodes."""
     max_grad_norm: float = Field(default=1.0, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
-    micro_batch_tokens: int = Field(default=1024, ge=16)
-    """Unique tokens that go through the model at once while learning."""
+    micro_batch_tokens: int = Field(default=0, ge=0)
+    """Unique tokens that go through the model at once while learning; 0 takes what suits the
+    machine's memory, as `practicum train --dry-run` shows. Another number gives other bits."""
 
 
 class EvalConfig(Stage):
@@ -168,4 +169,6 @@ class HardwareConfig(Stage):
 
     def gap_limit(self, dtype: str) -> float:
         """The distance in force for weights of a precision."""
+        # bfloat16 keeps 8 bits: sampler and learner round the same sums in another order, and a
+        # rare token's log-probability then differs by some tenths. Other weights differ by more.
         return self.max_logprob_gap or (1e-4 if dtype == "float32" else 0.5)

@@ -96,7 +96,7 @@ class _Product:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The product, plus `add`, and the adapters' inner values (T, ranks)."""
         p = self.projection
-        inner = wide[:, p.inputs :]
+        inner = wide.new_empty((wide.shape[0], 0))
         if self.first is not None:
             inner = wide[:, : p.inputs] @ self.first.t()
             wide[:, p.inputs :] = inner

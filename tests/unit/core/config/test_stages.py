@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from practicum.core.config import LORA_PRESETS, EnvConfig, LoraConfig, RolloutConfig
-from practicum.core.config.stages import Stage
+from practicum.core.config.stages import AlgorithmConfig, HardwareConfig, Stage
 
 
 def all_stages(kind: type[Stage] = Stage) -> list[type[Stage]]:
@@ -59,3 +59,16 @@ def test_every_default_is_a_value_the_model_would_accept(stage: type[Stage]) -> 
     required = {name: "math" for name, field in stage.model_fields.items() if field.is_required()}
     config = stage.model_validate(required)
     assert stage.model_validate(config.model_dump()) == config
+
+
+def test_the_micro_batch_is_left_to_the_machine_unless_told() -> None:
+    assert AlgorithmConfig().micro_batch_tokens == 0
+    assert AlgorithmConfig(micro_batch_tokens=512).micro_batch_tokens == 512
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        AlgorithmConfig(micro_batch_tokens=-1)
+
+
+def test_rounding_to_bfloat16_is_allowed_for_and_a_limit_given_wins() -> None:
+    limits = HardwareConfig()
+    assert (limits.gap_limit("float32"), limits.gap_limit("bfloat16")) == (1e-4, 0.5)
+    assert HardwareConfig(max_logprob_gap=0.01).gap_limit("bfloat16") == 0.01

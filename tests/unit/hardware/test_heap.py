@@ -1,0 +1,52 @@
+import subprocess
+import sys
+
+import pytest
+
+from practicum.hardware.heap import is_heap_compact
+
+PROGRAM = """
+import ctypes, sys
+from practicum.hardware.heap import make_heap_compact
+if len(sys.argv) > 1:
+    assert make_heap_compact()
+class Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "abcdefghij"]
+libc = ctypes.CDLL(None)
+if not hasattr(libc, "mallinfo2"):
+    sys.exit("no counts")
+libc.mallinfo2.restype, libc.malloc.restype = Counts, ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free(libc.malloc(24 << 20))  # after which the C library keeps pieces of this size
+libc.malloc(8 << 20)
+print(libc.mallinfo2().d)  # pieces that go straight back when they are freed
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "is_compact"),
+    [(None, False), ("65536", True), ("4194304", True), ("33554432", False), ("much", False)],
+)
+def test_the_environment_says_whether_freed_pieces_are_given_back(
+    monkeypatch, value: str | None, is_compact: bool
+) -> None:
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", value)
+
+    assert is_heap_compact() == is_compact
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts pieces as glibc does")
+def test_a_compact_heap_gives_large_pieces_back_and_an_ordinary_one_keeps_them(monkeypatch) -> None:
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+
+    def direct_pieces(*words: str) -> int:
+        command = [sys.executable, "-c", PROGRAM, *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "no counts" in done.stderr:
+            pytest.skip("this C library does not count its pieces")
+        return int(done.stdout)
+
+    assert direct_pieces("compact") == direct_pieces() + 1
