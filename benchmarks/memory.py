@@ -3,9 +3,9 @@
     python benchmarks/memory.py --model qwen2.5-0.5b --tokens 4096 8192 32768 --ratio 4
 
 A group of `--group` episodes has so many unique tokens, and its rows `--ratio` times as many; each
-side learns from all of it at once, unless told how much to take at a time. On a CUDA device the peak is what tensors took; on a CPU it is
-how far the process grew, each side in a process of its own. The plan's estimate is beside it where
-`practicum.hardware` can be imported.
+side learns from all of it at once, unless told how much to take at a time. On a CUDA device the
+peak is what tensors took; on a CPU it is how far the process grew, each side in a process of its
+own. The plan's estimate is beside it where `practicum.hardware` can be imported.
 """
 
 import argparse

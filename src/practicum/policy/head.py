@@ -48,21 +48,26 @@ class _ChunkedPredictions(torch.autograd.Function):
         needs_grad: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         rows = head.chunk_rows()
-        found, directions = [], []
         parts = zip(*(x.split(rows) for x in (hidden, target, temperature)), strict=True)
-        for h, at, heat in parts:
-            raw = head.raw_logits(h)
-            found.append(head.pick(raw, at, heat))
-            if needs_grad:
-                directions.append(head.towards(raw))  # `pick` has put the slopes in their place
-        ctx.save_for_backward(torch.cat(directions) if directions else hidden.new_empty(0))
-        ctx.mark_non_differentiable(entropies := torch.cat([f.entropies for f in found]))
-        return torch.cat([f.logprobs for f in found]), entropies
+        found = [head.decide(*part, needs_grad=needs_grad) for part in parts]
+        logprobs, entropies, directions = (torch.cat(column) for column in zip(*found, strict=True))
+        ctx.save_for_backward(directions)
+        ctx.mark_non_differentiable(entropies)
+        return logprobs, entropies
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
         (directions,) = ctx.saved_tensors
         return (grad[:, None] * directions).to(directions.dtype), None, None, None, None
+
+
+def _outcomes(
+    logits: torch.Tensor, target: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Log-probabilities of the targets, entropies, and the probabilities in the logits' place."""
+    log_p = torch.log_softmax(logits, dim=-1)
+    p = torch.exp(log_p, out=logits)
+    return log_p.gather(1, target[:, None])[:, 0], -torch.linalg.vecdot(p, log_p), p
 
 
 class Head:
@@ -157,34 +162,39 @@ class Head:
             return raw if bias is None else raw.add_(bias)
         return torch.nn.functional.linear(hidden, weight, bias).float()
 
-    def pick(
-        self, raw: torch.Tensor, target: torch.Tensor, temperature: torch.Tensor
-    ) -> Predictions:
-        """What became of each decision; `raw` then holds the slope of its log-probability."""
-        if raw.is_cuda and self._softcap is None:
+    def decide(
+        self,
+        hidden: torch.Tensor,
+        target: torch.Tensor,
+        temperature: torch.Tensor,
+        *,
+        needs_grad: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log-probabilities, entropies and, where there is need of them, directions (N, H)."""
+        raw, weight = self.raw_logits(hidden), self._layer.weight
+        none = hidden.new_empty((hidden.shape[0], 0))
+        factor = self._scale / temperature[:, None]
+        if self._softcap is not None:
+            logprobs, entropies, p = _outcomes(self._adjust(raw) / temperature[:, None], target)
+            one = torch.ones_like(target[:, None], dtype=p.dtype)
+            slopes = p.neg_().scatter_add_(1, target[:, None], one).mul_(self._bend(raw) * factor)
+            return logprobs, entropies, slopes.to(weight.dtype) @ weight if needs_grad else none
+        if raw.is_cuda:
             from practicum.policy.kernels.logits import pick
 
-            return Predictions(*pick(raw, target, temperature / self._scale))
-        logits = self._adjust(raw).div_(temperature[:, None])
-        slope = self._slope(raw, logits)
-        log_p = logits.sub_(logits.logsumexp(-1, keepdim=True))
-        logprobs = log_p.gather(1, target[:, None])[:, 0]
-        p = log_p.exp()
-        entropies = -torch.linalg.vecdot(p, log_p)
-        p.neg_().scatter_add_(1, target[:, None], torch.ones_like(target[:, None], dtype=p.dtype))
-        torch.mul(p, slope / temperature[:, None], out=raw)
-        return Predictions(logprobs, entropies)
+            logprobs, entropies = pick(raw, target, temperature / self._scale)
+            # `pick` has put the slopes where the logits were.
+            return logprobs, entropies, raw.to(weight.dtype) @ weight if needs_grad else none
+        is_plain = bool((factor == 1.0).all())
+        logprobs, entropies, p = _outcomes(raw if is_plain else raw.mul_(factor), target)
+        if not needs_grad:
+            return logprobs, entropies, none
+        directions = weight[target] - p.to(weight.dtype) @ weight
+        return logprobs, entropies, directions if is_plain else directions * factor
 
-    def _slope(self, raw: torch.Tensor, adjusted: torch.Tensor) -> torch.Tensor:
-        """How the adjusted logits change with the raw ones."""
-        if self._softcap is None:
-            return torch.full((raw.shape[0], 1), self._scale, device=raw.device)
-        return (1.0 - torch.tanh(raw * self._scale / self._softcap).square()) * self._scale
-
-    def towards(self, slopes: torch.Tensor) -> torch.Tensor:
-        """The direction in hidden space, (N, H), that goes with slopes (N, V) of logits."""
-        weight = self._layer.weight
-        return slopes.to(weight.dtype) @ weight
+    def _bend(self, raw: torch.Tensor) -> torch.Tensor:
+        """How softcapped logits change with scaled ones."""
+        return 1.0 - torch.tanh(raw * self._scale / self._softcap).square()
 
     def _bias(self, ids: torch.Tensor | None) -> torch.Tensor | None:
         bias = getattr(self._layer, "bias", None)
