@@ -26,7 +26,9 @@ def share_trunks(paths: Sequence[Ints]) -> list[Sharing]:
     order = sorted(range(len(paths)), key=lambda i: paths[i].tolist())
     shared = [int(common_prefix(paths[a], paths[b])) for a, b in pairwise(order)]
     groups = _divide(order, shared)[1]
-    return sorted((sorted(members), trunk) for members, trunk in groups)
+    alone = sorted(i for members, trunk in groups if not trunk for i in members)
+    sharing = [(sorted(members), trunk) for members, trunk in groups if trunk]
+    return sorted([*sharing, (alone, 0)] if alone else sharing)
 
 
 def _divide(order: list[int], shared: list[int]) -> tuple[int, list[Sharing]]:

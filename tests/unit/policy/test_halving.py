@@ -82,7 +82,7 @@ def test_less_memory_gives_the_same_gradient_from_smaller_batches() -> None:
     tight.learner._decoder = small = SmallMemory(tight.decoder, 60)
     expected, found = gradients(roomy, batches), gradients(tight, batches)
     assert max(small.sizes) <= 60 < batches[0].token_ids.size
-    assert relative_error(found, expected) < 1e-6
+    assert relative_error(found, expected) < 1e-5
     failures = small.failures
     tight.learner.update(sampled_batches(tight), Grpo())
     assert small.failures == failures > 0  # the size that fits is known by now
