@@ -8,7 +8,6 @@ import pytest
 import torch
 from tests.unit.policy.families import build_pair
 
-from practicum.policy.attention import CachePlan
 from practicum.policy.decoder import BurstRow, JoinedDecoder, ModuleDecoder, decoder_of
 from practicum.policy.decoder.products import PackedProducts, can_pack
 from practicum.policy.kv_pool import KvPool
@@ -236,10 +235,3 @@ def test_a_released_decoder_learns_of_a_changed_adapter() -> None:
     torch.testing.assert_close(after, cached(module, model, [5], 0)[2][0], atol=2e-5, rtol=2e-5)
     assert (after - before).abs().max() > 1e-2
     module.release()
-
-
-def test_a_plan_is_what_a_step_of_the_engine_hands_over() -> None:
-    segment = Segment(tokens=np.asarray([3]), first=0, path_slots=np.asarray([0]), trunk=0)
-    model = build_pair("Llama")[0]
-    pool = KvPool(model.config, 4, torch.float32, torch.device("cpu"))
-    assert isinstance(plan_step([segment], pool, 2, torch.device("cpu")).plan, CachePlan)
