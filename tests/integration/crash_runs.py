@@ -7,6 +7,7 @@ Run as a script with a folder: it forks one child for each attempt, so that torc
 
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -101,11 +102,22 @@ def run_all(root: Path) -> None:
     dice = random.Random(0)
     for number in range(RANDOM_KILLS):
         folder = root / "random" / str(number)
-        pid = fork(start(folder))
-        time.sleep(dice.uniform(0.1, 0.9) * duration)
-        os.kill(pid, signal.SIGKILL)
-        (folder / "code").write_text(str(wait(pid)))
+        code = kill_midway(folder, delay=dice.uniform(0.1, 0.9) * duration)
+        (folder / "code").write_text(str(code))
         finish(folder)
+
+
+def kill_midway(folder: Path, *, delay: float) -> int:
+    """Kill a training after a while; one that was done by then is begun anew and killed sooner."""
+    while True:
+        pid = fork(start(folder))
+        time.sleep(delay)
+        os.kill(pid, signal.SIGKILL)
+        code = wait(pid)
+        if code != 0:
+            return code
+        shutil.rmtree(folder)
+        delay /= 2
 
 
 if __name__ == "__main__":
