@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from practicum.core.command import CommandResult, SandboxSpec
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Episode, Group, TurnCredit
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
@@ -21,7 +22,6 @@ __all__ = [
     "Agent",
     "Algorithm",
     "ChatCodec",
-    "CommandResult",
     "Conversation",
     "Curriculum",
     "DiscreteSession",
@@ -31,6 +31,7 @@ __all__ = [
     "Reward",
     "Sampler",
     "Sandbox",
+    "Sandboxes",
     "Session",
     "TraceStore",
     "UpdateReport",
@@ -283,40 +284,59 @@ class TraceStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """What a command in a sandbox came to."""
-
-    status: str
-    """`ok`, `timeout`, `oom`, `killed`, `truncated`, `died` or `denied`."""
-    exit_code: int | None
-    stdout: str = ""
-    stderr: str = ""
-    duration_s: float = 0.0
-
-
 class Sandbox(Protocol):
-    """Where untrusted commands run."""
+    """A place where untrusted commands run; after `close` nothing of it is left."""
+
+    @property
+    def kind(self) -> str:
+        """What isolates it: `bubblewrap`, `landlock`, `docker`, `podman`, `process` or `fake`."""
+        ...
 
     async def run(
         self,
         command: Sequence[str],
         *,
         timeout_s: float,
-        stdin: str = "",
+        stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
+        cwd: str | None = None,
     ) -> CommandResult:
-        """Run one command to its end or its limit."""
+        """Run one command to its end or its limit, in a process of its own."""
         ...
 
-    async def read(self, path: str) -> bytes:
-        """A file inside the sandbox."""
+    async def judge(
+        self, command: Sequence[str], *, timeout_s: float, stdin: bytes = b""
+    ) -> CommandResult:
+        """Run a checker over what was done: fresh process, the system's own programs and libraries
+        in place of any that were changed, and all that is still running held still meanwhile."""
+        ...
+
+    async def read(self, path: str, limit: int = 1_048_576) -> bytes:
+        """An ordinary file inside; `FileNotFoundError` where there is none, `ValueError` where it
+        is longer than `limit` or not an ordinary file."""
         ...
 
     async def write(self, path: str, content: bytes) -> None:
-        """Make a file inside the sandbox."""
+        """Make a file inside, and the folders it lies in."""
         ...
 
     async def close(self) -> None:
-        """End every process and remove every file."""
+        """End every process and remove every file. May be called twice."""
+        ...
+
+
+class Sandboxes(Protocol):
+    """Opens sandboxes of one kind, many at once."""
+
+    @property
+    def kind(self) -> str:
+        """See `Sandbox.kind`; stored with the run."""
+        ...
+
+    async def open(self, spec: SandboxSpec) -> Sandbox:
+        """A new sandbox; `EnvironmentFailure` when none can be had now."""
+        ...
+
+    async def close(self) -> None:
+        """Close every sandbox that is still open, and what serves them."""
         ...

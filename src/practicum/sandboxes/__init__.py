@@ -1,5 +1,5 @@
 """Where untrusted commands run."""
 
-from practicum.sandboxes.fake import FakeSandbox, RanCommand
+from practicum.sandboxes.fake import FakeSandbox, FakeSandboxes, RanCommand
 
-__all__ = ["FakeSandbox", "RanCommand"]
+__all__ = ["FakeSandbox", "FakeSandboxes", "RanCommand"]
