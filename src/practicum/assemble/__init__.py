@@ -1,0 +1,43 @@
+"""The composition root: configs and names to wired objects. The one place that knows them all."""
+
+from practicum.assemble.environments import (
+    check_levels,
+    find_task,
+    heldout_tasks,
+    open_environment,
+)
+from practicum.assemble.models import build_policy, list_models, pull_model
+from practicum.assemble.players import (
+    SCRIPTED_POLICIES,
+    Player,
+    base_of_adapter,
+    evaluate_player,
+    human_player,
+    load_player,
+    play_once,
+    scripted_player,
+)
+from practicum.assemble.training import read_evaluations, trainer_for
+from practicum.environments import EnvironmentCheck, LevelCheck
+
+__all__ = [
+    "SCRIPTED_POLICIES",
+    "EnvironmentCheck",
+    "LevelCheck",
+    "Player",
+    "base_of_adapter",
+    "build_policy",
+    "check_levels",
+    "evaluate_player",
+    "find_task",
+    "heldout_tasks",
+    "human_player",
+    "list_models",
+    "load_player",
+    "open_environment",
+    "play_once",
+    "pull_model",
+    "read_evaluations",
+    "scripted_player",
+    "trainer_for",
+]

@@ -1,0 +1,85 @@
+"""Models by name: known ones, and one with a fresh adapter to train."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from practicum.core.config import ModelConfig, RunConfig
+from practicum.hardware import (
+    choose_device,
+    choose_dtype,
+    detect_machine,
+    make_heap_compact,
+    plan_allotment,
+    plan_threads,
+)
+
+if TYPE_CHECKING:
+    from practicum.policy.models import DTypeName
+    from practicum.policy.pull import ListedModel, Pulled
+    from practicum.policy.torch_policy import TorchPolicy
+
+__all__ = [
+    "build_policy",
+    "list_models",
+    "placement",
+    "pull_model",
+    "thread_count",
+    "with_batch_size",
+]
+
+
+def list_models() -> "list[ListedModel]":
+    """Every known model, and whether it is here."""
+    from practicum.policy.pull import list_models
+
+    return list_models()
+
+
+def pull_model(
+    name: str, progress: Callable[[str, int, int], None], *, keep_download: bool = False
+) -> "Pulled | None":
+    """Fetch a model; None for one that is made on the spot."""
+    from practicum.policy.pull import pull
+
+    return pull(name, progress, keep_download=keep_download)
+
+
+def placement(model: ModelConfig) -> "tuple[DTypeName, str]":
+    """The precision and the device of a model, as its config says or the machine allows."""
+    device = choose_device(detect_machine(), model.device)
+    return choose_dtype(device, model.dtype), device
+
+
+def build_policy(config: RunConfig) -> "TorchPolicy":
+    """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
+    from practicum.policy.learner import LearnerSettings
+    from practicum.policy.threads import pin_threads
+    from practicum.policy.torch_policy import TorchPolicy, load_for_policy
+
+    pin_threads(thread_count(config))
+    dtype, device = placement(config.model)
+    given = plan_allotment(config, detect_machine())
+    if given.checkpointed and device == "cpu":
+        make_heap_compact()  # without it the heap would hold on to what is not kept
+    loaded = load_for_policy(config.model.name, dtype, device)
+    algorithm = config.algorithm
+    settings = LearnerSettings(
+        lr=algorithm.lr,
+        weight_decay=algorithm.weight_decay,
+        max_grad_norm=algorithm.max_grad_norm,
+        max_logprob_gap=config.hardware.gap_limit(dtype),
+        checkpointed=given.checkpointed,
+    )
+    return TorchPolicy.build(loaded, config.lora, settings, config.seed, max_slots=given.kv_slots)
+
+
+def with_batch_size(config: RunConfig) -> RunConfig:
+    """The config with the micro-batch that suits the machine, where it names none."""
+    tokens = plan_allotment(config, detect_machine()).batch_tokens
+    algorithm = config.algorithm.model_copy(update={"micro_batch_tokens": tokens})
+    return config.model_copy(update={"algorithm": algorithm})
+
+
+def thread_count(config: RunConfig) -> int:
+    """The threads a config asks for, or as many as the machine allows."""
+    return config.hardware.threads or plan_threads(detect_machine())

@@ -1,0 +1,156 @@
+"""Whoever acts: a model, an adapter, a scripted policy, a person."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from practicum.agents import DiscreteAgent
+from practicum.assemble.environments import heldout_tasks
+from practicum.assemble.models import placement
+from practicum.core.config import ModelConfig, RolloutConfig, RunConfig
+from practicum.core.errors import CheckpointError
+from practicum.core.interfaces import Environment, Sampler
+from practicum.core.report import EvalReport
+from practicum.core.sample import Episode
+from practicum.core.sampling import ActionForm, SamplingParams
+from practicum.core.task import Task
+from practicum.environments import random_action_text
+from practicum.evaluation import evaluate
+from practicum.gateway import CapturedConversation, ScriptedConversation
+from practicum.rewards import TurnRewards
+from practicum.rollouts import RolloutParts, run_episode
+
+__all__ = [
+    "SCRIPTED_POLICIES",
+    "Player",
+    "base_of_adapter",
+    "evaluate_player",
+    "human_player",
+    "load_player",
+    "play_once",
+    "sampling_params",
+    "sampling_player",
+    "scripted_player",
+]
+
+SCRIPTED_POLICIES = ("reference", "random")
+"""Policies without a model: the environment's own solution, and any allowed action."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Player:
+    """Anything that can be evaluated or watched: a model, an adapter, a scripted policy."""
+
+    name: str
+    fingerprint: str
+    converse: Callable[[Task, int], Any]
+
+    def parts(self, environment: Environment, max_turns: int) -> RolloutParts:
+        """What its episodes are made with."""
+        return RolloutParts(
+            environment=environment,
+            agent=DiscreteAgent(max_turns=max_turns),
+            reward=TurnRewards(),
+            converse=self.converse,
+            model=self.name,
+        )
+
+
+def scripted_player(kind: str, environment: Environment) -> Player:
+    """A policy without a model: `reference` or `random`."""
+
+    def converse(task: Task, seed: int) -> ScriptedConversation:
+        if kind == "reference":
+            turns = iter(environment.reference(task))
+            return ScriptedConversation(lambda actions: next(turns), name=kind)
+        dice = random.Random(seed)
+
+        def choose(actions: tuple[ActionForm, ...]) -> str:
+            return random_action_text(actions, dice)
+
+        return ScriptedConversation(choose, name=kind)
+
+    return Player(name=kind, fingerprint=kind, converse=converse)
+
+
+def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:
+    """A person: `ask` shows the possible actions and returns what was typed."""
+
+    def converse(task: Task, seed: int) -> ScriptedConversation:
+        return ScriptedConversation(ask, name="human")
+
+    return Player(name="you", fingerprint="human", converse=converse)
+
+
+def sampling_player(name: str, sampler: Sampler, codec: Any, params: SamplingParams) -> Player:
+    """A policy that samples from a model."""
+
+    def converse(task: Task, seed: int) -> CapturedConversation:
+        return CapturedConversation(sampler, codec, params, seed)
+
+    return Player(name=name, fingerprint=sampler.fingerprint(), converse=converse)
+
+
+def sampling_params(rollouts: RolloutConfig, temperature: float) -> SamplingParams:
+    """How turns are drawn; top-k and top-p belong to exploring, so an evaluation leaves them."""
+    exploring = temperature == rollouts.temperature
+    return SamplingParams(
+        temperature=temperature,
+        top_p=rollouts.top_p if exploring else 1.0,
+        top_k=rollouts.top_k if exploring else 0,
+        max_tokens=rollouts.max_tokens,
+    )
+
+
+def load_player(
+    model: ModelConfig, adapter: Path | None, rollouts: RolloutConfig, temperature: float
+) -> Player:
+    """A model, or a model with the adapter of a checkpoint folder, ready to act."""
+    from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
+
+    dtype, device = placement(model)
+    loaded = load_for_policy(model.name, dtype, device)
+    sampler = load_adapted_sampler(loaded, adapter)
+    params = sampling_params(rollouts, temperature)
+    name = f"{model.name} + {adapter.name}" if adapter else model.name
+    return sampling_player(name, sampler, loaded.codec, params)
+
+
+def base_of_adapter(folder: Path) -> str:
+    """The name of the model that a checkpoint's adapter belongs to."""
+    path = folder / "adapter_config.json"
+    try:
+        return str(json.loads(path.read_text())["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; name another checkpoint") from None
+
+
+async def play_once(
+    player: Player, environment: Environment, task: Task, max_turns: int, seed: int
+) -> Episode:
+    """One episode, as it would be trained on."""
+    return await run_episode(player.parts(environment, max_turns), task, "play", seed)
+
+
+async def evaluate_player(
+    player: Player,
+    environment: Environment,
+    config: RunConfig,
+    on_episode: Callable[[Episode], None],
+    name: str = "",
+) -> EvalReport:
+    """A player on the config's held-out tasks."""
+    tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
+    result = await evaluate(
+        player.parts(environment, config.rollouts.max_turns),
+        tasks,
+        attempts=config.eval.k,
+        seed=config.eval.seed,
+        policy=name or player.name,
+        fingerprint=player.fingerprint,
+        on_episode=on_episode,
+    )
+    return result.report

@@ -1,0 +1,127 @@
+"""A run's trainer, and the evaluations kept with the run."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from practicum.assemble.environments import open_environment
+from practicum.assemble.models import placement, thread_count, with_batch_size
+from practicum.assemble.players import evaluate_player, sampling_params, sampling_player
+from practicum.core.checkpoint import LoopState
+from practicum.core.config import RunConfig
+from practicum.core.report import EvalReport
+from practicum.evaluation import report_from_json, report_to_json
+from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
+from practicum.training import TaskStream, Trainer, TrainingObserver, TrainingParts, restore
+
+if TYPE_CHECKING:
+    from practicum.policy.torch_policy import TorchPolicy
+
+__all__ = ["read_evaluations", "trainer_for"]
+
+EVALS = "evals"
+"""Folder of a run that holds its evaluations, one JSON file each."""
+
+
+def build_algorithm(config: RunConfig) -> Any:
+    """Credit and loss as the config says."""
+    from practicum.algorithms import Grpo
+
+    algorithm = config.algorithm
+    return Grpo(
+        credit_by=algorithm.credit,
+        discount=algorithm.discount,
+        scale=algorithm.scale,
+        clip=algorithm.clip,
+        kl=algorithm.kl,
+        epochs=algorithm.epochs,
+    )
+
+
+@contextmanager
+def trainer_for(
+    config: RunConfig, run: RunDir, policy: "TorchPolicy", observer: TrainingObserver
+) -> Iterator[Trainer]:
+    """A trainer that goes on from the run's newest sound checkpoint, or starts at step 0.
+
+    The caller holds the run's lock.
+    """
+    environment = open_environment(config.env)
+    curriculum = TaskStream(lambda: environment.tasks("train", config.seed))
+    checkpoints = CheckpointStore(run.path)
+    checkpoints.recover()
+    found = checkpoints.load_latest()
+    for damaged in found.damaged:
+        observer.warned(damaged.reason)
+    state = LoopState(step=0, curriculum=curriculum.state())
+    if found.checkpoint is not None:
+        state = restore(found.checkpoint, policy.learner, curriculum)
+    _, device = placement(config.model)
+    attempt = run.begin_attempt(
+        from_step=state.step, threads=thread_count(config), device=device
+    ).attempt
+    explore = sampling_params(config.rollouts, config.rollouts.temperature)
+    explorer = sampling_player(config.model.name, policy.sampler, policy.codec, explore)
+    with (
+        EventLog(run.metrics_path, attempt=attempt, from_step=state.step) as metrics,
+        SqliteTraceStore(run.traces_path) as traces,
+    ):
+        traces.begin_attempt(attempt, state.step)
+
+        async def evaluate_now(step: int) -> EvalReport:
+            params = sampling_params(config.rollouts, config.eval.temperature)
+            player = sampling_player(config.model.name, policy.sampler, policy.codec, params)
+            report = await evaluate_player(
+                player, environment, config, observer.episode_done, f"{run.name} step {step}"
+            )
+            save_evaluation(run, step, report)
+            metrics.append("eval", step=step, values=evaluation_row(report))
+            return report
+
+        parts = TrainingParts(
+            config=with_batch_size(config),
+            rollout=explorer.parts(environment, config.rollouts.max_turns),
+            sampler=policy.sampler,
+            learner=policy.learner,
+            algorithm=build_algorithm(config),
+            curriculum=curriculum,
+            metrics=metrics,
+            traces=traces,
+            checkpoints=checkpoints,
+            evaluate=evaluate_now,
+            earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
+            observer=observer,
+        )
+        yield Trainer(parts, state)
+
+
+def save_evaluation(run: RunDir, step: int, report: EvalReport) -> None:
+    """Keep a whole report in the run's folder."""
+    from practicum.store.durable import write_file
+
+    folder = run.path / EVALS
+    folder.mkdir(exist_ok=True)
+    write_file(folder / f"step_{step}.json", json.dumps(report_to_json(report)).encode())
+
+
+def read_evaluations(run: RunDir) -> dict[int, EvalReport]:
+    """Every evaluation of a run, by step."""
+    files = (run.path / EVALS).glob("step_*.json")
+    found = {int(f.stem.removeprefix("step_")): f for f in files}
+    return {step: report_from_json(json.loads(f.read_text())) for step, f in sorted(found.items())}
+
+
+def evaluation_row(report: EvalReport) -> Mapping[str, Any]:
+    """What `metrics.jsonl` says of an evaluation."""
+
+    def interval(part: Any) -> dict[str, Any]:
+        return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
+
+    return {
+        "success": interval(report.success),
+        "reward": interval(report.reward),
+        "masked": report.masked,
+        "fingerprint": report.fingerprint,
+        "duration_s": report.duration_s,
+    }
