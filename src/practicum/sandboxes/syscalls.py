@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Literal, cast
+from typing import Literal
 
 from practicum.core.errors import UserError
 
@@ -124,7 +124,7 @@ def native_architecture() -> Architecture:
             f"sandboxes do not run on {machine} with a {bits}-bit Python; allowed are 64-bit "
             f"{' and '.join(ARCHITECTURES)}; type `uname -m` to see what a machine is"
         )
-    return cast(Architecture, machine)
+    return machine
 
 
 def number_of(name: str, architecture: Architecture) -> int | None:
