@@ -7,15 +7,17 @@ eight bits it has, however many rules there are.
 """
 
 import errno
+import os
 import stat
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from practicum.core.command import SandboxProfile
 from practicum.sandboxes.syscalls import AUDIT, Architecture, native_architecture, number_of
 
-__all__ = ["Condition", "Rule", "filter_program", "rules_of"]
+__all__ = ["Condition", "Rule", "Sharing", "filter_program", "rules_of"]
 
 # struct seccomp_data { int nr; __u32 arch; __u64 instruction_pointer; __u64 args[6]; }
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
@@ -33,15 +35,22 @@ SET_ID_BITS = stat.S_ISUID | stat.S_ISGID
 CREATES_FILE = 0o100 | 0o20000000
 """O_CREAT, and what O_TMPFILE has beside O_DIRECTORY; the same on both architectures."""
 PRIORITY_OF_USER, IO_PRIORITY_OF_USER = 2, 3
+METADATA = (
+    *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
+    *("futimesat", "setxattr", "lsetxattr", "removexattr", "lremovexattr", "setxattrat"),
+    *("removexattrat", "file_setattr"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """About one argument; the kernel reads only its lower 32 bits in all calls named here."""
+    """About one argument: its lower 32 bits, more of which few of the calls named here read."""
 
     argument: int
     values: tuple[int, ...]
     mask: int = LOW_WORD
+    is_upper: bool = False
+    """Whether it is about the upper 32 bits instead."""
     is_among: bool = True
     """Whether the masked argument must be one of the values, or none of them."""
 
@@ -77,18 +86,20 @@ SHARED_MEMORY = ("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "
 SHARED_QUEUES = ("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open")
 
 
-def rules_of(profile: SandboxProfile, *, shares_host: bool = False) -> tuple[Rule, ...]:
-    """What is forbidden to a profile.
+Sharing = Literal["nothing", "host", "user"]
+"""What a sandbox has in common with its surroundings: nothing, where it has namespaces of its own;
+the host's processes and files; or the user too, so that only the filter stands before them."""
 
-    `shares_host` is for a sandbox without namespaces of its own: it also loses what would reach
-    other processes of the same user, which are the host's.
-    """
+
+def rules_of(profile: SandboxProfile, *, shares: Sharing = "nothing") -> tuple[Rule, ...]:
+    """What is forbidden to a profile, and beyond that to a sandbox that shares something."""
     return (
         *(Rule(call=call) for call in FORBIDDEN),
         *(Rule(call=call, error=errno.ENOSYS) for call in UNKNOWN),
         *_everywhere(),
         *(_set_id_bits() if profile == "code" else ()),
-        *(_reaching_the_host() if shares_host else _socket_families()),
+        *(_socket_families() if shares == "nothing" else _reaching_the_host()),
+        *(_changing_what_is_known_of_files() if shares == "user" else ()),
     )
 
 
@@ -134,8 +145,14 @@ def _has_set_id(argument: int) -> Condition:
 
 
 def _reaching_the_host() -> Iterable[Rule]:
-    for call in ("socket", *SHARED_MEMORY, *SHARED_QUEUES):
+    for call in ("socket", *SHARED_MEMORY, *SHARED_QUEUES, "inotify_add_watch"):
         yield Rule(call=call)
+    # Landlock came to know of these only in its third version.
+    yield Rule(call="truncate")
+    for call, flags in (("open", 1), ("openat", 2)):
+        reads = Condition(argument=flags, mask=os.O_ACCMODE, values=(os.O_RDONLY,))
+        empties = Condition(argument=flags, mask=os.O_TRUNC, values=(os.O_TRUNC,))
+        yield Rule(call=call, conditions=(reads, empties))
     for call in ("prlimit64", "sched_setaffinity", "sched_setattr"):
         yield Rule(call=call, conditions=(_another(0),))
     for call in ("sched_setparam", "sched_setscheduler"):
@@ -143,6 +160,19 @@ def _reaching_the_host() -> Iterable[Rule]:
     for call, of_user in (("setpriority", PRIORITY_OF_USER), ("ioprio_set", IO_PRIORITY_OF_USER)):
         yield Rule(call=call, conditions=(_another(1),))
         yield Rule(call=call, conditions=(Condition(argument=0, values=(of_user,)),))
+
+
+def _changing_what_is_known_of_files() -> Iterable[Rule]:
+    """Modes, owners, times and attributes by name: Landlock guards none of them.
+
+    Those of an open file can be changed still: what can be opened is the sandbox's own.
+    """
+    for call in METADATA:
+        yield Rule(call=call)
+    # Without a name it is about an open file; a pointer has 64 bits.
+    for is_upper in (False, True):
+        named = Condition(argument=1, values=(0,), is_among=False, is_upper=is_upper)
+        yield Rule(call="utimensat", conditions=(named,))
 
 
 def _another(argument: int) -> Condition:
@@ -153,13 +183,13 @@ def _another(argument: int) -> Condition:
 def filter_program(
     profile: SandboxProfile,
     *,
-    shares_host: bool = False,
+    shares: Sharing = "nothing",
     architecture: Architecture | None = None,
 ) -> bytes:
-    """The filter as an array of `struct sock_filter`; see `rules_of` for `shares_host`."""
+    """The filter as an array of `struct sock_filter`; see `rules_of`."""
     architecture = architecture or native_architecture()
     blocks: dict[int, list[Rule]] = {}
-    for rule in rules_of(profile, shares_host=shares_host):
+    for rule in rules_of(profile, shares=shares):
         number = number_of(rule.call, architecture)
         if number is not None:
             blocks.setdefault(number, []).append(rule)
@@ -185,7 +215,7 @@ def _only_x86(architecture: Architecture) -> list[bytes]:
 def _block(number: int, rules: list[Rule]) -> list[bytes]:
     """The verdict about one call; every path through it ends in one."""
     body = [part for rule in rules for part in _verdict(rule)]
-    if all(rule.conditions for rule in rules):
+    if all(rule.conditions for rule in rules):  # else the last word is spoken already
         body.append(_instruction(RETURN, ALLOW))
     return [_instruction(EQUALS, number, if_false=len(body)), *body]
 
@@ -200,7 +230,8 @@ def _verdict(rule: Rule) -> list[bytes]:
 
 def _test(condition: Condition, rest: int) -> list[bytes]:
     """Go on to the next instruction when the condition holds, else jump over the rest."""
-    parts = [_instruction(LOAD, ARGUMENTS_AT + 8 * condition.argument)]
+    at = ARGUMENTS_AT + 8 * condition.argument + (4 if condition.is_upper else 0)
+    parts = [_instruction(LOAD, at)]
     if condition.mask != LOW_WORD:
         parts.append(_instruction(MASK, condition.mask))
     for left, value in zip(reversed(range(len(condition.values))), condition.values, strict=True):

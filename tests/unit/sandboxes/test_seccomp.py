@@ -12,7 +12,7 @@ import pytest
 
 from practicum.core.command import SandboxProfile
 from practicum.core.errors import UserError
-from practicum.sandboxes.seccomp import filter_program, rules_of
+from practicum.sandboxes.seccomp import Sharing, filter_program, rules_of
 from practicum.sandboxes.syscalls import (
     ARCHITECTURES,
     AUDIT,
@@ -59,12 +59,12 @@ def verdict(
     *arguments: int,
     profile: SandboxProfile = "machine",
     architecture: Architecture = "x86_64",
-    shares_host: bool = False,
+    shares: Sharing = "nothing",
 ) -> int:
     """0 where the call is allowed, else its error."""
     number = call if isinstance(call, int) else number_of(call, architecture)
     assert number is not None
-    program = filter_program(profile, shares_host=shares_host, architecture=architecture)
+    program = filter_program(profile, shares=shares, architecture=architecture)
     said = interpreted(program, AUDIT[architecture], number, *arguments)
     if said == ALLOW:
         return 0
@@ -188,12 +188,14 @@ def test_a_mode_counts_only_where_a_file_is_made() -> None:
         ("setpriority", (0, 1234)),
         ("setpriority", (2, 0)),
         ("ioprio_set", (3, 0)),
+        ("truncate", (0, 0)),
+        ("openat", (0, 0, os.O_RDONLY | os.O_TRUNC)),
     ],
 )
 def test_without_namespaces_other_processes_are_out_of_reach(
     call: str, arguments: tuple[int, ...]
 ) -> None:
-    assert verdict(call, *arguments, profile="code", shares_host=True) == errno.EPERM
+    assert verdict(call, *arguments, profile="code", shares="host") == errno.EPERM
     assert verdict(call, *arguments, profile="code") == 0
 
 
@@ -204,7 +206,32 @@ def test_without_namespaces_other_processes_are_out_of_reach(
 def test_without_namespaces_what_is_about_oneself_stays(
     call: str, arguments: tuple[int, ...]
 ) -> None:
-    assert verdict(call, *arguments, profile="code", shares_host=True) == 0
+    assert verdict(call, *arguments, profile="code", shares="host") == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("chmod", (0, 0o644)),
+        ("fchmodat", (0, 0, 0o644)),
+        ("fchownat", (0, 0, 0, 0)),
+        ("setxattr", (0,)),
+        ("utimensat", (0, 0x1000)),
+        ("utimensat", (0, ABOVE)),
+    ],
+)
+def test_with_the_same_user_files_cannot_be_changed_by_name(
+    call: str, arguments: tuple[int, ...]
+) -> None:
+    assert verdict(call, *arguments, profile="code", shares="user") == errno.EPERM
+    assert verdict(call, *arguments, profile="code", shares="host") == 0
+
+
+def test_with_the_same_user_open_files_stay_ones_own() -> None:
+    assert verdict("fchmod", 3, 0o644, profile="code", shares="user") == 0
+    assert verdict("utimensat", 3, 0, profile="code", shares="user") == 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    assert verdict("openat", 0, 0, flags, 0o644, profile="code", shares="user") == 0
 
 
 @pytest.mark.parametrize("profile", PROFILES)
