@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from practicum.chat.literals import DISGUISED, Disguise, any_of
 from practicum.core.errors import UserError
-from practicum.core.trace import Message
+from practicum.core.tool_calls import tools_as_text
+from practicum.core.trace import Message, ToolSpec
 
 __all__ = ["ChatTokenizer", "TemplateCodec"]
 
@@ -35,7 +36,12 @@ class ChatTokenizer(Protocol):
     """Added tokens by id, each with `content` and `special`."""
 
     def apply_chat_template(
-        self, conversation: list[dict[str, Any]], *, tokenize: bool, add_generation_prompt: bool
+        self,
+        conversation: list[dict[str, Any]],
+        *,
+        tokenize: bool,
+        add_generation_prompt: bool,
+        tools: list[dict[str, Any]] | None = None,
     ) -> Any:
         """The conversation as text."""
         ...
@@ -62,7 +68,8 @@ class TemplateCodec:
 
         \n<|im_start|>user\n3x = 9<|im_end|>\n<|im_start|>assistant\n
 
-    A template that refuses a system message gets its text at the head of the first user message.
+    A template that refuses a system message gets its text at the head of the first user message;
+    one that does not show tools gets them as text, and what they answer from the user.
 
     Args:
         tokenizer: A tokenizer with a chat template.
@@ -88,6 +95,7 @@ class TemplateCodec:
         self._disguise = Disguise(tuple(self._specials))
         self._any_special = re.compile(f"({any_of(tuple(self._specials))})")
         self._takes_system = self._shows_system()
+        self._takes_tools = self._shows_tools()
         self._closing = self._find_closing()
         self.turn_end_id: int = self._find_turn_end()
         """The id that the template itself closes an assistant's turn with."""
@@ -101,12 +109,15 @@ class TemplateCodec:
         )
         """Every id that ends a turn when the model samples it."""
 
-    def open(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def open(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> tuple[int, ...]:
         """Tokens of the opening messages, up to where the assistant begins to write."""
+        if tools and not self._takes_tools:
+            messages = _with_tools_told(messages, tools)
         disguised = [
             self._disguise.put_on(_as_dict(message)) for message in self._fold_system(messages)
         ]
-        return self._encode(self._render(disguised))
+        shown = [self._disguise.put_on(_tool_as_dict(tool)) for tool in tools]
+        return self._encode(self._render(disguised, tools=shown if self._takes_tools else []))
 
     def extend(self, messages: Sequence[Message], ended_turn: bool) -> tuple[int, ...]:
         """Tokens to append after a completion so that `messages` follow it.
@@ -131,7 +142,7 @@ class TemplateCodec:
         conversation = [
             _as_dict(QUESTION),
             {"role": "assistant", "content": MARK},
-            *(self._disguise.put_on(_as_dict(message)) for message in messages),
+            *(self._disguise.put_on(_as_dict(self._as_known(message))) for message in messages),
         ]
         _, found, after = self._render(conversation, generation=generation).partition(MARK)
         if not found or MARK in after:
@@ -164,6 +175,27 @@ class TemplateCodec:
         except UserError:
             return False
 
+    def _shows_tools(self) -> bool:
+        """Whether the template lists tools and takes their answers."""
+        probe = _tool_as_dict(ToolSpec(name=MARK, parameters={"type": "object", "properties": {}}))
+        answered = [
+            _as_dict(QUESTION),
+            {"role": "assistant", "content": "?"},
+            {"role": "tool", "content": MARK},
+        ]
+        try:
+            return MARK in self._render([_as_dict(QUESTION)], tools=[probe]) and (
+                MARK in self._render(answered)
+            )
+        except UserError:
+            return False
+
+    def _as_known(self, message: Message) -> Message:
+        """A tool's answer from the user where the template knows no tools."""
+        if message.role != "tool" or self._takes_tools:
+            return message
+        return Message(role="user", content=message.content)
+
     def _fold_system(self, messages: Sequence[Message]) -> list[Message]:
         """The messages as the template can take them."""
         if self._takes_system or not messages or messages[0].role != "system":
@@ -174,10 +206,19 @@ class TemplateCodec:
             return [Message(role="user", content=together), *others[1:]]
         return [Message(role="user", content=system.content), *others]
 
-    def _render(self, conversation: list[dict[str, Any]], *, generation: bool = True) -> str:
+    def _render(
+        self,
+        conversation: list[dict[str, Any]],
+        *,
+        generation: bool = True,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> str:
         try:
             text = self._tokenizer.apply_chat_template(
-                conversation, tokenize=False, add_generation_prompt=generation
+                conversation,
+                tokenize=False,
+                add_generation_prompt=generation,
+                **({"tools": list(tools)} if tools else {}),
             )
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -218,3 +259,22 @@ def _as_dict(message: Message) -> dict[str, Any]:
     if message.tool_call_id is not None:
         result["tool_call_id"] = message.tool_call_id
     return result
+
+
+def _tool_as_dict(tool: ToolSpec) -> dict[str, Any]:
+    """A tool in the form that chat templates read."""
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def _with_tools_told(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
+    """The messages with the tools described in the system message."""
+    told = tools_as_text(tools)
+    if messages and messages[0].role == "system":
+        system, *others = messages
+        return [Message(role="system", content=f"{system.content}\n\n{told}"), *others]
+    return [Message(role="system", content=told), *messages]

@@ -127,8 +127,13 @@ class Sampler(Protocol):
 class ChatCodec(Protocol):
     """Messages to tokens, only ever forward: tokens already seen are never made again."""
 
-    def open(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Tokens of the opening messages, up to where the assistant begins to write."""
+    def open(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> tuple[int, ...]:
+        """Tokens of the opening messages, up to where the assistant begins to write.
+
+        `tools` are shown with them, in the way the model knows or else as text.
+        """
         ...
 
     def extend(self, messages: Sequence[Message], ended_turn: bool) -> tuple[int, ...]:
@@ -143,9 +148,15 @@ class Conversation(Protocol):
     """One episode's line to the model. What goes through it is recorded as it is sampled."""
 
     async def complete(
-        self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
+        self,
+        messages: Sequence[Message],
+        actions: tuple[ActionForm, ...] = (),
+        tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
-        """Add messages and sample the assistant's turn after them."""
+        """Add messages and sample the assistant's turn after them.
+
+        `tools` are those the policy may call; they are shown when the conversation opens.
+        """
         ...
 
 

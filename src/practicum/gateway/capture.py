@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
-from practicum.core.trace import Message, SampledSpan
+from practicum.core.trace import Message, SampledSpan, ToolSpec
 from practicum.gateway.node_path import NodePath
 
 __all__ = ["CapturedConversation", "turn_seed"]
@@ -30,11 +30,14 @@ class CapturedConversation(NodePath):
         super().__init__()
 
     async def complete(
-        self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
+        self,
+        messages: Sequence[Message],
+        actions: tuple[ActionForm, ...] = (),
+        tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
         """Add messages and sample the assistant's turn after them."""
         if not self.nodes:
-            given = self._codec.open(messages)
+            given = self._codec.open(messages, tools)
         else:
             given = self._codec.extend(messages, self._ended_turn)
         prompt = self._path + given

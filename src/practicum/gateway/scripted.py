@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from practicum.core.sampling import ActionForm, Completion
-from practicum.core.trace import Message, SampledSpan
+from practicum.core.trace import Message, SampledSpan, ToolSpec
 from practicum.gateway.node_path import NodePath
 
 __all__ = ["ScriptedConversation"]
@@ -27,7 +27,10 @@ class ScriptedConversation(NodePath):
         super().__init__()
 
     async def complete(
-        self, messages: Sequence[Message], actions: tuple[ActionForm, ...] = ()
+        self,
+        messages: Sequence[Message],
+        actions: tuple[ActionForm, ...] = (),
+        tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
         """Add messages and take the next written turn."""
         text = self._next_text(actions)

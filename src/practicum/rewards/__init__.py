@@ -1,5 +1,6 @@
 """Evidence to scores."""
 
+from practicum.rewards.outcome import OutcomeReward
 from practicum.rewards.verifiable import TurnRewards
 
-__all__ = ["TurnRewards"]
+__all__ = ["OutcomeReward", "TurnRewards"]

@@ -28,7 +28,7 @@ class RecordedConversation(Protocol):
 
     nodes: list[Node]
 
-    async def complete(self, messages: Any, actions: Any = ()) -> Any:
+    async def complete(self, messages: Any, actions: Any = (), tools: Any = ()) -> Any:
         """See `core.interfaces.Conversation`."""
         ...
 

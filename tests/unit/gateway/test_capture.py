@@ -11,7 +11,7 @@ from practicum.core.sampling import (
     SamplingParams,
     SamplingRequest,
 )
-from practicum.core.trace import Message, Trace
+from practicum.core.trace import Message, ToolSpec, Trace
 from practicum.gateway import CapturedConversation
 from practicum.gateway.capture import turn_seed
 from practicum.policy.scripted import ScriptedSampler
@@ -28,7 +28,8 @@ class CountingCodec:
     def __init__(self) -> None:
         self.seen: list[tuple[str, bool | None]] = []
 
-    def open(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def open(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> tuple[int, ...]:
+        self.tools = tuple(tools)
         return self._encode(messages, None)
 
     def extend(self, messages: Sequence[Message], ended_turn: bool) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from practicum.core.config.stages import (
     HardwareConfig,
     LoraConfig,
     ModelConfig,
+    RewardConfig,
     RolloutConfig,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "HardwareConfig",
     "LoraConfig",
     "ModelConfig",
+    "RewardConfig",
     "RolloutConfig",
     "RunConfig",
     "apply_overrides",

@@ -89,7 +89,13 @@ def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _copy(v) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 
-SHORTHANDS = {"env": "name", "model": "name", "lora": "preset", "algorithm": "name"}
+SHORTHANDS = {
+    "env": "name",
+    "model": "name",
+    "lora": "preset",
+    "algorithm": "name",
+    "reward": "name",
+}
 """Keys that may be given as one word, and the field that word stands for."""
 
 

@@ -12,6 +12,7 @@ from practicum.core.config.stages import (
     HardwareConfig,
     LoraConfig,
     ModelConfig,
+    RewardConfig,
     RolloutConfig,
     Stage,
 )
@@ -34,6 +35,8 @@ class RunConfig(Stage):
     lora: LoraConfig = LoraConfig(preset="full")
     """light, attention or full, or the fields spelled out."""
     rollouts: RolloutConfig = RolloutConfig()
+    reward: RewardConfig = RewardConfig()
+    """turns or os, or its name and values; what the environment is made for unless given."""
     algorithm: AlgorithmConfig = AlgorithmConfig()
     eval: EvalConfig = EvalConfig()
     checkpoints: CheckpointConfig = CheckpointConfig()
@@ -49,7 +52,7 @@ class RunConfig(Stage):
     def _preset_alone(cls, value: Any) -> Any:
         return {"preset": value} if isinstance(value, str) else value
 
-    @field_validator("algorithm", mode="before")
+    @field_validator("algorithm", "reward", mode="before")
     @classmethod
-    def _algorithm_alone(cls, value: Any) -> Any:
+    def _method_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value

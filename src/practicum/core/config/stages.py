@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "LORA_PRESETS",
@@ -13,6 +14,7 @@ __all__ = [
     "HardwareConfig",
     "LoraConfig",
     "ModelConfig",
+    "RewardConfig",
     "RolloutConfig",
     "Stage",
 ]
@@ -103,6 +105,35 @@ class RolloutConfig(Stage):
     `tasks_per_step`; 0 never replaces."""
 
 
+class RewardConfig(Stage):
+    """How an episode's evidence becomes its score."""
+
+    name: Literal["auto", "turns", "os"] = "auto"
+    """`turns`: the sum of what the environment paid for each turn; `os`: one value for the whole
+    episode, by its outcome; `auto`: what the environment is made for."""
+    correct: float = 1.0
+    """With `os`: the task was done."""
+    incorrect: float = -0.5
+    """With `os`: it was not."""
+    unknown: float = 0.0
+    """With `os`: it cannot be said whether it was."""
+
+    @model_validator(mode="after")
+    def _values_belong_to_outcomes(self) -> "RewardConfig":
+        values = {"correct", "incorrect", "unknown"} & self.model_fields_set
+        stray = sorted(key for key in values if getattr(self, key) != _DEFAULT_VALUES[key])
+        if self.name == "turns" and stray:
+            raise PydanticCustomError(
+                "reward",
+                "{key} is for the reward `os`; `turns` takes what the environment pays",
+                {"key": stray[0]},
+            )
+        return self
+
+
+_DEFAULT_VALUES = {"correct": 1.0, "incorrect": -0.5, "unknown": 0.0}
+
+
 class AlgorithmConfig(Stage):
     """How scores become an update."""
 
@@ -110,8 +141,9 @@ class AlgorithmConfig(Stage):
     lr: float = Field(default=3e-4, gt=0.0)
     """Learning rate of AdamW."""
     credit: Literal["turn", "episode"] = "turn"
-    """`turn`: each turn is credited with what it and later turns earned; `episode`: every turn
-    with the whole episode's score."""
+    """`turn`: each turn is credited with what it and later turns earned, where a reward for the
+    whole episode counts as earned at its end; `episode`: every turn with the whole episode's
+    score."""
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
     """What a reward one turn later counts, with `credit: turn`."""
     scale: Literal["std", "none"] = "std"
