@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sandboxes": set(),
     "store": set(),
     "environments": set(),
+    "env_server": set(),
     "rewards": set(),
     "agents": set(),
     "rollouts": set(),
@@ -54,25 +55,30 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"rollouts", "store"},
     "monitor": {"store"},
     "assemble": STAGES,
-    "cli": {"assemble", "hardware", "store", "monitor", "evaluation"},
+    "cli": {"assemble", "env_server", "hardware", "store", "monitor", "evaluation"},
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
 ANYWHERE = {"numpy", "typing_extensions"}
 
 QUARANTINE: dict[str, set[str]] = {
+    "fastapi": {"env_server"},
     "gguf": {"policy"},
+    "httpx": {"environments/remote"},
     "huggingface_hub": {"policy"},
     "peft": {"policy"},
-    "pydantic": {"core/config", "store", "environments", "cli"},
+    "pydantic": {"core/config", "store", "environments", "env_server", "cli"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "rich": {"cli", "evaluation", "monitor"},
     "safetensors": {"policy"},
+    "starlette": {"env_server"},
     "tokenizers": {"policy"},
     "torch": {"policy", "algorithms", "hardware"},
     "transformers": {"policy"},
     "triton": {"policy/kernels"},
     "typer": {"cli"},
+    "uvicorn": {"env_server"},
+    "websockets": {"environments/remote"},
     "yaml": {"core/config", "store", "cli"},
 }
 """Outside package, and the folders it belongs in. What is not named here belongs nowhere."""
@@ -175,7 +181,7 @@ def test_the_table_names_only_its_own_rows() -> None:
 def test_each_package_the_source_imports_is_declared() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["train"], *extras["gpu"]]
+    declared = [*project["dependencies"], *extras["train"], *extras["gpu"], *extras["serve"]]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}
     used = set().union(*(outside_packages(imports(path)) for path in SOURCES))
     needed = {DISTRIBUTION.get(name, name).replace("_", "-") for name in used}

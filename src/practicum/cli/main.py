@@ -5,6 +5,7 @@ import sys
 import typer
 
 from practicum.cli.doctor import doctor
+from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
 from practicum.cli.models import app as models
 from practicum.cli.play import play
@@ -35,6 +36,7 @@ app.command()(train)
 app.command(name="eval")(evaluate)
 app.command()(runs)
 app.command()(watch)
+app.add_typer(env, name="env")
 
 
 def main() -> None:

@@ -1,0 +1,142 @@
+"""`practicum env serve`: an environment behind a server, many episodes at once."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from practicum.core.config import EnvConfig
+    from practicum.core.interfaces import Environment
+    from practicum.env_server import ServerSettings
+
+__all__ = ["app"]
+
+SERVER_WORD = "server."
+"""Words that begin with it are options of the server, all others of the environment."""
+
+app = typer.Typer(help="Serve environments to other programs.", no_args_is_help=True)
+
+
+@app.callback()
+def env() -> None:
+    """Serve environments to other programs."""
+
+
+@app.command()
+def serve(
+    name: Annotated[str, typer.Argument(metavar="ENV", help="Environment, such as math.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[key=value]...",
+            help="Options, such as level=2; those of the server as server.idle_s=60.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the key; made, with a new key, where there is none."),
+    ] = None,
+    max_episodes: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 128,
+    lifelong: Annotated[
+        bool, typer.Option("--lifelong", help="Add the LifelongAgentBench routes.")
+    ] = False,
+    factory_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of its chat items; 0 serves none.")
+    ] = 8001,
+) -> None:
+    """Serve an environment over HTTP and WebSocket until Ctrl-C.
+
+    practicum env serve math --port 8000                  OpenEnv clients, many at once
+
+    practicum env serve math level=2 server.idle_s=60     options of both
+
+    practicum env serve math --lifelong                   a LifelongAgentBench task server
+
+    Options of the server: idle_s, step_timeout_s, max_turns, samples, names, stop_with_stdin.
+    """
+    from practicum.assemble import open_environment
+    from practicum.env_server import ServerSettings
+    from practicum.env_server.settings import choose_key
+
+    words = options or []
+    config, more = _env_config(name, words), _server_options(words)
+    environment = open_environment(config)
+    stop_with_stdin = more.pop("stop_with_stdin")
+    fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
+    ServerSettings(key="", host=host, lifelong=lifelong, **fixed)  # refused before a key is made
+    key = choose_key(host, key_file)
+    settings = ServerSettings(key=key.key, host=host, port=port, lifelong=lifelong, **fixed)
+    if not key.is_generated:
+        shown = ""
+    elif key_file is not None:
+        shown = f"the key is in {key_file}"
+    else:
+        shown = f"key: {key.key}"
+    _run(environment, settings, shown, stop_with_stdin)
+
+
+def _env_config(name: str, words: list[str]) -> "EnvConfig":
+    from practicum.core.config import EnvConfig, apply_overrides
+
+    own = [word for word in words if not word.startswith(SERVER_WORD)]
+    values = apply_overrides(
+        {"env": {"name": name}}, [f"env.{word.removeprefix('env.')}" for word in own]
+    )
+    return EnvConfig.model_validate(values["env"])
+
+
+def _server_options(words: list[str]) -> dict[str, Any]:
+    """The options of the server among the words, checked."""
+    from pydantic import Field, ValidationError, create_model
+
+    from practicum.core.config import apply_overrides
+    from practicum.core.config.parse import explain
+    from practicum.core.config.stages import Stage
+    from practicum.core.errors import ConfigError
+
+    class Options(Stage):
+        """What a server can be told besides its address."""
+
+        idle_s: float = Field(default=600.0, gt=0)
+        step_timeout_s: float = Field(default=300.0, gt=0)
+        max_turns: int = Field(default=0, ge=0)
+        samples: int = Field(default=500, ge=1)
+        names: tuple[str, ...] = ()
+        stop_with_stdin: bool = False
+
+    whole = create_model("Server", server=(Options, Options()))
+    own = [word for word in words if word.startswith(SERVER_WORD)]
+    try:
+        checked = whole.model_validate(apply_overrides({}, own))
+    except ValidationError as error:
+        raise ConfigError(explain(error, whole)) from None
+    found: Options = getattr(checked, "server")  # noqa: B009 - the field is made at run time
+    return found.model_dump()
+
+
+def _run(
+    environment: "Environment", settings: "ServerSettings", shown_key: str, stop_with_stdin: bool
+) -> None:
+    import asyncio
+
+    from practicum.core.errors import MissingExtra
+
+    try:
+        from practicum.env_server.launch import serve as serve_environment
+    except ImportError:
+        raise MissingExtra.for_extra("serve", "practicum env serve") from None
+
+    def ready(address: str, factory_address: str) -> None:
+        print(address, flush=True)  # alone on standard output, for programs that start this one
+        lines = [f"serving {environment.name} at {address}; Ctrl-C stops it", shown_key]
+        if settings.lifelong:
+            lines.append(f"LifelongAgentBench: tasks at {address}/api")
+        if factory_address:
+            lines.append(f"LifelongAgentBench: chat items at {factory_address}")
+        print("\n".join(filter(None, lines)), file=sys.stderr, flush=True)
+
+    asyncio.run(serve_environment(environment, settings, ready, stop_with_stdin=stop_with_stdin))
