@@ -1,0 +1,418 @@
+"""The first process of a sandbox: carries out what the host asks, one request at a time.
+
+It is pid 1 of its process namespace, so the kernel lets no one inside end it, and everything ends
+with it. The host trusts nothing it says beyond the form of the messages.
+"""
+
+import errno
+import os
+import resource
+import select
+import signal
+import stat
+import sys
+import time
+
+from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
+from practicum.sandboxes.inside.kept import Kept
+from practicum.sandboxes.inside.kernel import (
+    drop_capabilities,
+    forbid_new_privileges,
+    hide_from_tracers,
+    install_filter,
+)
+from practicum.sandboxes.inside.processes import (
+    kill_all,
+    kill_all_but,
+    living,
+    resident_bytes,
+    stop_all,
+)
+from practicum.sandboxes.inside.system import System
+
+# Not from typing: every import is paid for at each start of a sandbox.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FirstProcess", "main"]
+
+DRAIN_S = 0.05
+"""How long output is still taken after a command's end, from what it left running."""
+WATCH_S = 0.1
+"""How often memory and processes are counted where no cgroup limits them."""
+NOT_STARTED = 200
+"""Exit code of a forked process that could not start its command; its reason is in a pipe."""
+KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
+"""chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
+setfcap: what root needs for files, users and groups, inside its own namespace."""
+OPEN_FILES = 1024
+
+
+class Request:
+    """A command to run, as the host sent it."""
+
+    def __init__(self, parts: "list[bytes]") -> None:
+        self.is_judge = parts[0] == b"judge"
+        self.timeout_s = int(parts[1]) / 1000
+        self.keep = int(parts[2])
+        self.cwd = parts[3].decode(errors="surrogateescape")
+        self.stdin = parts[4]
+        words = int(parts[5])
+        self.command = parts[6 : 6 + words]
+        settings = parts[6 + words :]
+        self.environment = dict(zip(settings[::2], settings[1::2]))
+
+
+class FirstProcess:
+    """Serves one connection until it ends."""
+
+    def __init__(
+        self,
+        connection: int,
+        *,
+        system: "System | None",
+        filter_program: bytes,
+        processes: int,
+        watched_bytes: int,
+    ) -> None:
+        self._connection = connection
+        self._system = system
+        self._filter = filter_program
+        self._processes = processes
+        self._watched_bytes = watched_bytes
+        self._lingering: set[int] = set()
+        self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Answer requests until the host goes away."""
+        answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
+            b"run": self._run,
+            b"judge": self._run,
+            b"read": self._read,
+            b"write": self._write,
+        }
+        self._send([b"ready"])
+        while True:
+            parts = self._receive()
+            if parts is None:
+                return
+            self._send(answers[parts[0]](parts))
+
+    def _send(self, parts: "list[bytes]") -> None:
+        message = memoryview(pack(parts))
+        while message:
+            message = message[os.write(self._connection, message) :]
+
+    def _receive(self) -> "list[bytes] | None":
+        """The next request; output of what runs in the background is thrown away meanwhile."""
+        head = self._exactly(4)
+        if head is None:
+            return None
+        (size,) = LENGTH.unpack(head)
+        body = self._exactly(size) if size <= FRAME_LIMIT else None
+        return None if body is None else unpack(body)
+
+    def _exactly(self, size: int) -> "bytes | None":
+        taken = bytearray()
+        while len(taken) < size:
+            self._wait_for_host()
+            piece = os.read(self._connection, size - len(taken))
+            if not piece:
+                return None
+            taken += piece
+        return bytes(taken)
+
+    def _wait_for_host(self) -> None:
+        while True:
+            watched = [self._connection, self._wake, *self._lingering]
+            ready = select.select(watched, [], [])[0]
+            self._look_after(ready)
+            if self._connection in ready:
+                return
+
+    def _look_after(self, ready: "list[int]") -> None:
+        """Bury what ended and empty the pipes of what goes on."""
+        if self._wake in ready:
+            os.read(self._wake, 4096)
+            bury()
+        for fd in self._lingering.intersection(ready):
+            if not take(fd):
+                self._lingering.discard(fd)
+                os.close(fd)
+
+    def _run(self, parts: "list[bytes]") -> "list[bytes]":
+        request = Request(parts)
+        if request.is_judge:
+            (kill_all if self._system is None else stop_all)()
+        spared = set(living())
+        began = time.monotonic()
+        running = Running(request)
+        pid = os.fork()
+        if pid == 0:
+            self._become(request, running)
+        running.keep_own_ends()
+        status = self._follow(pid, request, running, began)
+        if status == "ok" and running.trouble():
+            status = "denied"
+        if self._system is None:
+            kill_all()
+        elif status in ("timeout", "oom") and not kill_all_but(spared):
+            os._exit(1)
+        self._lingering |= running.finish(self._system is not None)
+        bury()
+        if request.is_judge and self._system is not None:
+            signal_all(signal.SIGCONT)
+        return running.report(status, time.monotonic() - began)
+
+    def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
+        """Take output until the command ends or must be ended."""
+        deadline = began + request.timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            if self._watched_bytes and self._is_over_limits():
+                return "oom"
+            watched = [*running.outputs, *self._lingering, self._wake, self._connection]
+            ready = select.select(
+                watched, [], [], min(left, WATCH_S if self._watched_bytes else 60)
+            )[0]
+            running.take_output(ready)
+            if self._connection in ready:
+                os._exit(0)  # the host is gone; it asks nothing while it waits for an answer
+            self._look_after([fd for fd in ready if fd != self._wake])
+            if self._wake in ready:
+                os.read(self._wake, 4096)
+                code = bury(pid)
+                if code is not None:
+                    return running.ended(code)
+
+    def _is_over_limits(self) -> bool:
+        return resident_bytes() > self._watched_bytes or len(living()) > 2 * self._processes
+
+    def _become(self, request: Request, running: "Running") -> None:
+        """In the forked process: turn into the command."""
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            self._confine(request.is_judge)
+            os.chdir(request.cwd)
+            running.take_places()
+            os.execvpe(request.command[0], request.command, request.environment)
+        except OSError as error:
+            running.say(f"{error.strerror or error}")
+        except BaseException as error:
+            running.say(f"{type(error).__name__}: {error}")
+        finally:
+            os._exit(NOT_STARTED)
+
+    def _confine(self, is_judge: bool) -> None:
+        """Give up everything a command must not have."""
+        if self._system is not None:
+            if is_judge:
+                self._system.enter_as_judge()
+            else:
+                self._system.enter()
+            drop_capabilities(KEPT_CAPABILITIES)
+        for kind, most in (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_NOFILE, OPEN_FILES),
+            (resource.RLIMIT_NPROC, 2 * self._processes),
+        ):
+            resource.setrlimit(kind, (most, most))
+        forbid_new_privileges()
+        if self._filter:
+            install_filter(self._filter)
+
+    def _read(self, parts: "list[bytes]") -> "list[bytes]":
+        path, limit = parts[1], int(parts[2])
+
+        def work(out: int) -> None:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not an ordinary file")
+            left = limit + 1
+            while left > 0:
+                piece = os.read(fd, min(left, 65536))
+                if not piece:
+                    break
+                os.write(out, piece)
+                left -= len(piece)
+
+        return self._apart(work, limit)
+
+    def _write(self, parts: "list[bytes]") -> "list[bytes]":
+        path, content = parts[1], parts[2]
+
+        def work(out: int) -> None:
+            folder = os.path.dirname(path)
+            if folder:
+                os.makedirs(folder, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+            with open(os.open(path, flags, 0o644), "wb") as file:
+                file.write(content)
+
+        return self._apart(work, 0)
+
+    def _apart(self, work: "Callable[[int], None]", limit: int) -> "list[bytes]":
+        """Do something with files as a command would: in a process that has no more rights."""
+        outlet, inlet = os.pipe2(os.O_CLOEXEC)
+        troubles, trouble = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                self._confine(False)
+                work(inlet)
+                code = 0
+            except OSError as error:
+                os.write(trouble, b"%d %s" % (error.errno or 0, str(error.strerror).encode()))
+            finally:
+                os._exit(code)
+        os.close(inlet)
+        os.close(trouble)
+        content = b"".join(iter(lambda: os.read(outlet, 65536), b""))
+        said = os.read(troubles, 4096)
+        os.close(outlet)
+        os.close(troubles)
+        _, status = os.waitpid(pid, 0)
+        if os.waitstatus_to_exitcode(status) == 0 and len(content) <= limit:
+            return [b"done", content]
+        return [b"failed", said or b"%d longer than %d bytes" % (errno.EFBIG, limit)]
+
+
+class Running:
+    """The pipes of one command."""
+
+    def __init__(self, request: Request) -> None:
+        self._stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+        os.write(self._stdin, request.stdin)
+        os.lseek(self._stdin, 0, os.SEEK_SET)
+        out, self._out_end = os.pipe2(os.O_CLOEXEC)
+        err, self._err_end = os.pipe2(os.O_CLOEXEC)
+        self._troubles, self._trouble_end = os.pipe2(os.O_CLOEXEC)
+        self.outputs = {out: Kept(request.keep), err: Kept(request.keep)}
+        self._kept = tuple(self.outputs.values())
+        self._said = b""
+        self._code = b""
+
+    def take_places(self) -> None:
+        """In the forked process: standard input, output and error."""
+        for fd, place in ((self._stdin, 0), (self._out_end, 1), (self._err_end, 2)):
+            os.dup2(fd, place)
+
+    def say(self, reason: str) -> None:
+        """In the forked process: why there is no command."""
+        os.write(self._trouble_end, reason.encode(errors="replace")[:4000])
+
+    def keep_own_ends(self) -> None:
+        """In the first process: close what belongs to the command."""
+        for fd in (self._stdin, self._out_end, self._err_end, self._trouble_end):
+            os.close(fd)
+
+    def take_output(self, ready: "list[int]") -> None:
+        """Keep what is there."""
+        for fd in [fd for fd in self.outputs if fd in ready]:
+            piece = take(fd)
+            if piece:
+                self.outputs[fd].add(piece)
+            else:
+                del self.outputs[fd]
+                os.close(fd)
+
+    def ended(self, code: int) -> str:
+        """The command's own end."""
+        if code < 0:
+            return "killed"
+        self._code = b"%d" % code
+        return "ok"
+
+    def trouble(self) -> bytes:
+        """Why there was no command; empty when there was one."""
+        if self._code == b"%d" % NOT_STARTED:
+            self._said = os.read(self._troubles, 4096)
+        return self._said
+
+    def finish(self, keeps_going: bool) -> "set[int]":
+        """Take what is left; the pipes that something in the background still holds."""
+        until = time.monotonic() + DRAIN_S
+        while self.outputs:
+            ready = select.select(list(self.outputs), [], [], max(0.0, until - time.monotonic()))[0]
+            if not ready or time.monotonic() > until + DRAIN_S:
+                break
+            self.take_output(ready)
+            if keeps_going:
+                until = time.monotonic()
+        os.close(self._troubles)
+        if keeps_going:
+            return set(self.outputs)
+        for fd in self.outputs:
+            os.close(fd)
+        return set()
+
+    def report(self, status: str, duration_s: float) -> "list[bytes]":
+        """The answer to the host."""
+        out, err = self._kept
+        if status == "ok" and (out.is_cut or err.is_cut):
+            status = "truncated"
+        code = self._code if status in ("ok", "truncated") else b""
+        total = b"%d" % (out.total + err.total)
+        stderr = self._said if status == "denied" else err.content()
+        seconds = b"%f" % duration_s
+        return [b"done", status.encode(), code, total, seconds, out.content(), stderr]
+
+
+def take(fd: int) -> bytes:
+    """What a pipe holds now; empty at its end."""
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""
+
+
+def signal_all(number: int) -> None:
+    """Send a signal to every process but this one."""
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        pass
+
+
+def bury(awaited: int = 0) -> "int | None":
+    """Collect everything that ended; the exit code of the awaited one, or minus its signal."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == awaited:
+            found = os.waitstatus_to_exitcode(status)
+
+
+def main() -> None:
+    """Arguments: profile, socket, filter file, processes, memory to watch (0: a cgroup does)."""
+    profile, fd, filter_path, processes, watched = sys.argv[1:6]
+    hide_from_tracers()
+    os.umask(0o022)
+    with open(filter_path, "rb") as file:
+        program = file.read()
+    os.set_inheritable(int(fd), False)
+    FirstProcess(
+        int(fd),
+        system=System() if profile == "machine" else None,
+        filter_program=program,
+        processes=int(processes),
+        watched_bytes=int(watched),
+    ).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Tries out whether a kind of sandbox holds here, in about a second, before it is trusted.
+
+A few harmless attempts to get out, each judged from the host's side or by a fact that a command
+inside cannot make up. The whole list of attacks is in the tests; these are the ones that fail first
+when a kernel, a container or a setting takes something away.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
+from practicum.core.errors import PracticumError
+from practicum.core.interfaces import Sandbox, Sandboxes
+
+__all__ = ["Finding", "check_sandboxes"]
+
+LIMITS = {"memory_mb": 96, "disk_mb": 32, "processes": 48}
+EATS_MEMORY = "import os; held = [os.urandom(1 << 20) for _ in range(400)]"
+FORKS = """
+import os, time
+started = 0
+try:
+    while started < 300:
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        started += 1
+except OSError:
+    pass
+print(started)
+os.kill(0, 9)
+"""
+TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was tried."""
+
+    claim: str
+    """What ought to be so."""
+    holds: bool
+    seen: str = ""
+    """What was seen instead."""
+
+
+async def check_sandboxes(sandboxes: Sandboxes, profile: SandboxProfile) -> list[Finding]:
+    """Every finding about one profile; a sandbox that cannot be opened is one that does not hold."""
+    try:
+        box = await sandboxes.open(SandboxSpec(profile=profile, **LIMITS))
+    except PracticumError as error:
+        return [Finding(claim="a sandbox can be opened", holds=False, seen=str(error))]
+    try:
+        return [Finding(claim="a sandbox can be opened", holds=True)] + [
+            await probe(box) for probe in PROBES
+        ]
+    finally:
+        await box.close()
+
+
+async def _shell(box: Sandbox, script: str, timeout_s: float = TIMEOUT_S) -> CommandResult:
+    return await box.run(["bash", "-c", script], timeout_s=timeout_s)
+
+
+async def _runs_commands(box: Sandbox) -> Finding:
+    done = await box.run(["bash", "-c", "cat; exit 3"], timeout_s=TIMEOUT_S, stdin=b"in")
+    return Finding(
+        claim="commands run",
+        holds=(done.status, done.exit_code, done.stdout) == (CommandStatus.OK, 3, "in"),
+        seen=f"{done.status}, exit code {done.exit_code}, {done.stderr[:200]}",
+    )
+
+
+async def _has_no_network(box: Sandbox) -> Finding:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        await _shell(box, f"exec 3<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}")
+        try:
+            listener.accept()[0].close()
+            reached = True
+        except BlockingIOError:
+            reached = False
+    return Finding(claim="the host's network is out of reach", holds=not reached, seen="connected")
+
+
+async def _sees_no_host_files(box: Sandbox) -> Finding:
+    secret = secrets.token_hex(16)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "secret"
+        path.write_text(secret)
+        done = await _shell(box, f"cat {path} /proc/*/root{path} 2>/dev/null")
+    return Finding(
+        claim="the host's files are out of sight", holds=secret not in done.stdout, seen="read one"
+    )
+
+
+async def _sees_no_host_environment(box: Sandbox) -> Finding:
+    secret = f"PRACTICUM_SELF_CHECK_{secrets.token_hex(8)}"
+    os.environ[secret] = "1"
+    try:
+        done = await _shell(box, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
+    finally:
+        del os.environ[secret]
+    return Finding(
+        claim="the host's environment is out of sight",
+        holds=secret not in done.stdout and "PRACTICUM" not in done.stdout,
+        seen="read it",
+    )
+
+
+async def _sees_no_host_processes(box: Sandbox) -> Finding:
+    done = await _shell(box, f"kill -0 {os.getpid()} 2>/dev/null && echo reached")
+    return Finding(
+        claim="the host's processes are out of reach",
+        holds="reached" not in done.stdout,
+        seen="one could be signalled",
+    )
+
+
+async def _is_nobody_outside(box: Sandbox) -> Finding:
+    mark = f"1.{secrets.randbelow(10**12):012}"
+    command = asyncio.create_task(box.run(["sleep", mark], timeout_s=TIMEOUT_S))
+    facts: dict[str, str] = {}
+    while not facts and not command.done():
+        await asyncio.sleep(0.01)
+        facts = _facts_of(mark)
+    await command
+    return Finding(
+        claim="nobody inside is root outside, system calls are filtered, rights cannot be gained",
+        holds=facts.get("Uid", "0") != "0"
+        and facts.get("Seccomp") == "2"
+        and facts.get("NoNewPrivs") == "1",
+        seen=", ".join(f"{name} {facts.get(name)}" for name in ("Uid", "Seccomp", "NoNewPrivs")),
+    )
+
+
+def _facts_of(mark: str) -> dict[str, str]:
+    """What the host knows of a process inside that has `mark` among its arguments."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            if mark.encode() in words[1:2]:
+                lines = (path / "status").read_text().splitlines()
+                pairs = (line.partition(":")[::2] for line in lines)
+                return {name: rest.split()[0] for name, rest in pairs if rest.strip()}
+        except OSError:
+            continue  # it ended meanwhile
+    return {}
+
+
+async def _leaves_the_kernel_alone(box: Sandbox) -> Finding:
+    paths = "/proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/kernel/uevent_helper"
+    done = await _shell(box, f"for f in {paths}; do (: >> $f) 2>/dev/null && echo $f; done")
+    return Finding(
+        claim="kernel settings cannot be written", holds=not done.stdout, seen=done.stdout
+    )
+
+
+async def _limits_time(box: Sandbox) -> Finding:
+    done = await _shell(box, "(setsid sleep 30 &) ; sleep 30", timeout_s=0.3)
+    left = await _shell(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 30'")
+    return Finding(
+        claim="a timeout ends a command and all it started",
+        holds=done.status is CommandStatus.TIMEOUT and left.stdout.strip() == "0",
+        seen=f"{done.status}, {left.stdout.strip()} left",
+    )
+
+
+async def _limits_processes(box: Sandbox) -> Finding:
+    done = await box.run(["python3", "-I", "-S", "-u", "-c", FORKS], timeout_s=TIMEOUT_S)
+    started = done.stdout.strip()
+    return Finding(
+        claim="processes are limited",
+        holds=not started.isdigit() or int(started) <= 2 * LIMITS["processes"],
+        seen=f"{started} at once",
+    )
+
+
+async def _limits_memory(box: Sandbox) -> Finding:
+    done = await box.run(["python3", "-I", "-S", "-c", EATS_MEMORY], timeout_s=TIMEOUT_S)
+    return Finding(
+        claim="memory is limited", holds=done.status is CommandStatus.OOM, seen=str(done.status)
+    )
+
+
+PROBES: tuple[Callable[[Sandbox], Awaitable[Finding]], ...] = (
+    _runs_commands,
+    _has_no_network,
+    _sees_no_host_files,
+    _sees_no_host_environment,
+    _sees_no_host_processes,
+    _is_nobody_outside,
+    _leaves_the_kernel_alone,
+    _limits_time,
+    _limits_processes,
+    _limits_memory,
+)
