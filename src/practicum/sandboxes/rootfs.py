@@ -184,6 +184,5 @@ def _in_namespace(granted: Granted, command: list[str], stdin: BinaryIO | None) 
         for fd in fds:
             os.close(fd)
     if done.returncode != 0:
-        raise UserError(
-            f"the root file system cannot be unpacked: {done.stderr.decode(errors='replace').strip()[-300:]}"
-        )
+        reason = done.stderr.decode(errors="replace").strip()[-300:]
+        raise UserError(f"the root file system cannot be unpacked: {reason}")

@@ -51,7 +51,7 @@ class Finding:
 
 
 async def check_sandboxes(sandboxes: Sandboxes, profile: SandboxProfile) -> list[Finding]:
-    """Every finding about one profile; a sandbox that cannot be opened is one that does not hold."""
+    """Every finding about one profile; a sandbox that cannot be opened does not hold."""
     try:
         box = await sandboxes.open(SandboxSpec(profile=profile, **LIMITS))
     except PracticumError as error:

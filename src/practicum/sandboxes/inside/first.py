@@ -24,6 +24,7 @@ from practicum.sandboxes.inside.kernel import (
 from practicum.sandboxes.inside.processes import (
     kill_all,
     kill_all_but,
+    let_all_go_on,
     living,
     resident_bytes,
     stop_all,
@@ -61,7 +62,7 @@ class Request:
         words = int(parts[5])
         self.command = parts[6 : 6 + words]
         settings = parts[6 + words :]
-        self.environment = dict(zip(settings[::2], settings[1::2]))
+        self.environment = {settings[i]: settings[i + 1] for i in range(0, len(settings), 2)}
 
 
 class FirstProcess:
@@ -164,7 +165,7 @@ class FirstProcess:
         self._lingering |= running.finish(self._system is not None)
         bury()
         if request.is_judge and self._system is not None:
-            signal_all(signal.SIGCONT)
+            let_all_go_on()
         return running.report(status, time.monotonic() - began)
 
     def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
@@ -206,7 +207,7 @@ class FirstProcess:
             os.execvpe(request.command[0], request.command, request.environment)
         except OSError as error:
             running.say(f"{error.strerror or error}")
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, the host is told
             running.say(f"{type(error).__name__}: {error}")
         finally:
             os._exit(NOT_STARTED)
@@ -373,14 +374,6 @@ def take(fd: int) -> bytes:
         return os.read(fd, 65536)
     except OSError:
         return b""
-
-
-def signal_all(number: int) -> None:
-    """Send a signal to every process but this one."""
-    try:
-        os.kill(-1, number)
-    except ProcessLookupError:
-        pass
 
 
 def bury(awaited: int = 0) -> "int | None":

@@ -4,12 +4,12 @@ __all__ = ["Kept"]
 
 
 class Kept:
-    """Keeps the first and the last half of a limit, and counts everything.
+    r"""Keeps the first and the last half of a limit, and counts everything.
 
     >>> kept = Kept(4)
     >>> kept.add(b"abcdefgh")
     >>> kept.content(), kept.total
-    (b'ab\\n[4 bytes are left out here]\\ngh', 8)
+    (b'ab\n[4 bytes are left out here]\ngh', 8)
     """
 
     def __init__(self, limit: int) -> None:

@@ -3,7 +3,15 @@
 import os
 import signal
 
-__all__ = ["family_of", "kill_all", "kill_all_but", "living", "resident_bytes", "stop_all"]
+__all__ = [
+    "family_of",
+    "kill_all",
+    "kill_all_but",
+    "let_all_go_on",
+    "living",
+    "resident_bytes",
+    "stop_all",
+]
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL_ROUNDS = 1000
@@ -47,6 +55,11 @@ def kill_all() -> None:
 def stop_all() -> None:
     """Hold every process but this one still."""
     _signal_all(signal.SIGSTOP)
+
+
+def let_all_go_on() -> None:
+    """The end of `stop_all`."""
+    _signal_all(signal.SIGCONT)
 
 
 def _signal_all(number: int) -> None:
