@@ -6,7 +6,7 @@ from practicum.core.command import SandboxSpec
 
 __all__ = ["Handed", "bwrap_arguments"]
 
-PROGRAM = "/mnt/first.py"
+PROGRAM = "/mnt/first.pyc"
 FILTER = "/mnt/filter"
 CODE_USER = 1000
 MEBIBYTE = 1 << 20

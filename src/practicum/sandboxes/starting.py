@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from practicum.core.command import SandboxSpec
 from practicum.sandboxes.bubblewrap import GROUP, PASSWD, Handed, bwrap_arguments
 from practicum.sandboxes.cgroups import Cgroup, Cgroups
-from practicum.sandboxes.inside.program import program_text
+from practicum.sandboxes.inside.program import compiled_program
 from practicum.sandboxes.seccomp import filter_program
 from practicum.sandboxes.userns import (
     IDS,
@@ -104,15 +104,18 @@ class Starter:
 
     def __post_init__(self) -> None:
         self._texts = {
-            "program": _in_memory(program_text().encode()),
             "passwd": _in_memory(PASSWD),
             "group": _in_memory(GROUP),
-            "code": _in_memory(filter_program("code")),
-            "machine": _in_memory(filter_program("machine")),
+            "filter code": _in_memory(filter_program("code")),
+            "filter machine": _in_memory(filter_program("machine")),
+            "program code": _in_memory(compiled_program([self.python])),
         }
         if self._is_root and self.root:
             private_mounts()
             mount_memory(SHIFTED)
+        if self.root:
+            inside = [self.bwrap, "--unshare-all", "--ro-bind", self.root, "/", self.python]
+            self._texts["program machine"] = _in_memory(compiled_program(inside))
 
     @property
     def _is_root(self) -> bool:
@@ -174,8 +177,8 @@ class Starter:
     def _handed(self, spec: SandboxSpec, connection: int, info: int, slot: int) -> Handed:
         return Handed(
             connection=connection,
-            program=_reopened(self._texts["program"]),
-            filter=_reopened(self._texts[spec.profile]),
+            program=_reopened(self._texts[f"program {spec.profile}"]),
+            filter=_reopened(self._texts[f"filter {spec.profile}"]),
             info=info,
             passwd=_reopened(self._texts["passwd"]),
             group=_reopened(self._texts["group"]),

@@ -4,11 +4,11 @@ It is pid 1 of its process namespace, so the kernel lets no one inside end it, a
 with it. The host trusts nothing it says beyond the form of the messages.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # without its enums: 6 ms a start
 import errno
 import os
 import resource
 import select
-import signal
 import stat
 import sys
 import time

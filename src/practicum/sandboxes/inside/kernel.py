@@ -36,7 +36,7 @@ def _must(result: int, what: str) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """Mount something; the words are those of mount(2)."""
+    """Mount something at a place."""
     words = [text.encode() or None for text in (source, target, kind)]
     options = data.encode() or None
     _must(libc.mount(*words, ctypes.c_ulong(flags), options), f"mount {target}")

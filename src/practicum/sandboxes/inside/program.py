@@ -1,12 +1,20 @@
 """The first process as one text, to be given to whatever Python the sandbox has."""
 
+import subprocess
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-__all__ = ["program_text"]
+__all__ = ["compiled_program", "program_text"]
 
 PARTS = ("frames", "kept", "kernel", "processes", "system", "first")
 """In an order in which each needs only those before it."""
+COMPILE = """
+import importlib.util, marshal, sys
+code = compile(sys.stdin.read(), "first process", "exec")
+sys.stdout.buffer.write(importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
+"""
+"""A `.pyc` file is a magic number, twelve bytes about its source, and the code."""
 OWN_IMPORT = "from practicum.sandboxes.inside."
 
 
@@ -15,6 +23,24 @@ def program_text() -> str:
     """The parts one after the other, without the lines by which they import each other."""
     folder = resources.files("practicum.sandboxes.inside")
     return "\n".join(_without_own_imports(folder.joinpath(f"{p}.py").read_text()) for p in PARTS)
+
+
+def compiled_program(python: Sequence[str]) -> bytes:
+    """The program as the Python of a sandbox compiles it, which saves it that at each start.
+
+    `python` is the command that runs that Python.
+    """
+    done = subprocess.run(
+        [*python, "-I", "-S", "-c", COMPILE],
+        input=program_text().encode(),
+        capture_output=True,
+        check=False,
+        env={},
+    )
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip()[-300:]
+        raise OSError(f"the Python of the sandbox does not run: {reason}")
+    return done.stdout
 
 
 def _without_own_imports(text: str) -> str:

@@ -30,9 +30,10 @@ SCRATCH = "/run"
 ROOT = SCRATCH + "/root"
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Links into /usr at the top of a merged system; without them no program finds its loader."""
-PROGRAM_FOLDERS = (
-    "usr/bin",
-    "usr/sbin",
+PROGRAM_FOLDERS = ("usr/bin", "usr/sbin")
+"""Programs of the untouched system come before all others here; a program of another name, which a
+task may have asked for, stays."""
+LIBRARY_FOLDERS = (
     "usr/lib",
     "usr/lib32",
     "usr/lib64",
@@ -44,9 +45,9 @@ PROGRAM_FOLDERS = (
     "etc/pam.d",
     "etc/security",
 )
-"""What a checker's programs are made of; where the untouched system lacks one, it is emptied."""
+"""What programs are made of: here a checker sees only what the untouched system has, and nothing
+where that has no such folder."""
 LOADER_FILES = ("etc/ld.so.preload", "etc/ld.so.cache")
-PLANTED_PYTHON = "usr/local/lib/python"
 
 
 class System:
@@ -94,6 +95,8 @@ class System:
         for name in LINKS:
             put_back_link(name)
         for name in PROGRAM_FOLDERS:
+            put_first(name)
+        for name in LIBRARY_FOLDERS:
             put_back_folder(name)
         for name in LOADER_FILES:
             put_back_file(name)
@@ -144,6 +147,17 @@ def put_back_link(name: str) -> None:
     if not os.path.islink(path) or os.readlink(path) != target:
         move_away(path)
         os.symlink(target, path)
+
+
+def put_first(name: str) -> None:
+    """Cover a folder with the untouched one, in which what was added shines through."""
+    make_folder(name)
+    added = f"{SCRATCH}/upper/{name}"
+    if os.path.isdir(added) and not os.path.islink(added):
+        layers = f"lowerdir=/{name}:{added},userxattr"
+        mount("overlay", f"{ROOT}/{name}", "overlay", MS_NODEV | MS_NOSUID, layers)
+    else:
+        mount(f"/{name}", f"{ROOT}/{name}", "", MS_BIND)
 
 
 def put_back_folder(name: str) -> None:
