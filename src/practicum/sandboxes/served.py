@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from practicum.core.command import CommandResult, CommandStatus
@@ -150,7 +151,11 @@ class ServedSandbox:
         """See `core.interfaces.Sandbox`."""
         if not self._is_closed:
             self._is_closed = self._is_dead = True
-            self._socket.close()
+            # Hang up first: who waits for a result must see the end, and a closed file shows none.
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            async with self._turn:
+                self._socket.close()
             await self._on_close()
 
     async def _asked(self, parts: list[bytes], timeout_s: float) -> list[bytes] | None:
