@@ -67,6 +67,7 @@ QUARANTINE: dict[str, set[str]] = {
     "httpx": {"environments/remote"},
     "huggingface_hub": {"policy"},
     "peft": {"policy"},
+    "pyarrow": {"environments/shell"},
     "pydantic": {"core/config", "store", "environments", "env_server", "cli"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "rich": {"cli", "evaluation", "monitor"},
@@ -181,7 +182,13 @@ def test_the_table_names_only_its_own_rows() -> None:
 def test_each_package_the_source_imports_is_declared() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["train"], *extras["gpu"], *extras["serve"]]
+    declared = [
+        *project["dependencies"],
+        *extras["train"],
+        *extras["gpu"],
+        *extras["serve"],
+        *extras["parquet"],
+    ]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}
     used = set().union(*(outside_packages(imports(path)) for path in SOURCES))
     needed = {DISTRIBUTION.get(name, name).replace("_", "-") for name in used}

@@ -1,10 +1,13 @@
 """The composition root: configs and names to wired objects. The one place that knows them all."""
 
 from practicum.assemble.environments import (
+    CheckWatcher,
     check_levels,
     find_task,
     heldout_tasks,
     open_environment,
+    run_and_close,
+    sandbox_kind,
 )
 from practicum.assemble.models import build_policy, list_models, pull_model
 from practicum.assemble.players import (
@@ -17,16 +20,19 @@ from practicum.assemble.players import (
     play_once,
     scripted_player,
 )
+from practicum.assemble.rewards import build_reward
 from practicum.assemble.training import read_evaluations, trainer_for
 from practicum.environments import EnvironmentCheck, LevelCheck
 
 __all__ = [
     "SCRIPTED_POLICIES",
+    "CheckWatcher",
     "EnvironmentCheck",
     "LevelCheck",
     "Player",
     "base_of_adapter",
     "build_policy",
+    "build_reward",
     "check_levels",
     "evaluate_player",
     "find_task",
@@ -38,6 +44,8 @@ __all__ = [
     "play_once",
     "pull_model",
     "read_evaluations",
+    "run_and_close",
+    "sandbox_kind",
     "scripted_player",
     "trainer_for",
 ]

@@ -2,25 +2,26 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from practicum.agents import DiscreteAgent
+from practicum.agents import DiscreteAgent, ToolLoopAgent
 from practicum.assemble.environments import heldout_tasks
 from practicum.assemble.models import placement
+from practicum.assemble.rewards import build_reward
 from practicum.core.config import ModelConfig, RolloutConfig, RunConfig
-from practicum.core.errors import CheckpointError
-from practicum.core.interfaces import Environment, Sampler
+from practicum.core.errors import CheckpointError, UserError
+from practicum.core.interfaces import Agent, Environment, Sampler
 from practicum.core.report import EvalReport
 from practicum.core.sample import Episode
-from practicum.core.sampling import ActionForm, SamplingParams
+from practicum.core.sampling import ActionForm, Completion, SamplingParams
 from practicum.core.task import Task
-from practicum.environments import random_action_text
+from practicum.core.trace import Message, ToolSpec
+from practicum.environments import random_action_text, reference_of
 from practicum.evaluation import evaluate
 from practicum.gateway import CapturedConversation, ScriptedConversation
-from practicum.rewards import TurnRewards
 from practicum.rollouts import RolloutParts, run_episode
 
 __all__ = [
@@ -48,15 +49,23 @@ class Player:
     fingerprint: str
     converse: Callable[[Task, int], Any]
 
-    def parts(self, environment: Environment, max_turns: int) -> RolloutParts:
+    def parts(self, environment: Environment, config: RunConfig) -> RolloutParts:
         """What its episodes are made with."""
         return RolloutParts(
             environment=environment,
-            agent=DiscreteAgent(max_turns=max_turns),
-            reward=TurnRewards(),
+            agent=choose_agent(environment, config.rollouts.max_turns),
+            reward=build_reward(config.reward, environment),
             converse=self.converse,
             model=self.name,
         )
+
+
+def choose_agent(environment: Environment, max_turns: int) -> Agent:
+    """The agent for an environment's sessions; `session_kind` says which they are."""
+    kind = getattr(environment, "session_kind", "discrete")
+    if kind == "tools":
+        return ToolLoopAgent(max_turns=max_turns)
+    return DiscreteAgent(max_turns=max_turns)
 
 
 def scripted_player(kind: str, environment: Environment) -> Player:
@@ -64,8 +73,7 @@ def scripted_player(kind: str, environment: Environment) -> Player:
 
     def converse(task: Task, seed: int) -> ScriptedConversation:
         if kind == "reference":
-            turns = iter(environment.reference(task))
-            return ScriptedConversation(lambda actions: next(turns), name=kind)
+            return _ReferenceConversation(environment, task)
         dice = random.Random(seed)
 
         def choose(actions: tuple[ActionForm, ...]) -> str:
@@ -74,6 +82,31 @@ def scripted_player(kind: str, environment: Environment) -> Player:
         return ScriptedConversation(choose, name=kind)
 
     return Player(name=kind, fingerprint=kind, converse=converse)
+
+
+class _ReferenceConversation(ScriptedConversation):
+    """Writes the turns of a solution, which may have to be looked up first."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._environment = environment
+        self._task = task
+        self._left: list[str] | None = None
+        super().__init__(lambda actions: self._next(), name="reference")
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        actions: tuple[ActionForm, ...] = (),
+        tools: tuple[ToolSpec, ...] = (),
+    ) -> Completion:
+        if self._left is None:
+            self._left = list(await reference_of(self._environment, self._task))
+        return await super().complete(messages, actions, tools)
+
+    def _next(self) -> str:
+        if not self._left:
+            raise UserError(f"task {self._task.id!r} brings no solution; choose another policy")
+        return self._left.pop(0)
 
 
 def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:
@@ -129,10 +162,10 @@ def base_of_adapter(folder: Path) -> str:
 
 
 async def play_once(
-    player: Player, environment: Environment, task: Task, max_turns: int, seed: int
+    player: Player, environment: Environment, task: Task, config: RunConfig, seed: int
 ) -> Episode:
     """One episode, as it would be trained on."""
-    return await run_episode(player.parts(environment, max_turns), task, "play", seed)
+    return await run_episode(player.parts(environment, config), task, "play", seed)
 
 
 async def evaluate_player(
@@ -145,7 +178,7 @@ async def evaluate_player(
     """A player on the config's held-out tasks."""
     tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
     result = await evaluate(
-        player.parts(environment, config.rollouts.max_turns),
+        player.parts(environment, config),
         tasks,
         attempts=config.eval.k,
         seed=config.eval.seed,

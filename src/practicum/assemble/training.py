@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from practicum.assemble.environments import open_environment
+from practicum.assemble.environments import open_environment, sandbox_kind
 from practicum.assemble.models import placement, thread_count, with_batch_size
 from practicum.assemble.players import evaluate_player, sampling_params, sampling_player
 from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
+from practicum.core.interfaces import Environment
 from practicum.core.report import EvalReport
 from practicum.evaluation import report_from_json, report_to_json
 from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
@@ -41,13 +42,17 @@ def build_algorithm(config: RunConfig) -> Any:
 
 @contextmanager
 def trainer_for(
-    config: RunConfig, run: RunDir, policy: "TorchPolicy", observer: TrainingObserver
+    config: RunConfig,
+    run: RunDir,
+    policy: "TorchPolicy",
+    observer: TrainingObserver,
+    environment: Environment | None = None,
 ) -> Iterator[Trainer]:
     """A trainer that goes on from the run's newest sound checkpoint, or starts at step 0.
 
-    The caller holds the run's lock.
+    The caller holds the run's lock, and closes the environment where it gives one.
     """
-    environment = open_environment(config.env)
+    environment = environment or open_environment(config.env)
     curriculum = TaskStream(lambda: environment.tasks("train", config.seed))
     checkpoints = CheckpointStore(run.path)
     checkpoints.recover()
@@ -57,10 +62,7 @@ def trainer_for(
     state = LoopState(step=0, curriculum=curriculum.state())
     if found.checkpoint is not None:
         state = restore(found.checkpoint, policy.learner, curriculum)
-    _, device = placement(config.model)
-    attempt = run.begin_attempt(
-        from_step=state.step, threads=thread_count(config), device=device
-    ).attempt
+    attempt = _begin_attempt(config, run, environment, state.step)
     explore = sampling_params(config.rollouts, config.rollouts.temperature)
     explorer = sampling_player(config.model.name, policy.sampler, policy.codec, explore)
     with (
@@ -81,7 +83,7 @@ def trainer_for(
 
         parts = TrainingParts(
             config=with_batch_size(config),
-            rollout=explorer.parts(environment, config.rollouts.max_turns),
+            rollout=explorer.parts(environment, config),
             sampler=policy.sampler,
             learner=policy.learner,
             algorithm=build_algorithm(config),
@@ -94,6 +96,18 @@ def trainer_for(
             observer=observer,
         )
         yield Trainer(parts, state)
+
+
+def _begin_attempt(config: RunConfig, run: RunDir, environment: Environment, from_step: int) -> int:
+    """Record with the run what this start of it computes with; its number."""
+    _, device = placement(config.model)
+    attempt = run.begin_attempt(
+        from_step=from_step,
+        threads=thread_count(config),
+        device=device,
+        sandbox=sandbox_kind(environment),
+    )
+    return attempt.attempt
 
 
 def save_evaluation(run: RunDir, step: int, report: EvalReport) -> None:

@@ -74,13 +74,14 @@ def _evaluate(
 ) -> "EvalReport":
     import asyncio
 
-    from practicum.assemble import evaluate_player
+    from practicum.assemble import evaluate_player, run_and_close
     from practicum.cli.policies import open_player
     from practicum.cli.progress import EpisodeBar
 
     player: Player = open_player(policy, config, environment)
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
-        return asyncio.run(evaluate_player(player, environment, config, bar.episode_done, policy))
+        work = evaluate_player(player, environment, config, bar.episode_done, policy)
+        return asyncio.run(run_and_close(environment, work))
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:

@@ -1,6 +1,6 @@
 """`practicum play`: watch or play one episode, turn by turn."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from practicum.core.interfaces import Environment, Observation
+    from practicum.core.sample import Episode
     from practicum.core.sampling import ActionForm
-    from practicum.core.task import Split, Task
+    from practicum.core.task import Task
+    from practicum.core.trace import ToolCall
 
 __all__ = ["play"]
 
@@ -45,12 +47,20 @@ def play(
     practicum play math --policy runs/demo --task "3x + 7 = 16"  a trained model
 
     practicum play math --policy human                           you
+
+    practicum play shell env.level=3                             commands and what they print
     """
     import asyncio
 
     from rich.console import Console
 
-    from practicum.assemble import find_task, human_player, open_environment, play_once
+    from practicum.assemble import (
+        find_task,
+        human_player,
+        open_environment,
+        play_once,
+        run_and_close,
+    )
     from practicum.cli.policies import open_player, policy_config
 
     named = "random" if policy == HUMAN else policy
@@ -60,18 +70,48 @@ def play(
     console = Console(highlight=False)
     chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
     if policy == HUMAN:
-        player = human_player(lambda actions: _ask(console, actions))
+        typed = getattr(environment, "turn_from_line", str)
+        player = human_player(lambda actions: typed(_ask(console, actions)))
     else:
         player = open_player(named, config, environment)
-    console.print(f"[bold]{chosen.instruction}[/bold]  (level {chosen.level}, {player.name})")
-    narrated = _Narrated(environment, console)
-    episode = asyncio.run(play_once(player, narrated, chosen, config.rollouts.max_turns, seed))
+    _print_start(console, chosen, environment, player.name)
+    narrated: Any = _Narrated(environment, console)
+    work = play_once(player, narrated, chosen, config, seed)
+    _print_end(console, asyncio.run(run_and_close(environment, work)))
+
+
+def _print_start(console: "Console", task: "Task", environment: "Environment", player: str) -> None:
+    from practicum.assemble import sandbox_kind
+    from practicum.cli.plain_text import plain
+
+    kind = sandbox_kind(environment)
+    where = f", sandbox {kind}" if kind else ""
+    console.print(plain(task.instruction), style="bold", markup=False)
+    console.print(f"(level {task.level}, {player}{where})", markup=False)
+
+
+def _print_end(console: "Console", episode: "Episode") -> None:
     if episode.trace.failure is not None:
-        console.print(f"the episode failed: {episode.trace.failure.message}", style="red")
+        reason = episode.trace.failure.message
+        console.print(f"the episode failed: {reason}", style="red", markup=False)
         raise typer.Exit(1)
     solved = episode.outcome is not None and bool(episode.outcome.success)
     verdict = "[green]solved[/green]" if solved else "[red]not solved[/red]"
-    console.print(f"{verdict}, total reward {episode.score.value:g}, {episode.trace.stop.value}")
+    value = episode.score.value
+    total = "not scored" if value is None else f"total reward {value:g}"
+    console.print(f"{verdict}, {total}, {episode.trace.stop.value}")
+    for problem in _unmet(episode):
+        console.print(f"  {problem}", markup=False)
+
+
+def _unmet(episode: "Episode") -> list[str]:
+    """What the checker says is not as it should be, where it says so piece by piece."""
+    from practicum.cli.plain_text import plain
+
+    evidence = episode.outcome.evidence if episode.outcome is not None else {}
+    checks = evidence.get("checks")
+    listed = checks if isinstance(checks, list) else []
+    return [plain(str(one["why"])) for one in listed if isinstance(one, dict) and not one["ok"]]
 
 
 def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
@@ -85,15 +125,11 @@ class _Narrated:
     """An environment that prints every turn as it happens."""
 
     def __init__(self, environment: "Environment", console: "Console") -> None:
-        self.name = environment.name
         self._environment = environment
         self._console = console
 
-    def tasks(self, split: "Split", seed: int) -> Iterator["Task"]:
-        return self._environment.tasks(split, seed)
-
-    def reference(self, task: "Task") -> Sequence[str]:
-        return self._environment.reference(task)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._environment, name)
 
     @asynccontextmanager
     async def open(self, task: "Task") -> AsyncIterator[Any]:
@@ -112,9 +148,24 @@ class _NarratedSession:
 
     async def act(self, text: str) -> "Observation":
         observation: Observation = await self._session.act(text)
-        self._turn += 1
-        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
-        self._console.print(
-            f"{self._turn:2d}  {text:<24} {paid:>5}   {observation.message.content}", markup=False
-        )
+        self._print(text, observation)
         return observation
+
+    async def call(self, call: "ToolCall") -> "Observation":
+        observation: Observation = await self._session.call(call)
+        given = "\n".join(f"{name}: {value}" for name, value in call.arguments.items())
+        self._print(f"{call.name}\n{given}" if given else call.name, observation)
+        return observation
+
+    def _print(self, text: str, observation: "Observation") -> None:
+        """One line where everything fits on one; otherwise the turn and what came of it apart."""
+        from practicum.cli.plain_text import indented, plain
+
+        self._turn += 1
+        said = plain(observation.message.content)
+        if "\n" in text or "\n" in said:
+            self._console.print(f"{self._turn:2d}  {indented(text)}", markup=False, style="cyan")
+            self._console.print(f"    {indented(said)}", markup=False)
+            return
+        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
+        self._console.print(f"{self._turn:2d}  {plain(text):<24} {paid:>5}   {said}", markup=False)

@@ -1,5 +1,6 @@
 """Progress of a training run or an evaluation in the terminal."""
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,11 +14,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from practicum.assemble import LevelCheck
 from practicum.core.report import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 
-__all__ = ["EpisodeBar", "TrainingProgress"]
+__all__ = ["CheckBar", "EpisodeBar", "TrainingProgress"]
 
 
 def _bar(console: Console) -> Progress:
@@ -61,6 +63,27 @@ class EpisodeBar(_Shown):
     def episode_done(self, episode: Episode) -> None:
         """One more episode."""
         self._bars.advance(self._task)
+
+
+class CheckBar(_Shown):
+    """A bar that counts checked tasks."""
+
+    def __init__(self, console: Console, on_level: Callable[[LevelCheck], None]) -> None:
+        self._bars = _bar(console)
+        self._task = self._bars.add_task("checking tasks", total=None)
+        self._on_level = on_level
+
+    def begin(self, tasks: int) -> None:
+        """This many tasks will be checked."""
+        self._bars.update(self._task, total=tasks)
+
+    def task_done(self) -> None:
+        """One more task."""
+        self._bars.advance(self._task)
+
+    def level_done(self, level: LevelCheck) -> None:
+        """A level is complete."""
+        self._on_level(level)
 
 
 class TrainingProgress(_Shown):

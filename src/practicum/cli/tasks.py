@@ -1,5 +1,6 @@
 """`practicum tasks`: list, show and check an environment's tasks."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.assemble import LevelCheck
+    from practicum.assemble import EnvironmentCheck, LevelCheck
     from practicum.core.config import EnvConfig
     from practicum.core.interfaces import Environment
     from practicum.core.task import Task
@@ -21,7 +22,10 @@ def tasks(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, such as math.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value]...", help="Options, such as actions=free."),
+        typer.Argument(
+            metavar="[key=value]...",
+            help="Options, such as actions=free; split=heldout lists held-out tasks.",
+        ),
     ] = None,
     level: Annotated[int | None, typer.Option(help="Only this level.")] = None,
     show: Annotated[
@@ -29,10 +33,15 @@ def tasks(
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(metavar="N|all", help="Check N held-out tasks a level, or all of them."),
+        typer.Option(
+            metavar="N|all",
+            help="Check N held-out tasks (math: of each level), or all tasks.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Your own tasks instead (shell).")
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
-    split: Annotated[str, typer.Option(help="train or heldout.")] = "train",
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Look at the tasks of an environment, and check that they can be solved but not cheated.
@@ -42,17 +51,22 @@ def tasks(
     practicum tasks math --level 4        of level 4
 
     practicum tasks math --check 500      every level: reference solves all, doing nothing none
+
+    practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
     """
     from practicum.assemble import open_environment
 
-    config = _env_config(env, options or [], level)
+    split = next((w for w in reversed(options or []) if w.startswith("split=")), "split=train")
+    words = [word for word in options or [] if not word.startswith("split=")]
+    words += [f"data={data}"] if data is not None else []
+    config = _env_config(env, words, level)
     environment = open_environment(config)
     if check is not None:
         _check(config, level, check, json_output)
     elif show is not None:
         _show(environment, show, json_output)
     else:
-        _list(environment, split, n, json_output)
+        _list(environment, split.removeprefix("split="), n, json_output)
 
 
 def _env_config(env: str, options: list[str], level: int | None) -> "EnvConfig":
@@ -70,12 +84,14 @@ def _list(environment: "Environment", split: str, n: int, json_output: bool) -> 
     from itertools import islice
 
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
+    from practicum.cli.plain_text import plain
     from practicum.core.errors import UserError
 
     if split not in ("train", "heldout"):
-        raise UserError(f"--split {split!r} is not a split; choose train or heldout")
+        raise UserError(f"split={split} is not a split; write split=train or split=heldout")
     found = list(islice(environment.tasks(split, 0), n))  # type: ignore[arg-type]
     if json_output:
         print(json.dumps({"env": environment.name, "tasks": [_as_json(task) for task in found]}))
@@ -84,7 +100,7 @@ def _list(environment: "Environment", split: str, n: int, json_output: bool) -> 
     for heading in ("id", "level", "task"):
         table.add_column(heading, overflow="fold")
     for task in found:
-        table.add_row(task.id, str(task.level), task.instruction)
+        table.add_row(task.id, str(task.level), escape(plain(task.instruction)))
     Console(highlight=False).print(table)
 
 
@@ -94,6 +110,7 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
     from rich.console import Console
 
     from practicum.assemble import find_task
+    from practicum.cli.plain_text import indented, plain
 
     task = find_task(environment, named)
     solution = list(environment.reference(task))
@@ -101,9 +118,12 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
         print(json.dumps({**_as_json(task), "reference": solution}))
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{task.instruction}[/bold]  ({task.id}, level {task.level}, {task.split})")
+    console.print(plain(task.instruction), style="bold", markup=False)
+    console.print(f"({task.id}, level {task.level}, {task.split})", markup=False)
+    if not solution:
+        console.print("its solution is not written down: play it with --policy reference")
     for number, turn in enumerate(solution, 1):
-        console.print(f"{number:2d}  {turn}")
+        console.print(f"{number:2d}  {indented(turn)}", markup=False)
 
 
 def _as_json(task: "Task") -> dict[str, object]:
@@ -123,25 +143,47 @@ def _check(config: "EnvConfig", level: int | None, check: str, quiet: bool) -> N
     from rich.console import Console
 
     from practicum.assemble import check_levels
+    from practicum.cli.progress import CheckBar
     from practicum.core.errors import UserError
 
     if check != CHECK_ALL and not (check.isdigit() and int(check) > 0):
         raise UserError(f"--check {check!r} is not a number of tasks; give one, or all")
     n = None if check == CHECK_ALL else int(check)
     console = Console(highlight=False, stderr=quiet)
-    found = asyncio.run(check_levels(config, level, n, 0, lambda one: _print_level(console, one)))
+    with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
+        found = asyncio.run(check_levels(config, level, n, 0, bar))
     if quiet:
         print(json.dumps(found.as_json()))
     else:
-        console.print("all sound" if found.is_sound else "[red]not sound[/red]")
+        _print_whole(console, found)
     raise typer.Exit(0 if found.is_sound else 1)
 
 
 def _print_level(console: "Console", one: "LevelCheck") -> None:
-    chance = "no action is listed" if one.random_solved is None else f"{one.random_solved}/{one.n}"
-    console.print(
-        f"level {one.level}: reference {one.reference_solved}/{one.n}, "
-        f"do-nothing {one.do_nothing_paid}/{one.n}, random {chance}"
-    )
+    console.print(f"level {one.level}: {_counts([one])}")
     for problem in one.problems:
         console.print(f"  {problem}", style="red", markup=False)
+
+
+def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
+    if len(found.levels) > 1:
+        console.print(f"together: {_counts(found.levels)}")
+    console.print("all sound" if found.is_sound else "[red]not sound[/red]")
+
+
+def _counts(levels: "Sequence[LevelCheck]") -> str:
+    """What was found, in numbers of tasks."""
+    n = sum(one.n for one in levels)
+    with_reference = sum(one.with_reference for one in levels)
+    parts = [
+        f"reference {sum(one.reference_solved for one in levels)}/{with_reference}",
+        f"do-nothing {sum(one.do_nothing_paid for one in levels)}/{n}",
+    ]
+    missed = [one.near_miss_solved for one in levels if one.near_miss_solved is not None]
+    if missed:
+        parts.append(f"near-miss {sum(missed)}/{n}")
+    chance = [one.random_solved for one in levels if one.random_solved is not None]
+    parts.append(f"random {sum(chance)}/{n}" if chance else "random: no action is listed")
+    if with_reference < n:
+        parts.append(f"{n - with_reference} without a reference")
+    return ", ".join(parts)

@@ -6,6 +6,7 @@ import typer
 
 if TYPE_CHECKING:
     from practicum.core.config import RunConfig
+    from practicum.core.interfaces import Environment
     from practicum.core.report import EvalReport
     from practicum.store import RunDir
 
@@ -43,19 +44,22 @@ def train(
 
     practicum train --resume runs/try                     go on where it stopped
     """
+    from practicum.assemble import build_policy, build_reward, open_environment, sandbox_kind
+
     config, run = _resolve(source, overrides or [], resume, name)
+    environment = open_environment(config.env)  # options are checked before anything is made
+    build_reward(config.reward, environment)
     _check_plan(config, dry_run)
     if dry_run:
         return
-    from practicum.assemble import build_policy
-
+    sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
     policy = build_policy(config)  # before the run is made: a model may not be there
     if run is None:
         run = _create(config, name)
     with run.hold():
         if config != run.config():
             run.replace_config(config)
-        _train(config, run, policy)
+        _train(config, run, policy, environment)
 
 
 def _create(config: "RunConfig", name: str | None) -> "RunDir":
@@ -73,7 +77,6 @@ def _create(config: "RunConfig", name: str | None) -> "RunDir":
 def _resolve(
     source: str | None, overrides: list[str], resume: str | None, name: str | None
 ) -> "tuple[RunConfig, RunDir | None]":
-    from practicum.assemble import open_environment
     from practicum.cli.config_source import read_config
     from practicum.core.errors import UserError
 
@@ -88,7 +91,6 @@ def _resolve(
         )
     else:
         config, run = read_config(source, overrides), None
-    open_environment(config.env)  # its options are checked before anything is made or loaded
     return config, run
 
 
@@ -129,18 +131,18 @@ def _check_plan(config: "RunConfig", dry_run: bool) -> None:
         check_fits(plan, machine)
 
 
-def _train(config: "RunConfig", run: "RunDir", policy: Any) -> None:
+def _train(config: "RunConfig", run: "RunDir", policy: Any, environment: "Environment") -> None:
     import asyncio
 
     from rich.console import Console
 
-    from practicum.assemble import trainer_for
+    from practicum.assemble import run_and_close, sandbox_kind, trainer_for
     from practicum.cli.progress import TrainingProgress
 
     console = Console(stderr=True)
     with (
         TrainingProgress(console, config.steps) as progress,
-        trainer_for(config, run, policy, progress) as trainer,
+        trainer_for(config, run, policy, progress, environment) as trainer,
     ):
         learning, base = policy.trainable_share
         console.print(
@@ -148,7 +150,10 @@ def _train(config: "RunConfig", run: "RunDir", policy: Any) -> None:
             f"{learning:,} of {base + learning:,} parameters ({learning / base:.2%})",
             highlight=False,
         )
-        result = asyncio.run(trainer.run())
+        kind = sandbox_kind(environment)
+        if kind:
+            console.print(f"its commands run in sandboxes of kind {kind}", highlight=False)
+        result = asyncio.run(run_and_close(environment, trainer.run()))
     if result.interrupted:
         console.print(f"stopped after {result.state.step} steps; go on with:", highlight=False)
         console.print(f"  practicum train --resume {run.path}", highlight=False)

@@ -1,7 +1,9 @@
 """Sources of tasks, and the places where they are done."""
 
 from practicum.environments.action_forms import is_writable, random_action_text
-from practicum.environments.checker import EnvironmentCheck, LevelCheck, check_environment
+from practicum.environments.check_report import EnvironmentCheck, LevelCheck
+from practicum.environments.checker import check_environment, shares
+from practicum.environments.offers import Bounded, Closable, Elsewhere, InSandboxes, Typed
 from practicum.environments.reference_policies import (
     Actor,
     DoNothingActor,
@@ -9,6 +11,7 @@ from practicum.environments.reference_policies import (
     RandomActor,
     ReferenceActor,
     play_episode,
+    reference_of,
 )
 from practicum.environments.registry import (
     build_environment,
@@ -19,12 +22,17 @@ from practicum.environments.registry import (
 
 __all__ = [
     "Actor",
+    "Bounded",
+    "Closable",
     "DoNothingActor",
+    "Elsewhere",
     "EnvironmentCheck",
+    "InSandboxes",
     "LevelCheck",
     "Play",
     "RandomActor",
     "ReferenceActor",
+    "Typed",
     "build_environment",
     "build_level",
     "check_environment",
@@ -33,4 +41,6 @@ __all__ = [
     "is_writable",
     "play_episode",
     "random_action_text",
+    "reference_of",
+    "shares",
 ]

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
-from practicum.core.interfaces import DiscreteSession, Environment
+from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.environments.action_forms import is_writable
+from practicum.environments.reference_policies import reference_of, take_turn
 
 __all__ = ["CONTRACT_TASKS", "session_problems", "supply_problems"]
 
@@ -54,7 +56,7 @@ def _content(task: Task) -> str:
 
 async def session_problems(environment: Environment, task: Task) -> list[str]:
     """What is wrong with a session of the task when its reference is played, one sentence each."""
-    reference = list(environment.reference(task))
+    reference = list(await reference_of(environment, task))
     async with environment.open(task) as session:
         prompt = session.prompt()
         found = list(_opening_problems(session))
@@ -65,23 +67,24 @@ async def session_problems(environment: Environment, task: Task) -> list[str]:
     return [f"task {task.id!r}: {sentence}" for sentence in found]
 
 
-def _opening_problems(session: DiscreteSession) -> Iterator[str]:
+def _opening_problems(session: Any) -> Iterator[str]:
     if not any(message.content.strip() for message in session.prompt()):
         yield "the prompt is empty"
-    names = [form.name for form in session.actions()]
+    offered = session.actions() if hasattr(session, "actions") else session.tools()
+    names = [one.name for one in offered]
     if len(set(names)) < len(names):
         yield "two actions have the same name"
 
 
-async def _turn_problems(session: DiscreteSession, reference: Sequence[str]) -> list[str]:
+async def _turn_problems(session: Any, reference: Sequence[str]) -> list[str]:
     found: list[str] = []
     rewards: list[float] = []
     is_over = False
     for text in reference:
-        forms = session.actions()
+        forms = session.actions() if hasattr(session, "actions") else ()
         if forms and not is_writable(forms, text):
             found.append(f"the reference's {text!r} cannot be written with its actions")
-        seen = await session.act(text)
+        seen = await take_turn(session, text)
         rewards += [] if seen.reward is None else [seen.reward]
         is_over = seen.terminated
         if is_over:
@@ -95,9 +98,9 @@ async def _turn_problems(session: DiscreteSession, reference: Sequence[str]) -> 
     return found
 
 
-async def _refuses(session: DiscreteSession, text: str) -> bool:
+async def _refuses(session: Any, text: str) -> bool:
     try:
-        await session.act(text)
+        await take_turn(session, text)
     except Exception:  # noqa: BLE001 - any error is a refusal; which one is the author's choice
         return True
     return False

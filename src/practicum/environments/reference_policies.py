@@ -2,14 +2,17 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from practicum.core.errors import EnvironmentFailure, boundary
-from practicum.core.interfaces import DiscreteSession, Environment
+from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.task import Outcome, Task
+from practicum.core.tool_calls import MalformedCall, read_tool_call
 from practicum.environments.action_forms import random_action_text
+from practicum.environments.offers import Researched
 
 __all__ = [
     "Actor",
@@ -17,7 +20,10 @@ __all__ = [
     "Play",
     "RandomActor",
     "ReferenceActor",
+    "ScriptActor",
     "play_episode",
+    "reference_of",
+    "take_turn",
 ]
 
 MAX_TURNS = 8
@@ -53,6 +59,20 @@ class ReferenceActor:
             self._left[session] = list(self._environment.reference(task))
         left = self._left[session]
         return left.pop(0) if left else None
+
+
+class ScriptActor:
+    """Plays the same turns in every session."""
+
+    def __init__(self, turns: Sequence[str]) -> None:
+        self._turns = tuple(turns)
+        self._played: WeakKeyDictionary[DiscreteSession, int] = WeakKeyDictionary()
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """The next turn."""
+        at = self._played.get(session, 0)
+        self._played[session] = at + 1
+        return self._turns[at] if at < len(self._turns) else None
 
 
 class RandomActor:
@@ -104,9 +124,29 @@ async def play_episode(
                 text = actor.next_text(session, task)
                 if text is None:
                     break
-                seen = await session.act(text)
+                seen = await take_turn(session, text)
                 texts.append(text)
                 rewards.append(seen.reward)
                 terminated = seen.terminated
             outcome = await session.outcome()
     return Play(texts=tuple(texts), rewards=tuple(rewards), terminated=terminated, outcome=outcome)
+
+
+async def reference_of(environment: Environment, task: Task) -> Sequence[str]:
+    """The turns of a solution, looked up where the environment has to; empty when none is known."""
+    if isinstance(environment, Researched):
+        return await environment.find_reference(task)
+    return environment.reference(task)
+
+
+async def take_turn(session: Any, text: str) -> Observation:
+    """Carry out a written turn: an action of a discrete session, a call of a session with tools."""
+    if hasattr(session, "act"):
+        observation: Observation = await session.act(text)
+        return observation
+    try:
+        call = read_tool_call(text, session.tools())
+    except MalformedCall as wrong:
+        raise ValueError(f"{text!r} is not a call: {wrong}") from None
+    answer: Observation = await session.call(call)
+    return answer

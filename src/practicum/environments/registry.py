@@ -30,7 +30,11 @@ __all__ = [
     "environment_names",
 ]
 
-BUILT_IN = {"math": "practicum.environments.discrete.math:MathEnvironment"}
+BUILT_IN = {
+    "math": "practicum.environments.discrete.math:MathEnvironment",
+    "remote": "practicum.environments.remote:RemoteEnvironment",
+    "shell": "practicum.environments.shell.environment:ShellEnvironment",
+}
 ENTRY_POINTS = "practicum.environments"
 
 

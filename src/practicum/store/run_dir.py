@@ -108,9 +108,13 @@ class RunDir:
         """Versions, hardware and attempts."""
         return read_facts(self.facts_path)
 
-    def begin_attempt(self, *, from_step: int, threads: int, device: str) -> Attempt:
+    def begin_attempt(
+        self, *, from_step: int, threads: int, device: str, sandbox: str = ""
+    ) -> Attempt:
         """Record that this process starts the run, at `from_step` completed steps."""
-        facts = self.facts().with_attempt(from_step=from_step, threads=threads, device=device)
+        facts = self.facts().with_attempt(
+            from_step=from_step, threads=threads, device=device, sandbox=sandbox
+        )
         with durable_step(DurableStep.RUN_ATTEMPT):
             write_facts(self.facts_path, facts)
         return facts.attempts[-1]

@@ -36,6 +36,8 @@ class Attempt:
     device: str
     pid: int
     host: str
+    sandbox: str = ""
+    """What isolated the commands of its episodes; empty where they ran none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,9 @@ class RunFacts:
         """When it was last started, or made if it never was."""
         return self.attempts[-1].started_at if self.attempts else self.created_at
 
-    def with_attempt(self, *, from_step: int, threads: int, device: str) -> "RunFacts":
+    def with_attempt(
+        self, *, from_step: int, threads: int, device: str, sandbox: str = ""
+    ) -> "RunFacts":
         """The facts with one more start, by this process."""
         attempt = Attempt(
             attempt=len(self.attempts) + 1,
@@ -66,6 +70,7 @@ class RunFacts:
             device=device,
             pid=os.getpid(),
             host=platform.node(),
+            sandbox=sandbox,
         )
         return replace(self, attempts=(*self.attempts, attempt))
 

@@ -1,0 +1,237 @@
+"""The `shell` environment: work on a machine of one's own, with commands."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from practicum.core.command import SandboxSpec
+from practicum.core.config.stages import Stage
+from practicum.core.errors import UserError
+from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.task import Split, Task
+from practicum.environments.shell.generated import LEVELS, generate, task_from_id
+from practicum.environments.shell.plan import Plan
+from practicum.environments.shell.reference import (
+    answers_by_looking,
+    reference_turns,
+    turn_of_line,
+    turns_of,
+)
+from practicum.environments.shell.session import (
+    Limits,
+    ShellTextSession,
+    ShellToolSession,
+    set_up,
+)
+from practicum.environments.shell.user_data import load_tasks, shuffled
+
+__all__ = ["ShellEnvironment", "ShellOptions"]
+
+ENV = "shell"
+
+
+class ShellOptions(Stage):
+    """Options of the `shell` environment."""
+
+    level: int | list[int] = 1
+    """How many skills a generated task is composed of, 1 to 8, or several levels, evenly mixed."""
+    data: str = ""
+    """A file or folder of LifelongAgentBench or AgentBench tasks; generated tasks unless given."""
+    heldout_share: float = Field(default=0.3, gt=0.0, lt=1.0)
+    """Share of the tasks in `data` that is kept for evaluation."""
+    protocol: Literal["text", "tools"] = "text"
+    """`text`: `Act: bash` and a fenced block; `tools`: calls of the tools bash, finish, answer."""
+    rounds: int = Field(default=5, ge=1)
+    """Turns of an episode."""
+    command_timeout_s: float = Field(default=20.0, gt=0.0)
+    """Seconds a command, the set-up or the checker may take."""
+    output_chars: int = Field(default=2000, ge=100)
+    """Characters of a command's output that are shown."""
+    sandbox: Literal["auto", "bubblewrap", "landlock", "docker", "podman", "process"] = "auto"
+    """What isolates the commands; `auto` takes the strongest that works here."""
+    memory_mb: int = Field(default=512, ge=32)
+    """Memory of each machine, its files included."""
+    disk_mb: int = Field(default=256, ge=8)
+    """Files of each machine."""
+    processes: int = Field(default=128, ge=8)
+    """Processes of each machine."""
+
+    @field_validator("level", mode="before")
+    @classmethod
+    def _known_levels(cls, value: Any) -> Any:
+        levels = value if isinstance(value, list | tuple) else [value]
+        known = [n for n in levels if type(n) is int and n in LEVELS]
+        if not levels or len(known) < len(levels):
+            raise PydanticCustomError(
+                "level", "levels are 1 to 8; write one, such as 2, or several, such as [1, 2]"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _levels_are_generated(self) -> "ShellOptions":
+        if self.data and self.level != 1:
+            raise PydanticCustomError(
+                "level", "levels are for generated tasks; take out level, or data"
+            )
+        return self
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels, each once, in order."""
+        chosen = [self.level] if isinstance(self.level, int) else self.level
+        return tuple(sorted(set(chosen)))
+
+
+class ShellEnvironment:
+    """Tasks done with commands on a machine of their own; implements `Environment`.
+
+    It opens sandboxes through what `use_sandboxes` gave it.
+    """
+
+    name: str = ENV
+    Options: ClassVar[type[ShellOptions]] = ShellOptions
+    all_levels: ClassVar[tuple[int, ...]] = tuple(LEVELS)
+    default_reward: ClassVar[str] = "os"
+    """It pays for the episode, by its outcome, and nothing for a turn."""
+    sessions_at_once: ClassVar[int] = 6
+    """Sessions that a check of its tasks keeps open together."""
+
+    def __init__(self, options: ShellOptions) -> None:
+        self._options = options
+        self._own = (
+            load_tasks(Path(options.data), ENV, options.heldout_share) if options.data else []
+        )
+        self._open_sandboxes: Callable[[str], Sandboxes] | None = None
+        self._sandboxes: Sandboxes | None = None
+
+    @property
+    def session_kind(self) -> Literal["discrete", "tools"]:
+        """Which agent carries its sessions."""
+        return "tools" if self._options.protocol == "tools" else "discrete"
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels there are with these options: a user's tasks have no levels."""
+        return (1,) if self._own else self.all_levels
+
+    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
+        """Where sandboxes come from, by their kind; called when the first one is needed."""
+        self._open_sandboxes = opener
+
+    @property
+    def sandbox_kind(self) -> str:
+        """What isolates the commands."""
+        return self._opened().kind
+
+    async def close(self) -> None:
+        """Close every sandbox; the next session would open new ones."""
+        if self._sandboxes is not None:
+            opened, self._sandboxes = self._sandboxes, None
+            await opened.close()
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        """Generated tasks, or the user's; a user's training tasks come again when all are done."""
+        if self._own:
+            yield from shuffled(self._own, split, seed)
+            return
+        streams = [generate(split, seed, level) for level in self._options.levels]
+        for stream in cycle(streams):
+            yield next(stream)
+
+    def every_task(self) -> Sequence[Task] | None:
+        """All the tasks of a user's file, in its order; None for generated ones: they never end."""
+        return self._own or None
+
+    def find(self, text: str) -> Task:
+        """The task with this id."""
+        for task in self._own:
+            if task.id == text:
+                return task
+        if self._own:
+            raise UserError(f"there is no task {text!r} in {self._options.data}; list its tasks")
+        try:
+            return task_from_id(text)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"there is no task {text!r} ({error}); list tasks for their ids"
+            ) from None
+
+    def open(self, task: Task) -> AbstractAsyncContextManager[ShellTextSession | ShellToolSession]:
+        """Start one episode on a new machine."""
+        return self._session(task)
+
+    @asynccontextmanager
+    async def _session(self, task: Task) -> AsyncIterator[ShellTextSession | ShellToolSession]:
+        plan = Plan.of(task)
+        async with self._machine(plan) as box:
+            limits = Limits(
+                rounds=self._options.rounds,
+                command_timeout_s=self._options.command_timeout_s,
+                output_chars=self._options.output_chars,
+            )
+            kind = ShellToolSession if self.session_kind == "tools" else ShellTextSession
+            session = kind(task, plan, box, limits)
+            try:
+                yield session
+            finally:
+                session.close()
+
+    @asynccontextmanager
+    async def _machine(self, plan: Plan) -> AsyncIterator[Sandbox]:
+        """A machine that is set up for a task, and gone afterwards."""
+        options = self._options
+        spec = SandboxSpec(
+            profile="machine",
+            memory_mb=options.memory_mb,
+            disk_mb=options.disk_mb,
+            processes=options.processes,
+        )
+        box = await self._opened().open(spec)
+        try:
+            await set_up(plan, box, timeout_s=options.command_timeout_s)
+            yield box
+        finally:
+            await box.close()
+
+    def reference(self, task: Task) -> Sequence[str]:
+        """The turns that solve it, in the protocol.
+
+        Empty where the task brings no solution, or one whose answer must be looked up first, as
+        `find_reference` does.
+        """
+        return reference_turns(Plan.of(task), self._options.protocol)
+
+    async def find_reference(self, task: Task) -> Sequence[str]:
+        """The turns that solve it, also where the answer is what the solution prints.
+
+        That is looked up on a machine of its own.
+        """
+        plan = Plan.of(task)
+        if not answers_by_looking(plan):
+            return self.reference(task)
+        assert plan.reference is not None
+        async with self._machine(plan) as box:
+            timeout_s = self._options.command_timeout_s
+            found = await box.run(plan.reference.command(), timeout_s=timeout_s, cwd=plan.cwd)
+        return turns_of(plan.reference, found.stdout.strip(), self._options.protocol)
+
+    def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
+        """Plausible ways to get it wrong, each as the turns of an episode."""
+        protocol = self._options.protocol
+        return [turns_of(script, None, protocol) for script in Plan.of(task).near_misses]
+
+    def turn_from_line(self, line: str) -> str:
+        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
+        return turn_of_line(line, self._options.protocol)
+
+    def _opened(self) -> Sandboxes:
+        if self._sandboxes is None:
+            if self._open_sandboxes is None:
+                raise RuntimeError("the shell environment was given no sandboxes to work in")
+            self._sandboxes = self._open_sandboxes(self._options.sandbox)
+        return self._sandboxes
