@@ -28,6 +28,9 @@ def doctor(
         str | None,
         typer.Option(metavar="NAME", help="Suggest settings for auto, cpu, gpu or ryzen."),
     ] = None,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Try out the kinds of sandbox instead.")
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Look at the machine: cores, memory, devices, what is installed, what fits.
@@ -38,8 +41,15 @@ def doctor(
 
     practicum doctor --config math model.dtype=bfloat16    and with this change
 
+    practicum doctor --sandbox                             where untrusted commands can run
+
     Exit code 0 when all is well, 1 when the run does not fit or a part it needs is missing.
     """
+    if sandbox:
+        from practicum.cli.sandbox import report_sandboxes
+
+        report_sandboxes(json_output)
+        return
     from practicum.hardware import detect_machine, plan_memory, suggest_profile
 
     run = _read(config, overrides or [])

@@ -10,6 +10,7 @@ from practicum.cli.eval import evaluate
 from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
+from practicum.cli.sandbox import app as sandbox
 from practicum.cli.tasks import tasks
 from practicum.cli.train import train
 from practicum.cli.watch import watch
@@ -37,6 +38,7 @@ app.command(name="eval")(evaluate)
 app.command()(runs)
 app.command()(watch)
 app.add_typer(env, name="env")
+app.add_typer(sandbox, name="sandbox")
 
 
 def main() -> None:
