@@ -27,8 +27,9 @@ from practicum.sandboxes.cgroup_files import put
 from practicum.sandboxes.cgroups import Cgroup, find_cgroups
 from practicum.sandboxes.confinement import Confinement, become_subreaper, die_with_parent
 from practicum.sandboxes.footprint import Footprint, children_of_this_process, tasks_of_user
-from practicum.sandboxes.inside.first import NOT_STARTED, Request, Running, bury
+from practicum.sandboxes.inside.first import bury
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
+from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running
 
 __all__ = ["FOLDER_PREFIX", "Guardian", "main"]
 

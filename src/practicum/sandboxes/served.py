@@ -166,8 +166,12 @@ class ServedSandbox:
         try:
             await asyncio.wait_for(loop.sock_sendall(self._socket, pack(parts)), timeout_s)
         except (OSError, TimeoutError):
-            return None
-        return await self._received(timeout_s)
+            answer = None
+        else:
+            answer = await self._received(timeout_s)
+        # An answer that comes too late must not be taken for the next one's.
+        self._is_dead = self._is_dead or answer is None
+        return answer
 
     async def _received(self, timeout_s: float) -> list[bytes] | None:
         try:

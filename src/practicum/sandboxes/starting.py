@@ -1,5 +1,6 @@
 """Starts one sandbox: cgroup, user, namespaces, first process. Only the launcher does this."""
 
+import fcntl
 import json
 import os
 import resource
@@ -221,8 +222,9 @@ class Starter:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
-            for fd in handed.all():
-                os.set_inheritable(fd, True)
+            for name in os.listdir("/proc/self/fd"):
+                # The line to the owner, above all, must end here: who has it can open sandboxes.
+                _keep_open(int(name), int(name) <= 2 or int(name) in handed.all())
             if owner is not None:
                 os.setgroups([])
                 os.setresgid(owner, owner, owner)
@@ -233,9 +235,18 @@ class Starter:
 
 
 def _in_memory(content: bytes) -> int:
-    fd = os.memfd_create("practicum", os.MFD_CLOEXEC)
+    """A file for every sandbox to come, sealed: whoever gets hold of it cannot change it."""
+    fd = os.memfd_create("practicum", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, content)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
+
+
+def _keep_open(fd: int, is_kept: bool) -> None:
+    """Whether a file stays open in the program that this process is about to become."""
+    with suppress(OSError):  # one is the listing itself, which is closed by now
+        os.set_inheritable(fd, is_kept)
 
 
 def _reopened(fd: int) -> int:

@@ -14,7 +14,6 @@ import sys
 import time
 
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
-from practicum.sandboxes.inside.kept import Kept
 from practicum.sandboxes.inside.kernel import (
     drop_capabilities,
     forbid_new_privileges,
@@ -29,6 +28,7 @@ from practicum.sandboxes.inside.processes import (
     resident_bytes,
     stop_all,
 )
+from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running, take
 from practicum.sandboxes.inside.system import System
 
 # Not from typing: every import is paid for at each start of a sandbox.
@@ -38,31 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstProcess", "main"]
 
-DRAIN_S = 0.05
-"""How long output is still taken after a command's end, from what it left running."""
 WATCH_S = 0.1
 """How often memory and processes are counted where no cgroup limits them."""
-NOT_STARTED = 200
-"""Exit code of a forked process that could not start its command; its reason is in a pipe."""
 KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
 """chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
 setfcap: what root needs for files, users and groups, inside its own namespace."""
 OPEN_FILES = 1024
-
-
-class Request:
-    """A command to run, as the host sent it."""
-
-    def __init__(self, parts: "list[bytes]") -> None:
-        self.is_judge = parts[0] == b"judge"
-        self.timeout_s = int(parts[1]) / 1000
-        self.keep = int(parts[2])
-        self.cwd = parts[3].decode(errors="surrogateescape")
-        self.stdin = parts[4]
-        words = int(parts[5])
-        self.command = parts[6 : 6 + words]
-        settings = parts[6 + words :]
-        self.environment = {settings[i]: settings[i + 1] for i in range(0, len(settings), 2)}
 
 
 class FirstProcess:
@@ -287,95 +268,6 @@ class FirstProcess:
         return [b"failed", said or b"%d longer than %d bytes" % (errno.EFBIG, limit)]
 
 
-class Running:
-    """The pipes of one command."""
-
-    def __init__(self, request: Request) -> None:
-        self._stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
-        os.write(self._stdin, request.stdin)
-        os.lseek(self._stdin, 0, os.SEEK_SET)
-        out, self._out_end = os.pipe2(os.O_CLOEXEC)
-        err, self._err_end = os.pipe2(os.O_CLOEXEC)
-        self._troubles, self._trouble_end = os.pipe2(os.O_CLOEXEC)
-        self.outputs = {out: Kept(request.keep), err: Kept(request.keep)}
-        self._kept = tuple(self.outputs.values())
-        self._said = b""
-        self._code = b""
-
-    def take_places(self) -> None:
-        """In the forked process: standard input, output and error."""
-        for fd, place in ((self._stdin, 0), (self._out_end, 1), (self._err_end, 2)):
-            os.dup2(fd, place)
-
-    def say(self, reason: str) -> None:
-        """In the forked process: why there is no command."""
-        os.write(self._trouble_end, reason.encode(errors="replace")[:4000])
-
-    def keep_own_ends(self) -> None:
-        """In the first process: close what belongs to the command."""
-        for fd in (self._stdin, self._out_end, self._err_end, self._trouble_end):
-            os.close(fd)
-
-    def take_output(self, ready: "list[int]") -> None:
-        """Keep what is there."""
-        for fd in [fd for fd in self.outputs if fd in ready]:
-            piece = take(fd)
-            if piece:
-                self.outputs[fd].add(piece)
-            else:
-                del self.outputs[fd]
-                os.close(fd)
-
-    def ended(self, code: int) -> str:
-        """The command's own end."""
-        if code < 0:
-            return "killed"
-        self._code = b"%d" % code
-        return "ok"
-
-    def trouble(self) -> bytes:
-        """Why there was no command; empty when there was one."""
-        if self._code == b"%d" % NOT_STARTED:
-            self._said = os.read(self._troubles, 4096)
-        return self._said
-
-    def finish(self, keeps_going: bool) -> "set[int]":
-        """Take what is left; the pipes that something in the background still holds."""
-        until = time.monotonic() + DRAIN_S
-        while self.outputs:
-            ready = select.select(list(self.outputs), [], [], max(0.0, until - time.monotonic()))[0]
-            if not ready or time.monotonic() > until + DRAIN_S:
-                break
-            self.take_output(ready)
-            if keeps_going:
-                until = time.monotonic()
-        os.close(self._troubles)
-        if keeps_going:
-            return set(self.outputs)
-        for fd in self.outputs:
-            os.close(fd)
-        return set()
-
-    def report(self, status: str, duration_s: float) -> "list[bytes]":
-        """The answer to the host."""
-        out, err = self._kept
-        if status == "ok" and (out.is_cut or err.is_cut):
-            status = "truncated"
-        code = self._code if status in ("ok", "truncated") else b""
-        total = b"%d" % (out.total + err.total)
-        stderr = self._said if status == "denied" else err.content()
-        seconds = b"%f" % duration_s
-        return [b"done", status.encode(), code, total, seconds, out.content(), stderr]
-
-
-def take(fd: int) -> bytes:
-    """What a pipe holds now; empty at its end."""
-    try:
-        return os.read(fd, 65536)
-    except OSError:
-        return b""
-
-
 def bury(awaited: int = 0) -> "int | None":
     """Collect everything that ended; the exit code of the awaited one, or minus its signal."""
     found = None
@@ -390,6 +282,14 @@ def bury(awaited: int = 0) -> "int | None":
             found = os.waitstatus_to_exitcode(status)
 
 
+def close_if_open(fd: int) -> None:
+    """Close a file; a list of open files names the one by which it was read."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
+
+
 def main() -> None:
     """Arguments: profile, socket, filter file, processes, memory to watch (0: a cgroup does)."""
     profile, fd, filter_path, processes, watched = sys.argv[1:6]
@@ -398,6 +298,9 @@ def main() -> None:
     with open(filter_path, "rb") as file:
         program = file.read()
     os.set_inheritable(int(fd), False)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (0, 1, 2, int(fd)):
+            close_if_open(int(name))  # what bwrap needed and left open
     FirstProcess(
         int(fd),
         system=System() if profile == "machine" else None,

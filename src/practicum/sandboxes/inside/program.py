@@ -7,7 +7,7 @@ from importlib import resources
 
 __all__ = ["compiled_program", "program_text"]
 
-PARTS = ("frames", "kept", "kernel", "processes", "system", "first")
+PARTS = ("frames", "kept", "kernel", "processes", "running", "system", "first")
 """In an order in which each needs only those before it."""
 COMPILE = """
 import importlib.util, marshal, sys
