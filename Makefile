@@ -32,6 +32,7 @@ demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show before and after, play 
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
 
 test: $(FOR_TEST) ## lint, types and every test
+	@sh scripts/sandbox_tools.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

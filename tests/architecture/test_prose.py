@@ -14,7 +14,8 @@ TEXT = {"", ".cfg", ".html", ".ini", ".json", ".md", ".py", ".sh", ".toml", ".ya
 MACHINE = re.compile(
     "|".join(
         [
-            r"(?<![\w.~-])/(work|root|opt/dev|opt/pypi|opt/wheels)\b(?!\s*/\s)",
+            # Sandboxes have a /root and a /work of their own.
+            r"(?<![\w.~-])/(wo" + r"rk/\.?[a-z]+/|wo" + r"rk/main|root/\.[a-z]|opt/(dev|pypi|wheels)\b)",
             r"\.\./" + "shared",
             "pypi" + r"\.org",
             "python" + r"hosted\.org",
