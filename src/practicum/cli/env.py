@@ -59,12 +59,15 @@ def serve(
     Options of the server: idle_s, step_timeout_s, max_turns, samples, names, stop_with_stdin.
     """
     from practicum.assemble import open_environment
+    from practicum.core.errors import UserError
     from practicum.env_server import ServerSettings
     from practicum.env_server.settings import choose_key
 
     words = options or []
     config, more = _env_config(name, words), _server_options(words)
     environment = open_environment(config)
+    if lifelong and getattr(environment, "session_kind", "discrete") == "tools":
+        raise UserError("--lifelong speaks the text protocol; serve with protocol=text")
     stop_with_stdin = more.pop("stop_with_stdin")
     fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
     ServerSettings(key="", host=host, lifelong=lifelong, **fixed)  # refused before a key is made
@@ -130,9 +133,13 @@ def _run(
     except ImportError:
         raise MissingExtra.for_extra("serve", "practicum env serve") from None
 
+    sandbox = getattr(environment, "sandbox_kind", "")  # before anyone asks: there may be none
+
     def ready(address: str, factory_address: str) -> None:
         print(address, flush=True)  # alone on standard output, for programs that start this one
         lines = [f"serving {environment.name} at {address}; Ctrl-C stops it", shown_key]
+        if sandbox:
+            lines.append(f"sandbox: {sandbox}")
         if settings.lifelong:
             lines.append(f"LifelongAgentBench: tasks at {address}/api")
         if factory_address:

@@ -126,6 +126,7 @@ class OpenEnvRoutes:
             "env": environment.name,
             "session_kind": getattr(environment, "session_kind", "discrete"),
             "default_reward": getattr(environment, "default_reward", "turns"),
+            "sandbox_kind": getattr(environment, "sandbox_kind", ""),
             "episodes": len(self._episodes),
             "max_episodes": self._episodes.settings.max_episodes,
         }

@@ -74,6 +74,14 @@ class RemoteEnvironment:
         """What the environment on the server is scored by unless told."""
         return str(self._declared("default_reward", "turns"))
 
+    @property
+    def sandbox_kind(self) -> str:
+        """What isolates the commands of episodes on the server; empty where it runs none."""
+        about = self._network.run(self._learn_about())
+        if about and "sandbox_kind" not in about:
+            about = self._network.run(self._ask("/practicum"))
+        return str(about.get("sandbox_kind", ""))
+
     def _declared(self, name: str, otherwise: str) -> Any:
         if self._served is not None:
             return getattr(self._served, name, otherwise)
