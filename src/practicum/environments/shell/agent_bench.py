@@ -117,7 +117,10 @@ def _match(match: object) -> dict[str, JSON]:
     if not isinstance(match, Mapping) or not {"answer", "regex"} & match.keys():
         raise ValueError("its match is neither a text nor an object with answer or regex")
     if "answer" not in match:
-        re.compile(match["regex"])  # a pattern that cannot be read is a ValueError
+        try:
+            re.compile(match["regex"])
+        except re.error as error:
+            raise ValueError(f"{match['regex']!r} is not a pattern: {error}") from None
     return {key: match[key] for key in ("answer", "regex", "strip") if key in match}
 
 

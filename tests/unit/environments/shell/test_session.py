@@ -1,0 +1,212 @@
+import asyncio
+
+import pytest
+from tests.unit.environments.shell.builders import (
+    CHECK,
+    REFERENCE,
+    SETUP,
+    TouchMachines,
+    ended,
+    make_environment,
+    make_task,
+    ok,
+    play,
+    script_in,
+)
+
+from practicum.core.command import CommandResult, CommandStatus
+from practicum.core.errors import EnvironmentFailure
+from practicum.core.trace import ToolCall
+from practicum.environments.shell.session import Limits, output_message
+from practicum.sandboxes import RanCommand
+
+SOLVE = f"Act: bash\n```bash\n{REFERENCE}\n```"
+LOOK = "Act: bash\n```bash\nls\n```"
+
+
+async def test_an_episode_sets_up_runs_and_checks_and_leaves_no_machine() -> None:
+    environment, machines = make_environment()
+    seen, outcome = await play(environment, make_task(), [SOLVE, "Act: finish"])
+    assert outcome.success is True
+    assert [one.terminated for one in seen] == [False, True]
+    assert seen[0].message.content == "The output of the OS is empty."
+    assert seen[0].reward is None
+    ((spec, box),) = machines.opened
+    assert spec.profile == "machine"
+    assert [script_in(ran) for ran in box.ran] == [SETUP, REFERENCE, CHECK]
+    assert [ran.is_judge for ran in box.ran] == [False, False, True]
+    assert [ran.cwd for ran in box.ran[:2]] == ["/", "/"]
+    assert box.is_closed
+
+
+async def test_nothing_of_the_checker_is_on_the_machine_before_the_check() -> None:
+    environment, machines = make_environment()
+    async with environment.open(make_task()) as session:
+        await session.act(SOLVE)  # type: ignore[union-attr]
+        box = machines.opened[0][1]
+        assert all(CHECK not in " ".join(ran.command) for ran in box.ran)
+        assert box.files == {}
+
+
+async def test_evidence_says_what_happened() -> None:
+    environment, _ = make_environment()
+    _, outcome = await play(environment, make_task(), [LOOK, "Act: finish"])
+    assert outcome.evidence == {
+        "outcome": "incorrect",
+        "status": "completed",
+        "reason": "",
+        "rounds": 2,
+        "answer": None,
+        "command_exit_codes": [0],
+        "checker_exit_codes": [1],
+        "checks": [],
+        "sandbox": "fake",
+    }
+
+
+async def test_a_turn_in_no_known_form_ends_the_episode_which_is_checked_all_the_same() -> None:
+    environment, _ = make_environment()
+    seen, outcome = await play(environment, make_task(), [SOLVE, "I am done."])
+    assert seen[-1].terminated
+    assert outcome.success is True
+    assert outcome.evidence["status"] == "agent_validation_failed"
+    assert outcome.evidence["reason"] == "there is no line with Act: in it"
+
+
+async def test_the_last_round_is_carried_out_and_ends_the_episode() -> None:
+    environment, _ = make_environment(rounds=2)
+    seen, outcome = await play(environment, make_task(), [LOOK, SOLVE])
+    assert [one.terminated for one in seen] == [False, True]
+    assert outcome.success is True
+    assert outcome.evidence["status"] == "task_limit_reached"
+
+
+async def test_no_turn_is_taken_after_the_end() -> None:
+    environment, _ = make_environment()
+    async with environment.open(make_task()) as session:
+        await session.act("Act: finish")  # type: ignore[union-attr]
+        with pytest.raises(RuntimeError, match="over"):
+            await session.act(LOOK)  # type: ignore[union-attr]
+
+
+async def test_a_check_counts_once_and_ends_the_work() -> None:
+    environment, machines = make_environment()
+    async with environment.open(make_task()) as session:
+        first = await session.outcome()
+        assert await session.outcome() == first
+        with pytest.raises(RuntimeError, match="over"):
+            await session.act(SOLVE)  # type: ignore[union-attr]
+    assert sum(ran.is_judge for ran in machines.opened[0][1].ran) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [ok(exit_code=1), ended(CommandStatus.TIMEOUT), ended(CommandStatus.OOM)],
+    ids=["exit", "timeout", "oom"],
+)
+async def test_a_set_up_that_fails_is_the_environments_fault(broken: CommandResult) -> None:
+    machines = TouchMachines(lambda ran: broken if script_in(ran) == SETUP else None)
+    environment, _ = make_environment(machines)
+    with pytest.raises(EnvironmentFailure, match="could not be set up"):
+        await play(environment, make_task(), [])
+    assert machines.opened[0][1].is_closed
+
+
+@pytest.mark.parametrize("status", [CommandStatus.DIED, CommandStatus.DENIED])
+async def test_a_machine_that_is_gone_is_the_environments_fault(status: CommandStatus) -> None:
+    machines = TouchMachines(lambda ran: ended(status) if script_in(ran) == "ls" else None)
+    environment, _ = make_environment(machines)
+    with pytest.raises(EnvironmentFailure, match=f"gone.*{status.value}"):
+        await play(environment, make_task(), [LOOK])
+    assert machines.opened[0][1].is_closed
+
+
+async def test_a_command_that_fails_is_only_shown() -> None:
+    def instead(ran: RanCommand) -> CommandResult | None:
+        return ended(CommandStatus.TIMEOUT, "half") if script_in(ran) == "ls" else None
+
+    environment, _ = make_environment(TouchMachines(instead), command_timeout_s=3)
+    seen, outcome = await play(environment, make_task(), [LOOK, SOLVE])
+    assert "half\n[stopped: it was still running after 3 seconds]" in seen[0].message.content
+    assert outcome.evidence["command_exit_codes"] == [None, 0]
+    assert outcome.success is True
+
+
+async def test_a_cancelled_episode_closes_its_machine() -> None:
+    environment, machines = make_environment()
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        async with environment.open(make_task()):
+            begun.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(wait())
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert machines.opened[0][1].is_closed
+
+
+LIMITS = Limits(output_chars=10, command_timeout_s=20)
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (ok("hi\n"), "The output of the OS:\n\nhi"),
+        (ok("\n"), "The output of the OS is empty."),
+        (
+            ok("0123456789abc"),
+            "The output of the OS:\n\n0123456789\n[cut: only the first 10 characters are shown]",
+        ),
+        (
+            CommandResult(
+                status=CommandStatus.TRUNCATED, exit_code=0, stdout="ab", output_bytes=9000
+            ),
+            "The output of the OS:\n\nab\n[cut: 9000 bytes were printed]",
+        ),
+        (
+            ended(CommandStatus.OOM),
+            "The output of the OS:\n\n[stopped: it used more memory than the machine has]",
+        ),
+        (ended(CommandStatus.KILLED), "The output of the OS:\n\n[stopped: it was killed]"),
+    ],
+    ids=["plain", "empty", "long", "truncated", "oom", "killed"],
+)
+def test_what_is_shown_of_a_command(result: CommandResult, shown: str) -> None:
+    assert output_message(result, LIMITS) == shown
+
+
+async def test_tools_do_what_the_text_protocol_does() -> None:
+    environment, machines = make_environment(protocol="tools")
+    async with environment.open(make_task()) as session:
+        assert [tool.name for tool in session.tools()] == ["bash", "finish", "answer"]  # type: ignore[union-attr]
+        call = ToolCall(name="bash", arguments={"script": REFERENCE})
+        seen = await session.call(call)  # type: ignore[union-attr]
+        assert (seen.message.role, seen.terminated) == ("tool", False)
+        assert (await session.call(ToolCall(name="finish"))).terminated  # type: ignore[union-attr]
+        assert (await session.outcome()).success is True
+    assert machines.opened[0][1].is_closed
+
+
+async def test_an_answer_by_tool_is_checked() -> None:
+    environment, _ = make_environment(protocol="tools")
+    task = make_task(check={"kind": "match", "answer": "7", "strip": True})
+    for given, success in (("7 ", True), ("8", False)):
+        async with environment.open(task) as session:
+            await session.call(ToolCall(name="answer", arguments={"answer": given}))  # type: ignore[union-attr]
+            assert (await session.outcome()).success is success
+
+
+async def test_the_prompt_says_how_to_act_and_what_to_do() -> None:
+    environment, _ = make_environment(rounds=4)
+    async with environment.open(make_task()) as session:
+        rules, task = session.prompt()
+    assert "Act: bash" in rules.content
+    assert "4 turns" in rules.content
+    assert "answer(" not in rules.content
+    assert task.content == "Make /a/b."
+    async with environment.open(make_task(check={"kind": "match", "answer": "7"})) as session:
+        assert "Act: answer(42)" in session.prompt()[0].content
