@@ -15,7 +15,8 @@ MACHINE = re.compile(
     "|".join(
         [
             # Sandboxes have a /root and a /work of their own.
-            r"(?<![\w.~-])/(wo" + r"rk/\.?[a-z]+/|wo" + r"rk/main|root/\.[a-z]|opt/(dev|pypi|wheels)\b)",
+            r"(?<![\w.~-])/wo" + r"rk/(\.?[a-z]+/|main)",
+            r"(?<![\w.~-])/(root/\.[a-z]|opt/(dev|pypi|wheels)\b)",
             r"\.\./" + "shared",
             "pypi" + r"\.org",
             "python" + r"hosted\.org",

@@ -66,6 +66,7 @@ class FirstProcess:
         self._lingering: set[int] = set()
         self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python's own handler would let it end us
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
 
     def serve(self) -> None:
@@ -132,7 +133,13 @@ class FirstProcess:
         spared = set(living())
         began = time.monotonic()
         running = Running(request)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            # Whoever uses up all processes cannot keep a checker from running.
+            kill_all()
+            bury()
+            pid = os.fork()
         if pid == 0:
             self._become(request, running)
         running.keep_own_ends()
@@ -180,7 +187,8 @@ class FirstProcess:
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in (signal.SIGCHLD, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             self._confine(request.is_judge)
             os.chdir(request.cwd)
@@ -298,6 +306,8 @@ def main() -> None:
     with open(filter_path, "rb") as file:
         program = file.read()
     os.set_inheritable(int(fd), False)
+    os.closerange(3, int(fd))  # what bwrap was handed must not reach a command
+    os.closerange(int(fd) + 1, OPEN_FILES)
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in (0, 1, 2, int(fd)):
             close_if_open(int(name))  # what bwrap needed and left open
