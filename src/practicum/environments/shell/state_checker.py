@@ -358,7 +358,7 @@ def zip_members(data: bytes) -> dict[str, bytes]:
 
 
 def command_line(pid: str) -> list[str] | None:
-    """What a live process was started as; None where there is none, or only its remains."""
+    """A live process's program, without folder, and arguments; None for none, or its remains."""
     try:
         with open(os.path.join(PROC, pid, "stat"), "rb") as file:
             state = file.read(4096).rpartition(b")")[2].split()[0]
@@ -366,7 +366,7 @@ def command_line(pid: str) -> list[str] | None:
             words = file.read(65_536).decode("utf-8", "replace").split("\0")
     except (OSError, IndexError):
         return None
-    return None if state in (b"Z", b"X") else words[:-1]
+    return None if state in (b"Z", b"X") else [os.path.basename(words[0]), *words[1:-1]]
 
 
 def process(a: Assertion) -> None:

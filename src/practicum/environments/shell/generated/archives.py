@@ -40,7 +40,8 @@ def folder_packed(story: Story) -> Step:
     return Step(
         told=story.say(
             f"Pack the directory {story.show(folder)} into the gzip-compressed tar archive "
-            f"{story.show(target)}, so that the members' names begin with {name}/ and nothing before it.",
+            f"{story.show(target)}, so that the members' names begin with {name}/ and have nothing "
+            "before it.",
             f"Make a tar.gz archive {story.show(target)} of {story.show(folder)}. Inside, all "
             f"paths must start with {name}/ (no leading directories); hidden files belong in it "
             "too.",

@@ -4,6 +4,7 @@ Each class is one kind that `state_checker.CHECKS` knows; its fields are that ch
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal, cast
@@ -49,8 +50,8 @@ class Assertion:
     kind: ClassVar[str]
 
     def to_json(self) -> dict[str, JSON]:
-        """The record the checker reads."""
-        return {"kind": self.kind, **asdict(self)}
+        """The record the checker reads, with nothing in it that JSON would change."""
+        return cast(dict[str, JSON], json.loads(json.dumps({"kind": self.kind, **asdict(self)})))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from practicum.core.task import Split
 from practicum.environments.shell.generated import (
     accounts,
     archives,
+    combined,
     editing,
     files,
     finding,
@@ -21,6 +22,7 @@ __all__ = ["TEMPLATES", "templates_of"]
 FAMILIES = (
     accounts,
     archives,
+    combined,
     editing,
     files,
     finding,

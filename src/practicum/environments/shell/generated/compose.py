@@ -10,7 +10,7 @@ from practicum.environments.shell.generated.step import Step, Template
 from practicum.environments.shell.generated.story import Story
 from practicum.environments.shell.generated.wording import instruct
 
-__all__ = ["Composed", "choose_templates", "compose"]
+__all__ = ["Composed", "choose_templates", "compose", "near_misses_of"]
 
 MOST_NEAR_MISSES = 5
 
@@ -60,7 +60,7 @@ def compose(split: Split, level: int, chance: random.Random) -> Composed:
         instruction=instruct([step.told for step in steps], chance),
         setup="\n".join(["set -e", "umask 022", *story.setup]) + "\n",
         reference=_script([step.reference for step in steps]),
-        near_misses=_near_misses(steps, chance),
+        near_misses=near_misses_of(steps, chance),
         assertions=_each_once([a for step in steps for a in step.assertions]),
         skills=tuple(sorted({skill for template in templates for skill in template.skills})),
         templates=tuple(template.name for template in templates),
@@ -76,7 +76,7 @@ def _script(parts: list[str]) -> str:
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _near_misses(steps: list[Step], chance: random.Random) -> tuple[str, ...]:
+def near_misses_of(steps: list[Step], chance: random.Random) -> tuple[str, ...]:
     """The reference with one step done wrong or left out; of many such ways, a few.
 
     The wrong steps of a long task are spread: no step is gone wrong with twice before each of the

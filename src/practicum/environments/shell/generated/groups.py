@@ -86,11 +86,11 @@ def group_with_its_members(story: Story) -> Step:
             f"Form a new group {name} of the existing users {one.name} and {other.name} as "
             "supplementary members.",
         ),
-        reference=f"addgroup {name}\naddgroup {one.name} {name}\naddgroup {other.name} {name}",
+        reference=f"addgroup {name}\nadduser {one.name} {name}\nadduser {other.name} {name}",
         near_misses=(
-            f"addgroup {name}\naddgroup {one.name} {name}",
+            f"addgroup {name}\nadduser {one.name} {name}",
             f"addgroup {name}",
-            f"addgroup {name}\nusermod -g {name} {one.name}\naddgroup {other.name} {name}",
+            f"addgroup {name}\nusermod -g {name} {one.name}\nadduser {other.name} {name}",
         ),
         assertions=(Group(name, members=(one.name, other.name)),),
     )

@@ -48,7 +48,7 @@ def exact_mode(story: Story) -> Step:
     )
 
 
-@template("chmod", split="train")
+@template("find", "chmod", split="train")
 def tree_modes(story: Story) -> Step:
     """Folders of a tree get one mode, its files another."""
     folder, subs, files = _given_tree(story, 4)

@@ -92,7 +92,7 @@ def _data(composed: Composed) -> dict[str, JSON]:
             instruction=composed.instruction,
         ),
     }
-    return cast(dict[str, JSON], json.loads(json.dumps(data)))
+    return data
 
 
 def _fingerprint(task: Task) -> bytes:
