@@ -19,7 +19,7 @@ from practicum.core.sample import Episode
 from practicum.core.sampling import ActionForm, Completion, SamplingParams
 from practicum.core.task import Task
 from practicum.core.trace import Message, ToolSpec
-from practicum.environments import random_action_text, reference_of
+from practicum.environments import Reference, random_action_text
 from practicum.evaluation import evaluate
 from practicum.gateway import CapturedConversation, ScriptedConversation
 from practicum.rollouts import RolloutParts, run_episode
@@ -85,12 +85,11 @@ def scripted_player(kind: str, environment: Environment) -> Player:
 
 
 class _ReferenceConversation(ScriptedConversation):
-    """Writes the turns of a solution, which may have to be looked up first."""
+    """Writes the turns of a solution, which may depend on what the earlier ones were answered."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
-        self._environment = environment
         self._task = task
-        self._left: list[str] | None = None
+        self._reference = Reference(environment, task)
         super().__init__(lambda actions: self._next(), name="reference")
 
     async def complete(
@@ -99,14 +98,18 @@ class _ReferenceConversation(ScriptedConversation):
         actions: tuple[ActionForm, ...] = (),
         tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
-        if self._left is None:
-            self._left = list(await reference_of(self._environment, self._task))
+        if self.nodes:
+            self._reference.saw(messages[-1].content)
         return await super().complete(messages, actions, tools)
 
     def _next(self) -> str:
-        if not self._left:
-            raise UserError(f"task {self._task.id!r} brings no solution; choose another policy")
-        return self._left.pop(0)
+        turn = self._reference.next_turn()
+        if turn is None:
+            raise UserError(
+                f"the solution of {self._task.id!r} has no more turns, or is not known; "
+                "choose another policy or another task"
+            )
+        return turn
 
 
 def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:

@@ -9,9 +9,9 @@ from practicum.environments.reference_policies import (
     DoNothingActor,
     Play,
     RandomActor,
+    Reference,
     ReferenceActor,
     play_episode,
-    reference_of,
 )
 from practicum.environments.registry import (
     build_environment,
@@ -31,6 +31,7 @@ __all__ = [
     "LevelCheck",
     "Play",
     "RandomActor",
+    "Reference",
     "ReferenceActor",
     "Typed",
     "build_environment",
@@ -41,6 +42,5 @@ __all__ = [
     "is_writable",
     "play_episode",
     "random_action_text",
-    "reference_of",
     "shares",
 ]

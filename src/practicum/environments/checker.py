@@ -20,11 +20,12 @@ from practicum.environments.check_report import EnvironmentCheck, LevelCheck
 from practicum.environments.contract import CONTRACT_TASKS, session_problems, supply_problems
 from practicum.environments.offers import Bounded, Elsewhere, Graded, Tempting
 from practicum.environments.reference_policies import (
+    Actor,
     Play,
     RandomActor,
+    ReferenceActor,
     ScriptActor,
     play_episode,
-    reference_of,
 )
 
 __all__ = ["check_environment", "shares"]
@@ -162,15 +163,16 @@ class _Level:
         return found
 
     async def _play_reference(self, task: Task, found: _Found, *, again: bool) -> None:
-        turns = list(await reference_of(self._environment, task))
+        turns = list(self._environment.reference(task))
         found.has_reference = bool(turns)
         if not turns:
             missing = f"task {task.id!r}: there is no reference"
             found.problems += [] if self._is_brought else [missing]
             return
-        play = await self._played(task, turns)
+        actor = ReferenceActor(self._environment)
+        play = await self._played(task, actor, len(turns))
         wrong = self._reference_problem(task, turns, play)
-        if wrong is None and again and await self._played(task, turns) != play:
+        if wrong is None and again and await self._played(task, actor, len(turns)) != play:
             wrong = f"task {task.id!r}: the same actions gave another result the second time"
         found.reference_solved = wrong is None
         found.problems += [] if wrong is None else [wrong]
@@ -179,7 +181,7 @@ class _Level:
         """What is wrong with the reference's play, or None."""
         environment = self._environment
         if play.outcome.success is not True:
-            return f"task {task.id!r}: the reference does not solve it"
+            return f"task {task.id!r}: the reference does not solve it{_why(play)}"
         if len(play.texts) < len(turns):
             return f"task {task.id!r}: the episode ends before the reference does"
         best = environment.full_marks(task) if isinstance(environment, Graded) else play.earned
@@ -199,18 +201,27 @@ class _Level:
         if isinstance(environment, Tempting):
             for number, turns in enumerate(environment.near_misses(task), 1):
                 found.near_misses += 1
-                if (await self._played(task, turns)).outcome.success is not False:
+                play = await self._played(task, ScriptActor(turns), len(turns))
+                if play.outcome.success is not False:
                     found.near_miss_solved = True
                     found.problems.append(f"task {task.id!r}: near-miss {number} is accepted")
         if found.lists_actions:
             drawn = await play_episode(environment, task, self._chance)
             found.random_solved = drawn.outcome.success is True
 
-    async def _played(self, task: Task, turns: Sequence[str]) -> Play:
-        actor = ScriptActor(turns)
-        return await play_episode(self._environment, task, actor, max_turns=len(turns))
+    async def _played(self, task: Task, actor: Actor, turns: int) -> Play:
+        return await play_episode(self._environment, task, actor, max_turns=turns)
 
 
 def _tasks_to_check(environment: Environment, n: int | None, seed: int) -> Iterator[Task]:
     every = environment.every_task() if isinstance(environment, Bounded) else None
     return islice(every if every is not None else environment.tasks("heldout", seed), n)
+
+
+def _why(play: Play) -> str:
+    """The first thing that the checker of a session found wrong, where it says so."""
+    checks = play.outcome.evidence.get("checks")
+    for one in checks if isinstance(checks, list) else []:
+        if isinstance(one, dict) and one.get("ok") is False:
+            return f" ({one.get('why')})"
+    return ""

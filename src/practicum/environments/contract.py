@@ -8,7 +8,7 @@ from typing import Any
 from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.environments.action_forms import is_writable
-from practicum.environments.reference_policies import reference_of, take_turn
+from practicum.environments.reference_policies import Reference, take_turn
 
 __all__ = ["CONTRACT_TASKS", "session_problems", "supply_problems"]
 
@@ -56,11 +56,10 @@ def _content(task: Task) -> str:
 
 async def session_problems(environment: Environment, task: Task) -> list[str]:
     """What is wrong with a session of the task when its reference is played, one sentence each."""
-    reference = list(await reference_of(environment, task))
     async with environment.open(task) as session:
         prompt = session.prompt()
         found = list(_opening_problems(session))
-        found += await _turn_problems(session, reference)
+        found += await _turn_problems(session, Reference(environment, task))
     async with environment.open(task) as fresh:
         if fresh.prompt() != prompt:
             found.append("a second session opens with another prompt")
@@ -76,16 +75,19 @@ def _opening_problems(session: Any) -> Iterator[str]:
         yield "two actions have the same name"
 
 
-async def _turn_problems(session: Any, reference: Sequence[str]) -> list[str]:
+async def _turn_problems(session: Any, reference: Reference) -> list[str]:
     found: list[str] = []
+    last = ""
     rewards: list[float] = []
     is_over = False
-    for text in reference:
+    while (text := reference.next_turn()) is not None:
+        last = text
         forms = session.actions() if hasattr(session, "actions") else ()
         if forms and not is_writable(forms, text):
             found.append(f"the reference's {text!r} cannot be written with its actions")
         seen = await take_turn(session, text)
         rewards += [] if seen.reward is None else [seen.reward]
+        reference.saw(seen.message.content)
         is_over = seen.terminated
         if is_over:
             break
@@ -93,7 +95,7 @@ async def _turn_problems(session: Any, reference: Sequence[str]) -> list[str]:
             found.append(f"{text!r} is answered with nothing")
     if (await session.outcome()).turn_rewards != tuple(rewards):
         found.append("the outcome's turn rewards are not what the turns paid")
-    if is_over and not await _refuses(session, reference[-1]):
+    if is_over and not await _refuses(session, last):
         found.append("the session goes on after its end")
     return found
 

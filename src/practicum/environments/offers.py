@@ -7,12 +7,12 @@ from practicum.core.interfaces import Sandboxes
 from practicum.core.task import Task
 
 __all__ = [
+    "Adaptive",
     "Bounded",
     "Closable",
     "Elsewhere",
     "Graded",
     "InSandboxes",
-    "Researched",
     "Tempting",
     "Typed",
 ]
@@ -54,11 +54,11 @@ class Elsewhere(Protocol):
 
 
 @runtime_checkable
-class Researched(Protocol):
-    """An environment whose solutions may have to be looked up first."""
+class Adaptive(Protocol):
+    """An environment whose solutions may depend on what is seen while they are played."""
 
-    async def find_reference(self, task: Task) -> Sequence[str]:
-        """The turns of a solution; empty when none is known."""
+    def reference_turn(self, task: Task, seen: Sequence[str]) -> str | None:
+        """The next turn of `reference`, given what the turns before it were answered."""
         ...
 
 

@@ -12,17 +12,17 @@ from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.task import Outcome, Task
 from practicum.core.tool_calls import MalformedCall, read_tool_call
 from practicum.environments.action_forms import random_action_text
-from practicum.environments.offers import Researched
+from practicum.environments.offers import Adaptive
 
 __all__ = [
     "Actor",
     "DoNothingActor",
     "Play",
     "RandomActor",
+    "Reference",
     "ReferenceActor",
     "ScriptActor",
     "play_episode",
-    "reference_of",
     "take_turn",
 ]
 
@@ -51,14 +51,37 @@ class ReferenceActor:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._left: WeakKeyDictionary[DiscreteSession, list[str]] = WeakKeyDictionary()
+        self._playing: WeakKeyDictionary[DiscreteSession, Reference] = WeakKeyDictionary()
 
     def next_text(self, session: DiscreteSession, task: Task) -> str | None:
         """The next turn of the solution."""
-        if session not in self._left:
-            self._left[session] = list(self._environment.reference(task))
-        left = self._left[session]
-        return left.pop(0) if left else None
+        if session not in self._playing:
+            self._playing[session] = Reference(self._environment, task)
+        return self._playing[session].next_turn()
+
+    def saw(self, session: DiscreteSession, content: str) -> None:
+        """What the last turn was answered."""
+        self._playing[session].saw(content)
+
+
+class Reference:
+    """The solution of one task, turn by turn."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._environment = environment
+        self._task = task
+        self._left = iter(environment.reference(task))
+        self._seen: list[str] = []
+
+    def next_turn(self) -> str | None:
+        """The next turn; None at the end."""
+        if isinstance(self._environment, Adaptive):
+            return self._environment.reference_turn(self._task, tuple(self._seen))
+        return next(self._left, None)
+
+    def saw(self, content: str) -> None:
+        """What the turn was answered."""
+        self._seen.append(content)
 
 
 class ScriptActor:
@@ -127,16 +150,11 @@ async def play_episode(
                 seen = await take_turn(session, text)
                 texts.append(text)
                 rewards.append(seen.reward)
+                if isinstance(actor, ReferenceActor):
+                    actor.saw(session, seen.message.content)
                 terminated = seen.terminated
             outcome = await session.outcome()
     return Play(texts=tuple(texts), rewards=tuple(rewards), terminated=terminated, outcome=outcome)
-
-
-async def reference_of(environment: Environment, task: Task) -> Sequence[str]:
-    """The turns of a solution, looked up where the environment has to; empty when none is known."""
-    if isinstance(environment, Researched):
-        return await environment.find_reference(task)
-    return environment.reference(task)
 
 
 async def take_turn(session: Any, text: str) -> Observation:

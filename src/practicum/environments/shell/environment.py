@@ -17,7 +17,8 @@ from practicum.core.task import Split, Task
 from practicum.environments.shell.generated import LEVELS, generate, task_from_id
 from practicum.environments.shell.plan import Plan
 from practicum.environments.shell.reference import (
-    answers_by_looking,
+    answer_turn,
+    answers_what_it_prints,
     reference_turns,
     turn_of_line,
     turns_of,
@@ -26,6 +27,7 @@ from practicum.environments.shell.session import (
     Limits,
     ShellTextSession,
     ShellToolSession,
+    output_in,
     set_up,
 )
 from practicum.environments.shell.user_data import load_tasks, shuffled
@@ -199,31 +201,23 @@ class ShellEnvironment:
             await box.close()
 
     def reference(self, task: Task) -> Sequence[str]:
-        """The turns that solve it, in the protocol.
-
-        Empty where the task brings no solution, or one whose answer must be looked up first, as
-        `find_reference` does.
-        """
+        """The turns that solve it, in the protocol; empty where the task brings no solution."""
         return reference_turns(Plan.of(task), self._options.protocol)
 
-    async def find_reference(self, task: Task) -> Sequence[str]:
-        """The turns that solve it, also where the answer is what the solution prints.
-
-        That is looked up on a machine of its own.
-        """
-        plan = Plan.of(task)
-        if not answers_by_looking(plan):
-            return self.reference(task)
-        assert plan.reference is not None
-        async with self._machine(plan) as box:
-            timeout_s = self._options.command_timeout_s
-            found = await box.run(plan.reference.command(), timeout_s=timeout_s, cwd=plan.cwd)
-        return turns_of(plan.reference, found.stdout.strip(), self._options.protocol)
+    def reference_turn(self, task: Task, seen: Sequence[str]) -> str | None:
+        """The next of those turns; an answer is what the solution printed before."""
+        turns = self.reference(task)
+        if len(seen) >= len(turns):
+            return None
+        is_last = len(seen) == len(turns) - 1
+        if is_last and seen and answers_what_it_prints(Plan.of(task)):
+            return answer_turn(output_in(seen[-1]), self._options.protocol)
+        return turns[len(seen)]
 
     def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
         """Plausible ways to get it wrong, each as the turns of an episode."""
         protocol = self._options.protocol
-        return [turns_of(script, None, protocol) for script in Plan.of(task).near_misses]
+        return [turns_of(script, protocol) for script in Plan.of(task).near_misses]
 
     def turn_from_line(self, line: str) -> str:
         """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""

@@ -7,31 +7,34 @@ from practicum.core.trace import ToolCall
 from practicum.environments.shell.plan import Plan, Script
 from practicum.environments.shell.protocol import write_answer, write_bash, write_finish
 
-__all__ = ["answers_by_looking", "reference_turns", "turn_of_line", "turns_of"]
+__all__ = [
+    "answer_turn",
+    "answers_what_it_prints",
+    "reference_turns",
+    "turn_of_line",
+    "turns_of",
+]
 
 Protocol = Literal["text", "tools"]
 
 
-def answers_by_looking(plan: Plan) -> bool:
-    """Whether the right answer is what the reference prints."""
+def answers_what_it_prints(plan: Plan) -> bool:
+    """Whether the right answer is what the reference prints when it is run."""
     return plan.check["kind"] == "chain" and plan.reference is not None
 
 
 def reference_turns(plan: Plan, protocol: Protocol) -> list[str]:
-    """The turns of a solution; none where it is not known or its answer must be looked up."""
+    """The turns of a solution; none where it is not known."""
     if plan.check["kind"] == "match":
         wanted = plan.check.get("answer")
-        return [] if wanted is None else [_answer(str(wanted), protocol)]
-    if plan.reference is None or answers_by_looking(plan):
-        return []
-    return turns_of(plan.reference, None, protocol)
+        return [] if wanted is None else [answer_turn(str(wanted), protocol)]
+    return [] if plan.reference is None else turns_of(plan.reference, protocol)
 
 
-def turns_of(script: Script, answer: str | None, protocol: Protocol) -> list[str]:
-    """Run a script, then finish or answer."""
+def turns_of(script: Script, protocol: Protocol) -> list[str]:
+    """Run a script, then finish."""
     code = script.code if script.language == "bash" else _python_in_bash(script.code)
-    last = _finish(protocol) if answer is None else _answer(answer, protocol)
-    return [_bash(code, protocol), last]
+    return [_bash(code, protocol), _finish(protocol)]
 
 
 def turn_of_line(line: str, protocol: Protocol) -> str:
@@ -44,7 +47,7 @@ def turn_of_line(line: str, protocol: Protocol) -> str:
     if word == "finish" and not rest:
         return _finish(protocol)
     if word == "answer" and rest:
-        return _answer(rest, protocol)
+        return answer_turn(rest, protocol)
     return _bash(line, protocol)
 
 
@@ -58,7 +61,8 @@ def _finish(protocol: Protocol) -> str:
     return write_finish() if protocol == "text" else write_tool_call(ToolCall(name="finish"))
 
 
-def _answer(answer: str, protocol: Protocol) -> str:
+def answer_turn(answer: str, protocol: Protocol) -> str:
+    """A turn that answers."""
     if protocol == "text":
         return write_answer(answer)
     return write_tool_call(ToolCall(name="answer", arguments={"answer": answer}))

@@ -14,7 +14,17 @@ from practicum.environments.shell.plan import Plan
 from practicum.environments.shell.prompts import TOOLS, text_rules, tool_rules
 from practicum.environments.shell.protocol import read_action
 
-__all__ = ["Limits", "ShellTextSession", "ShellToolSession", "output_message", "set_up"]
+__all__ = [
+    "Limits",
+    "ShellTextSession",
+    "ShellToolSession",
+    "output_in",
+    "output_message",
+    "set_up",
+]
+
+SHOWN = "The output of the OS:\n\n"
+"""Stands before what a command printed."""
 
 Status = Literal["running", "completed", "agent_validation_failed", "task_limit_reached"]
 
@@ -213,4 +223,13 @@ def output_message(result: CommandResult, limits: Limits) -> str:
     shown = "\n".join(
         [*([text.rstrip("\n")] if text.strip() else []), *(f"[{n}]" for n in notices)]
     )
-    return f"The output of the OS:\n\n{shown}" if shown else "The output of the OS is empty."
+    return f"{SHOWN}{shown}" if shown else "The output of the OS is empty."
+
+
+def output_in(message: str) -> str:
+    r"""What a command printed, from the message that showed it.
+
+    >>> output_in("The output of the OS:\n\n42")
+    '42'
+    """
+    return message.removeprefix(SHOWN).strip() if message.startswith(SHOWN) else ""

@@ -15,7 +15,7 @@ from tests.unit.environments.shell.builders import (
 from practicum.core.errors import ConfigError, UserError
 from practicum.environments import build_environment
 from practicum.environments.checker import check_environment
-from practicum.environments.reference_policies import ScriptActor, play_episode
+from practicum.environments.reference_policies import ReferenceActor, ScriptActor, play_episode
 from practicum.environments.shell.environment import ShellEnvironment, ShellOptions
 
 
@@ -33,17 +33,20 @@ async def test_the_reference_solves_and_near_misses_do_not(protocol: str) -> Non
     assert all(box.is_closed for _, box in machines.opened)
 
 
-async def test_an_answer_that_must_be_looked_up_is_looked_up_on_a_machine_of_its_own() -> None:
+async def test_an_answer_is_what_the_reference_prints_on_the_same_machine() -> None:
+    printed = iter(["41\n", "42\n"])
+
     def instead(ran: Any) -> Any:
-        return ok("42\n") if script_in(ran) == REFERENCE and not ran.is_judge else None
+        return ok(next(printed)) if script_in(ran) == REFERENCE and not ran.is_judge else None
 
     environment, machines = make_environment(TouchMachines(instead))
-    task = make_task(check={"kind": "chain", "scripts": [None, "x"]}, cwd="/srv")
-    assert environment.reference(task) == []
-    turns = await environment.find_reference(task)
-    assert turns == [f"Act: bash\n```bash\n{REFERENCE}\n```", "Act: answer(42)"]
-    assert len(machines.opened) == 1
-    assert machines.opened[0][1].is_closed
+    task = make_task(check={"kind": "chain", "scripts": ["x"]})
+    actor = ReferenceActor(environment)
+    for number in ("41", "42"):
+        played = await play_episode(environment, task, actor)
+        assert played.texts[1] == f"Act: answer({number})"
+        assert machines.opened[-1][1].ran[-1].command[-1] == number
+    assert len(machines.opened) == 2
 
 
 def test_a_wanted_answer_is_the_reference() -> None:
@@ -144,7 +147,5 @@ def test_a_typed_line_becomes_a_turn() -> None:
 
 
 def test_a_missing_data_file_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"there is no .*none\.json; give a LifelongAgentBench file"
-    ):
+    with pytest.raises(UserError, match=r"there is no .*none\.json; give a Lifelong"):
         build_environment("shell", {"data": str(tmp_path / "none.json")})
