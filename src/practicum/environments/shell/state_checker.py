@@ -51,7 +51,8 @@ def judge_state(assertions: list[Assertion]) -> list[dict[str, Any]]:
         try:
             check(assertion)
         except STATE_ERRORS as error:
-            verdicts.append({"ok": False, "why": f"{assertion['kind']}: {error}"[:300]})
+            why = f"{assertion['kind']}: {error}"[:300].encode("utf-8", "replace").decode()
+            verdicts.append({"ok": False, "why": why})
         else:
             verdicts.append({"ok": True, "why": ""})
     return verdicts
@@ -332,7 +333,8 @@ def tar_members(data: bytes) -> dict[str, bytes]:
                 continue
             file = tar.extractfile(member) if member.isreg() else None
             expect(file is not None, f"its member {member.name} is not a plain file")
-            found[os.path.normpath(member.name)] = bounded(file, READ_LIMIT)
+            left = READ_LIMIT - sum(map(len, found.values()))
+            found[os.path.normpath(member.name)] = bounded(file, left)
     return found
 
 
@@ -345,15 +347,14 @@ def gz_member(data: bytes) -> dict[str, bytes]:
 def zip_members(data: bytes) -> dict[str, bytes]:
     """Plain files of a zip archive by their names."""
     found: dict[str, bytes] = {}
-    left = READ_LIMIT
     with zipfile.ZipFile(io.BytesIO(data)) as archived:
         infos = archived.infolist()
         expect(len(infos) <= ENTRY_LIMIT, f"it has over {ENTRY_LIMIT} members")
         for info in infos:
             if not info.is_dir():
+                left = READ_LIMIT - sum(map(len, found.values()))
                 with archived.open(info) as file:
                     found[os.path.normpath(info.filename)] = bounded(file, left)
-                left -= len(found[os.path.normpath(info.filename)])
     return found
 
 

@@ -150,6 +150,13 @@ def test_bytes_that_are_no_text_fail(tree: Path) -> None:
     assert not holds(Content(f"{tree}/raw", ""))
 
 
+def test_names_that_are_no_text_can_still_be_reported(tmp_path: Path) -> None:
+    os.symlink(b"\xff", os.fsencode(tmp_path / "link"))
+    [verdict] = state_checker.judge_state([Symlink(f"{tmp_path}/link", "/a").to_json()])
+    assert not verdict["ok"]
+    assert verdict["why"].encode("utf-8").endswith(b"/?")
+
+
 @pytest.fixture
 def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "passwd").write_text(
@@ -284,6 +291,17 @@ def test_a_gzip_file_is_read_as_far_as_the_limit(
     assert not holds(Archive(str(path), "gz", {"": "x" * 4999}))
     monkeypatch.setattr(state_checker, "READ_LIMIT", 4000)
     assert not holds(Archive(str(path), "gz", {"": "x" * 5000}))
+
+
+@pytest.mark.parametrize(("format_name", "data"), [("tar", tar_bytes("w")), ("zip", zip_bytes())])
+def test_all_members_of_an_archive_share_one_limit(
+    format_name: Any, data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_checker, "read_bytes", lambda path: data)
+    monkeypatch.setattr(state_checker, "READ_LIMIT", 3)
+    assert holds(Archive(str(tmp_path), format_name, MEMBERS))
+    monkeypatch.setattr(state_checker, "READ_LIMIT", 2)
+    assert not holds(Archive(str(tmp_path), format_name, MEMBERS))
 
 
 def test_a_link_in_an_archive_is_no_file(tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ def lines_left_out(story: Story) -> Step:
     return Step(
         told=story.say(
             f"Copy {story.show(source.path)} to {story.show(target)} without the lines that start "
-            f"with {sign}.",
+            f"with the sign '{sign}'.",
             f"The file {story.show(target)} must consist of all lines of "
-            f"{story.show(source.path)}, in order, except those whose first character is {sign}.",
-            f"Filter the comment lines (first character {sign}) out of {story.show(source.path)} "
+            f"{story.show(source.path)}, in order, except those whose first character is '{sign}'.",
+            f"Filter the comment lines (first character '{sign}') out of {story.show(source.path)} "
             f"and save what is left as {story.show(target)}. The source does not change.",
         ),
         reference=f"grep -v '^{sign}' {one} > {other}",
