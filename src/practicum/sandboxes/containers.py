@@ -1,8 +1,9 @@
 """Sandboxes in containers, by the command line client of docker or podman.
 
 For those who have an engine and want it: it takes a quarter of a second where a namespace takes
-milliseconds. The engine must run; where it maps root inside to root outside, a `machine` does not
-pass the self-check.
+milliseconds. The engine must run. System calls are filtered by the engine's own list, and older
+ones leave AF_VSOCK open in it. Where docker's service does not map users, root inside is root
+outside, and a `machine` does not pass the self-check.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ MACHINE_CAPABILITIES = (
     *("KILL", "AUDIT_WRITE", "SETFCAP", "NET_BIND_SERVICE"),
 )
 """What root needs for files, users and groups."""
+SHIFTED_IDS = ("--uidmap", "0:1342177280:65536", "--gidmap", "0:1342177280:65536")
+"""Root inside is nobody outside. One range for all machines: an image is shifted once for each."""
 START_S = 300.0
 """The engine may have to fetch the image first."""
 OPEN_FILES = 1024
@@ -55,6 +58,8 @@ def run_arguments(
         *("--memory", memory, "--memory-swap", memory),
         *("--pids-limit", str(spec.processes), "--cpus", f"{spec.cpus:g}"),
         *("--ulimit", f"nofile={OPEN_FILES}:{OPEN_FILES}", "--ulimit", "core=0:0"),
+        # Podman's own default is more than some hosts allow it; the limit above is the one meant.
+        *(("--ulimit", "nproc=4096:4096") if engine == "podman" else ()),
         *("--shm-size", "16m"),
         *(_machine(spec, engine, limits_disk) if spec.profile == "machine" else _code(spec)),
         *("--entrypoint", "sh", image, "-c", FIRST_PROCESS),
@@ -78,7 +83,7 @@ def _machine(spec: SandboxSpec, engine: str, limits_disk: bool) -> list[str]:
         *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={spec.disk_mb}m,mode=1777"),
         *(("--storage-opt", f"size={spec.disk_mb}m") if limits_disk else ()),
         # Docker maps users for all containers or none, in the settings of its service.
-        *(("--userns", "auto") if engine == "podman" and os.geteuid() == 0 else ()),
+        *(SHIFTED_IDS if engine == "podman" and os.geteuid() == 0 else ()),
     ]
 
 

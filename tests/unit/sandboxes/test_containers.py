@@ -122,9 +122,9 @@ def test_a_machine_gets_root_with_few_rights(monkeypatch: pytest.MonkeyPatch) ->
     assert {("--cap-drop", "ALL"), ("--user", "0:0"), ("--storage-opt", "size=20m")} <= pairs(words)
     assert ("--security-opt", "no-new-privileges") in pairs(words)
     assert "--read-only" not in words
-    assert "--userns" not in words
+    assert "--uidmap" not in words
     podman = run_arguments(MACHINE, "box", "image", engine="podman", limits_disk=False)
-    assert ("--userns", "auto") in pairs(podman)
+    assert {("--uidmap", "0:1342177280:65536"), ("--gidmap", "0:1342177280:65536")} <= pairs(podman)
     assert "--storage-opt" not in podman
 
 
