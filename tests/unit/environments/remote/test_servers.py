@@ -1,0 +1,137 @@
+"""The server that is kept running, with small programs in place of the real one."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.environments.remote import servers
+from practicum.environments.remote.options import RemoteOptions
+from practicum.environments.remote.servers import KEY_VARIABLE, OwnServer, RunningServer
+
+GOOD = "echo http://127.0.0.1:9; cat"
+"""Says where it is, and stops when its standard input ends."""
+
+
+def own_server(script: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> OwnServer:
+    monkeypatch.setattr(servers, "_command", lambda _: ["sh", "-c", script])
+    return OwnServer(RemoteOptions.model_validate({"serve": "math", **options}))
+
+
+def wait_until_gone(pid: int) -> None:
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def test_it_is_started_once_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server(GOOD, monkeypatch)
+    assert server.address() == server.address() == "http://127.0.0.1:9"
+    pid = server.pid
+    assert pid is not None
+    server.stop()
+    server.stop()
+    wait_until_gone(pid)
+
+
+def test_it_is_given_its_key_where_others_cannot_read_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = own_server(f"echo ${KEY_VARIABLE} > {tmp_path}/key; {GOOD}", monkeypatch)
+    server.address()
+    assert (tmp_path / "key").read_text().strip() == server.key
+    assert len(server.key) >= 32
+    server.stop()
+
+
+def test_a_dead_server_is_started_again_until_it_dies_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = own_server(f"echo out of luck >&2; {GOOD}", monkeypatch, max_restarts=2)
+    pids = set()
+    for _ in range(3):
+        server.address()
+        assert server.pid is not None
+        pids.add(server.pid)
+        os.kill(server.pid, signal.SIGKILL)
+        servers._stop(server._process)  # type: ignore[arg-type]
+    assert len(pids) == 3
+    with pytest.raises(UserError, match=r"stopped 3 times in a row \(out of luck\)"):
+        server.address()
+    server.stop()
+
+
+def test_an_episode_that_ends_well_forgives_earlier_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server(GOOD, monkeypatch, max_restarts=0)
+    for _ in range(3):
+        server.address()
+        server.answered()
+        server.hangs()
+        assert server._process is not None
+        server._process.wait()
+    server.stop()
+
+
+def test_a_server_that_does_not_come_up_is_a_failure_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = own_server("echo no port >&2; exit 1", monkeypatch)
+    with pytest.raises(EnvironmentFailure, match=r"ended while starting \(no port\)"):
+        ended.address()
+    ended.stop()
+    late = own_server("exec cat", monkeypatch, startup_timeout_s=0.1)
+    with pytest.raises(EnvironmentFailure, match=r"within 0\.1 s"):
+        late.address()
+    late.stop()
+
+
+def test_a_users_mistake_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server("echo practicum: no sandbox >&2; exit 2", monkeypatch)
+    with pytest.raises(UserError, match="no sandbox"):
+        server.address()
+    server.stop()
+
+
+def test_a_server_that_stays_deaf_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server(GOOD, monkeypatch, give_up_s=0.05)
+    server.unreachable("no answer")
+    time.sleep(0.06)
+    server.answered()
+    server.unreachable("no answer")
+    time.sleep(0.06)
+    with pytest.raises(UserError, match=r"server of 'math' for 0\.05 s \(no answer\)"):
+        server.unreachable("no answer")
+
+
+def test_a_server_is_not_left_behind_when_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server(GOOD, monkeypatch)
+    server.address()
+    pid, file = server.pid, server._complaints
+    assert pid is not None
+    assert file is not None
+    del server
+    file.close()
+    wait_until_gone(pid)
+
+
+def test_the_key_of_a_running_server_is_read_from_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "from-the-environment")
+    (tmp_path / "key").write_text("from-the-file\n")
+    options = {"url": "http://127.0.0.1:9"}
+
+    def key_with(**more: str) -> str:
+        return RunningServer(RemoteOptions.model_validate({**options, **more})).key
+
+    assert key_with() == "from-the-environment"
+    assert key_with(key_file=str(tmp_path / "key")) == "from-the-file"
+    with pytest.raises(UserError, match="--key-file"):
+        key_with(key_file=str(tmp_path / "none"))
