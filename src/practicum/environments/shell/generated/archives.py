@@ -100,6 +100,7 @@ def one_member_unpacked(story: Story) -> Step:
 def file_compressed(story: Story) -> Step:
     """A file is replaced by its compressed form."""
     thing = story.file("place", "content")
+    story.forget(thing)
     path, packed = story.show(thing.path), f"{thing.path}.gz"
     place = quote(thing.path)
     return Step(

@@ -6,7 +6,7 @@ Each class is one kind that `state_checker.CHECKS` knows; its fields are that ch
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 from practicum.core.task import JSON
@@ -51,7 +51,7 @@ class Assertion:
 
     def to_json(self) -> dict[str, JSON]:
         """The record the checker reads, with nothing in it that JSON would change."""
-        return cast(dict[str, JSON], json.loads(json.dumps({"kind": self.kind, **asdict(self)})))
+        return cast(dict[str, JSON], json.loads(json.dumps({"kind": self.kind, **vars(self)})))
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def compose(split: Split, level: int, chance: random.Random) -> Composed:
     story = Story(split, chance)
     steps = [template.make(story) for template in templates]
     return Composed(
-        instruction=instruct([step.told for step in steps], chance),
+        instruction=instruct([step.told for step in steps], chance, story.known_root),
         setup="\n".join(["set -e", "umask 022", *story.setup]) + "\n",
         reference=_script([step.reference for step in steps]),
         near_misses=near_misses_of(steps, chance),

@@ -93,6 +93,11 @@ class Story:
             self._places.append(self._root)
         return self._root
 
+    @property
+    def known_root(self) -> str | None:
+        """The story's folder as the instruction writes it; None while no step has used it."""
+        return None if self._root is None else self.show(self._root)
+
     def new_path(self, extension: str | None = None) -> str:
         """Where nothing is yet; in the story's folder or in one that a step made."""
         root = self.root
@@ -140,6 +145,10 @@ class Story:
         """A file that later steps may work on."""
         self._things.append(thing)
         return thing
+
+    def forget(self, thing: Thing) -> None:
+        """A file that a step does away with: no later step works on it."""
+        self._things.remove(thing)
 
     def file(self, *changes: Aspect) -> Thing:
         """A file whose aspects no step has asserted yet, and locks them.

@@ -16,6 +16,10 @@ OPENINGS = (
     "Here is a small piece of system work. ",
     "Some work is waiting on this server. ",
 )
+PLACED_OPENINGS = (
+    "The files for this work are in {}. ",
+    "This is about the project in {}. ",
+)
 THEN = ("Then", "Next", "After that", "Now", "Once that is done")
 
 
@@ -62,13 +66,14 @@ def _bits_in_words(bits: str) -> str:
     return and_list(names) + (" only" if len(names) == 1 else "")
 
 
-def instruct(sentences: Sequence[str], chance: random.Random) -> str:
-    """One instruction of the steps' sentences, in their order.
+def instruct(sentences: Sequence[str], chance: random.Random, place: str | None = None) -> str:
+    """One instruction of the steps' sentences, in their order; `place` is where most of it is.
 
     A sentence that ends with a line to be written has a line of its own, or it would run into the
     next one.
     """
-    opening = chance.choice(OPENINGS)
+    placed = [text.format(place) for text in PLACED_OPENINGS] if place else []
+    opening = chance.choice([*OPENINGS, *placed])
     if len(sentences) == 1:
         return opening + sentences[0]
     are_closed = all(sentence.endswith(".") for sentence in sentences)

@@ -25,6 +25,12 @@ def test_what_was_asserted_is_not_moved_away(story: Story) -> None:
     assert all(story.file("place") is not made for _ in range(5))
 
 
+def test_what_is_gone_is_not_given_out(story: Story) -> None:
+    gone = story.file("place")
+    story.forget(gone)
+    assert all(story.file() is not gone for _ in range(5))
+
+
 def test_later_steps_work_on_what_earlier_ones_made() -> None:
     reused = 0
     for seed in range(100):

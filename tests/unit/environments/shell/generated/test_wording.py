@@ -47,6 +47,12 @@ def test_one_step_needs_no_order() -> None:
     assert len(found) > 3
 
 
+def test_the_place_is_named_only_where_it_is_known() -> None:
+    told = [instruct(["Make this."], random.Random(n), "/srv/x") for n in MANY]
+    assert 0 < sum("/srv/x" in text for text in told) < len(told)
+    assert not any("None" in instruct(["Make this."], random.Random(n)) for n in MANY)
+
+
 def test_a_sentence_that_ends_with_a_text_has_a_line_of_its_own() -> None:
     for n in MANY:
         text = instruct(["Write this line: a b", "Remove it."], random.Random(n))
