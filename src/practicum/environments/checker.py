@@ -96,7 +96,10 @@ class _Found:
             with boundary(EnvironmentFailure, where):
                 yield
         except RolloutFailure as failure:
-            self.problems.append(str(failure))
+            said = str(failure)
+            sentence = said if said.startswith(where) else f"{where}: {said}"
+            if sentence not in self.problems:
+                self.problems.append(sentence)
 
 
 class _Level:
@@ -156,11 +159,15 @@ class _Level:
                 with found.collecting_failures(f"task {task.id!r}"):
                     found.problems.extend(await session_problems(self._environment, task))
             with found.collecting_failures(f"task {task.id!r}"):
-                await self._play_reference(task, found, again=tries_contract or not self._is_costly)
+                await self._play_reference(task, found, again=self._plays_again(tries_contract))
             with found.collecting_failures(f"task {task.id!r}"):
                 await self._play_others(task, found)
         self._on_task()
         return found
+
+    def _plays_again(self, tries_contract: bool) -> bool:
+        """Whether the same turns must lead to the same end; a user's set-up may draw lots."""
+        return not self._is_brought and (tries_contract or not self._is_costly)
 
     async def _play_reference(self, task: Task, found: _Found, *, again: bool) -> None:
         turns = list(self._environment.reference(task))

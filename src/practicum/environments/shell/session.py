@@ -47,7 +47,7 @@ async def set_up(plan: Plan, box: Sandbox, *, timeout_s: float) -> None:
         result = await box.run(script.command(), timeout_s=timeout_s, cwd=plan.cwd)
         ended = result.status in (CommandStatus.OK, CommandStatus.TRUNCATED)
         if not ended or result.exit_code != 0:
-            said = (result.stderr or result.stdout).strip()[-300:]
+            said = (result.stderr or result.stdout).strip().rpartition("\n")[2][:300]
             raise EnvironmentFailure(
                 f"the task could not be set up ({result.status.value}, exit code "
                 f"{result.exit_code})" + (f": {said}" if said else "")
