@@ -6,6 +6,7 @@ fault, so it is an `EnvironmentFailure`, and the episode is masked.
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 from practicum.core.errors import EnvironmentFailure, MissingExtra
@@ -13,7 +14,7 @@ from practicum.core.errors import EnvironmentFailure, MissingExtra
 try:
     import httpx
     import websockets.asyncio.client as sockets
-    from websockets.exceptions import WebSocketException
+    from websockets.exceptions import ConnectionClosed, WebSocketException
 except ImportError:
     raise MissingExtra.for_extra("serve", "the environment 'remote'") from None
 
@@ -40,7 +41,8 @@ class Line:
         message = json.dumps({"type": kind, **({"data": data} if kind != "state" else {})})
         try:
             async with asyncio.timeout(timeout_s):
-                await self._socket.send(message)
+                with suppress(ConnectionClosed):  # a full server says so and hangs up, unasked
+                    await self._socket.send(message)
                 raw = await self._socket.recv()
         except TimeoutError:
             raise EnvironmentFailure(

@@ -17,6 +17,7 @@ SCHEMA = {
         "required": ["message"],
     }
 }
+FULL = json.dumps({"type": "error", "data": {"message": "at capacity", "code": "CAPACITY_REACHED"}})
 SILENCE = "silence"
 """An answer that never comes."""
 
@@ -34,9 +35,15 @@ class Foreign:
     open_now: int = 0
     refuses: int = 0
     """So many resets are answered with "at capacity"."""
+    turns_away: int = 0
+    """So many connections are told that before they ask, and closed."""
 
     async def talk(self, socket: ServerConnection) -> None:
         left = 3
+        if self.turns_away:
+            self.turns_away -= 1
+            await socket.send(FULL)
+            return
         self.open_now += 1
         try:
             async for raw in socket:
@@ -54,8 +61,7 @@ class Foreign:
             self.seeds.append(message["data"].get("seed"))
         if is_reset and self.refuses:
             self.refuses -= 1
-            error = {"message": "at capacity", "code": "CAPACITY_REACHED"}
-            await socket.send(json.dumps({"type": "error", "data": error}))
+            await socket.send(FULL)
             return
         wrong = self.reset if is_reset else self.step
         if wrong == SILENCE:

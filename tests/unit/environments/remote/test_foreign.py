@@ -123,11 +123,19 @@ async def test_a_reset_that_goes_wrong_fails_the_episode(answer: Any, foreign: F
                 pass
 
 
-async def test_a_full_server_is_waited_for(foreign: Foreign) -> None:
-    foreign.refuses = 1
-    async with environment_on(foreign) as environment, environment.open(TASK) as session:
+@pytest.mark.parametrize("way", ["refuses", "turns_away"])
+async def test_a_full_server_is_waited_for(way: str, foreign: Foreign) -> None:
+    setattr(foreign, way, 1)
+    async with session_on(foreign) as session:
         assert (await session.act("a")).reward == 0.5
-    assert foreign.seeds == [4, 4]
+
+
+async def test_a_server_that_stays_full_fails_the_episode(foreign: Foreign) -> None:
+    foreign.turns_away = 100
+    async with environment_on(foreign, open_timeout_s=0.3) as environment:
+        with pytest.raises(EnvironmentFailure, match="at capacity"):
+            async with environment.open(TASK):
+                pass
 
 
 async def test_tasks_are_seeds_and_splits_share_none(foreign: Foreign) -> None:
