@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import re
+import select
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -29,7 +31,7 @@ OWNED = re.compile(re.escape(FOLDER_PREFIX) + r"(\d+)-.+")
 
 
 class GuardedSandboxes:
-    """Starts a guardian for each sandbox; `code` only, since there is one root for all.
+    """Has a guardian for each sandbox; `code` only, since there is one root for all.
 
     Commands run in a folder of their own, whose path on the host is their home: name files in it
     by relative paths.
@@ -38,6 +40,7 @@ class GuardedSandboxes:
     def __init__(self, kind: str, *, confines: bool) -> None:
         self._kind = kind
         self._confines = confines
+        self._guardians = Guardians()
         self._open: set[ServedSandbox] = set()
         self._has_swept = False
 
@@ -56,23 +59,21 @@ class GuardedSandboxes:
         if not self._has_swept:
             self._has_swept = True
             await asyncio.to_thread(_sweep)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            guardian = self._started(spec, theirs.fileno())
+        connection, hello = self._guardians.new(spec, confines=self._confines)
         try:
-            told = await asyncio.to_thread(_hello, guardian)
+            told = await asyncio.to_thread(_told, hello)
         except BaseException:
-            ours.close()
-            await asyncio.to_thread(_wait_for, guardian)
+            connection.close()
+            os.close(hello)
             raise
-        ours.setblocking(False)
+        connection.setblocking(False)
 
         async def leave() -> None:
             self._open.discard(box)
-            await asyncio.to_thread(_wait_for, guardian)
+            await asyncio.to_thread(_wait_for_end, hello, int(told["pid"]))
 
         box = ServedSandbox(
-            ours,
+            connection,
             kind=self._kind,
             home=told["folder"],
             output_bytes=spec.output_bytes,
@@ -90,45 +91,99 @@ class GuardedSandboxes:
     async def close(self) -> None:
         """See `core.interfaces.Sandboxes`."""
         await asyncio.gather(*(box.close() for box in tuple(self._open)))
-
-    def _started(self, spec: SandboxSpec, fd: int) -> subprocess.Popen[bytes]:
-        words = [str(fd), json.dumps(asdict(spec)), "confined" if self._confines else "open"]
-        return subprocess.Popen(
-            [sys.executable, "-m", GUARDIAN, *words],
-            pass_fds=[fd],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            # No variable of the host: what a guardian starts has its user's eyes, or better.
-            env={
-                "PATH": "/usr/local/bin:/usr/bin:/bin",
-                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-                "TMPDIR": tempfile.gettempdir(),
-            },
-            start_new_session=True,
-        )
+        self._guardians.close()
 
 
-def _hello(guardian: subprocess.Popen[bytes]) -> dict[str, str]:
+class Guardians:
+    """The process that forks guardians, started when the first one is wanted."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+
+    def new(self, spec: SandboxSpec, *, confines: bool) -> tuple[socket.socket, int]:
+        """The connection to a new guardian, and where its first line comes from."""
+        ours, theirs = socket.socketpair()
+        told, tell = os.pipe()
+        try:
+            asked = {"spec": asdict(spec), "confines": confines, "place": tempfile.gettempdir()}
+            with theirs:
+                self._ask(json.dumps(asked).encode(), [theirs.fileno(), tell])
+        except BaseException:
+            ours.close()
+            os.close(told)
+            raise
+        finally:
+            os.close(tell)
+        return ours, told
+
+    def _ask(self, request: bytes, fds: list[int]) -> None:
+        """A process that was killed is replaced; its guardians live on."""
+        for is_last in (False, True):
+            if self._line is None:
+                self._start()
+            assert self._line is not None
+            try:
+                socket.send_fds(self._line, [request], fds)
+                return
+            except (BrokenPipeError, ConnectionResetError) as error:
+                self.close()
+                if is_last:
+                    raise EnvironmentFailure(f"no guardian can be started: {error}") from error
+
+    def _start(self) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", GUARDIAN, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # No variable of the host: commands of a guardian may see what it was given.
+                env={
+                    "PATH": "/usr/local/bin:/usr/bin:/bin",
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                    # It forks, so it must have one thread; this library would start more.
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        """Start no more; those that are there stay until their sandboxes are closed."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        if self._process is not None:
+            try:
+                self._process.wait(LEAVE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def _told(hello: int) -> dict[str, str]:
     """The guardian's first line; `EnvironmentFailure` with its reason when there is no sandbox."""
-    assert guardian.stdout is not None
-    with guardian.stdout as stdout:
-        line = stdout.readline(HELLO_LIMIT)
-    if not line:
-        raise EnvironmentFailure("the process that looks after a sandbox ended at once")
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(hello, HELLO_LIMIT)
+        if not piece:
+            raise EnvironmentFailure("the process that looks after a sandbox ended at once")
+        line += piece
     told: dict[str, str] = json.loads(line)
     if "failed" in told:
         raise EnvironmentFailure(f"no sandbox: {told['failed']}")
     return told
 
 
-def _wait_for(guardian: subprocess.Popen[bytes]) -> None:
-    """It leaves when its connection closes, and takes everything with it."""
-    try:
-        guardian.wait(LEAVE_S)
-    except subprocess.TimeoutExpired:
-        guardian.kill()
-        guardian.wait()
+def _wait_for_end(hello: int, pid: int) -> None:
+    """It leaves when its connection closes, takes everything with it, and is gone at the end."""
+    if not select.select([hello], [], [], LEAVE_S)[0]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    os.close(hello)
 
 
 def _sweep() -> None:

@@ -27,13 +27,13 @@ from practicum.sandboxes.cgroup_files import put
 from practicum.sandboxes.cgroups import Cgroup, find_cgroups
 from practicum.sandboxes.confinement import Confinement, become_subreaper, die_with_parent
 from practicum.sandboxes.footprint import Footprint, children_of_this_process, tasks_of_user
-from practicum.sandboxes.inside.first import bury
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
 from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running
 
-__all__ = ["FOLDER_PREFIX", "Guardian", "main"]
+__all__ = ["FOLDER_PREFIX", "MESSAGE_LIMIT", "Guardian", "guard", "main"]
 
 FOLDER_PREFIX = "practicum-"
+MESSAGE_LIMIT = 65_536
 WATCH_S = 0.1
 KILL_S = 5.0
 OPEN_FILES = 1024
@@ -43,10 +43,12 @@ MEBIBYTE = 1 << 20
 class Guardian:
     """Serves one connection until it ends."""
 
-    def __init__(self, connection: socket.socket, spec: SandboxSpec, *, confines: bool) -> None:
+    def __init__(
+        self, connection: socket.socket, spec: SandboxSpec, *, place: str, confines: bool
+    ) -> None:
         self._connection = connection
         self._spec = spec
-        self._top = tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-")
+        self._top = tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=place)
         self.folder = os.path.join(self._top, "work")
         os.mkdir(self.folder, 0o700)
         self._confinement = Confinement.of_this_machine(self.folder) if confines else None
@@ -272,40 +274,76 @@ def put_first_to_die() -> None:
         file.write("1000")
 
 
-def hello(guardian: Guardian) -> dict[str, Any]:
-    """What the host must know before it asks anything."""
-    oom_file = "" if guardian.cgroup is None else str(guardian.cgroup.oom_file)
-    return {"folder": guardian.folder, "oom_file": oom_file}
+def bury(awaited: int = 0) -> int | None:
+    """Collect everything that ended; the exit code of the awaited one, or minus its signal."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == awaited:
+            found = os.waitstatus_to_exitcode(status)
 
 
-def main() -> None:
-    """Arguments: the socket's file descriptor, the spec as JSON, and `confined` or `open`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the host, which closes us
+def guard(connection: socket.socket, hello: int, asked: dict[str, Any]) -> None:
+    """Be the guardian of one sandbox, from its beginning to its end.
+
+    The host reads one line from `hello`, and its end as ours.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     os.umask(0o022)
     become_subreaper()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    os.set_inheritable(connection.fileno(), False)
     try:
         guardian = Guardian(
-            connection, SandboxSpec(**json.loads(sys.argv[2])), confines=sys.argv[3] == "confined"
+            connection,
+            SandboxSpec(**asked["spec"]),
+            place=asked["place"],
+            confines=asked["confines"],
         )
     except OSError as error:
-        say({"failed": str(error)})
+        say(hello, {"failed": str(error)})
         return
     try:
-        say(hello(guardian))
+        oom_file = "" if guardian.cgroup is None else str(guardian.cgroup.oom_file)
+        say(hello, {"folder": guardian.folder, "oom_file": oom_file, "pid": str(os.getpid())})
         guardian.serve()
     finally:
         guardian.end()
 
 
-def say(told: dict[str, Any]) -> None:
-    """The one line on standard output, which ends there."""
-    sys.stdout.write(json.dumps(told) + "\n")
-    sys.stdout.flush()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)
+def say(hello: int, told: dict[str, str]) -> None:
+    """The one line the host waits for; it may be gone already."""
+    with suppress(BrokenPipeError):
+        os.write(hello, json.dumps(told).encode() + b"\n")
+
+
+def main() -> None:
+    """Fork a guardian for each request; the argument is the socket on which they come.
+
+    All that a guardian needs is imported here once. Guardians outlive this process: each has a
+    connection of its own.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the host, which closes us
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that the kernel buries guardians
+    line = socket.socket(fileno=int(sys.argv[1]))
+    line.set_inheritable(False)
+    while True:
+        message, fds, _, _ = socket.recv_fds(line, MESSAGE_LIMIT, 2)
+        if not message:
+            return
+        if os.fork() == 0:
+            try:
+                line.close()
+                for fd in fds:
+                    os.set_inheritable(fd, False)
+                guard(socket.socket(fileno=fds[0]), fds[1], json.loads(message))
+            finally:
+                os._exit(0)
+        for fd in fds:
+            os.close(fd)
 
 
 if __name__ == "__main__":

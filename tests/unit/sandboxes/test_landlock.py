@@ -155,15 +155,14 @@ def resource_limits(pid: int) -> str:
     return Path(f"/proc/{pid}/limits").read_text()
 
 
-async def test_no_variable_of_the_host_is_seen(
-    box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_variable_of_the_host_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_HOST", "1")
-    other = await LandlockSandboxes().open(SPEC)
+    sandboxes = LandlockSandboxes()
+    other = await sandboxes.open(SPEC)
     done = await shell(other, "env; cat /proc/self/environ /proc/$PPID/environ")
     assert "SECRET" not in done.stdout
     assert "PYTHONPATH" not in done.stdout
-    await other.close()
+    await sandboxes.close()
 
 
 async def test_a_timeout_ends_all_of_it_and_nothing_outlives_a_command(box: Sandbox) -> None:
