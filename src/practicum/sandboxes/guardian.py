@@ -200,8 +200,8 @@ class Guardian:
 
     def _end_processes(self) -> bool:
         """End everything that was started here; whether nothing is left."""
-        if self.cgroup is not None and not self.cgroup.kill(KILL_S):
-            return False
+        if self.cgroup is not None:
+            return self.cgroup.kill(KILL_S)
         until = time.monotonic() + KILL_S
         while doomed := children_of_this_process():
             # Stopped first, so that none of them can start another meanwhile.

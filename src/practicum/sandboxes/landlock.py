@@ -6,7 +6,8 @@ and open no socket. What is weaker than in namespaces:
 
 * Disk space is looked at ten times a second and not limited by the kernel, and files that are
   deleted but still open are not seen.
-* That a host file exists, its size and its times can be seen; its content cannot.
+* That a host file exists, its size and its times can be seen; its content cannot. The time of a
+  file that everyone may write can be set to now.
 * Without root the sandbox has the host's user: changes of modes, owners and times by name are
   forbidden to it altogether, also in its own folder.
 * Without cgroups memory, too, is looked at ten times a second.

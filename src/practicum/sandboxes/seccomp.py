@@ -35,10 +35,13 @@ SET_ID_BITS = stat.S_ISUID | stat.S_ISGID
 CREATES_FILE = 0o100 | 0o20000000
 """O_CREAT, and what O_TMPFILE has beside O_DIRECTORY; the same on both architectures."""
 PRIORITY_OF_USER, IO_PRIORITY_OF_USER = 2, 3
+ATTRIBUTES = (
+    *("setxattr", "lsetxattr", "removexattr", "lremovexattr", "setxattrat", "removexattrat"),
+    "file_setattr",
+)
 METADATA = (
     *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
-    *("futimesat", "setxattr", "lsetxattr", "removexattr", "lremovexattr", "setxattrat"),
-    *("removexattrat", "file_setattr"),
+    "futimesat",
 )
 
 
@@ -145,7 +148,7 @@ def _has_set_id(argument: int) -> Condition:
 
 
 def _reaching_the_host() -> Iterable[Rule]:
-    for call in ("socket", *SHARED_MEMORY, *SHARED_QUEUES, "inotify_add_watch"):
+    for call in ("socket", *SHARED_MEMORY, *SHARED_QUEUES, "inotify_add_watch", *ATTRIBUTES):
         yield Rule(call=call)
     # Landlock came to know of these only in its third version.
     yield Rule(call="truncate")
@@ -163,7 +166,7 @@ def _reaching_the_host() -> Iterable[Rule]:
 
 
 def _changing_what_is_known_of_files() -> Iterable[Rule]:
-    """Modes, owners, times and attributes by name: Landlock guards none of them.
+    """Modes, owners and times by name: Landlock guards none of them.
 
     Those of an open file can be changed still: what can be opened is the sandbox's own.
     """

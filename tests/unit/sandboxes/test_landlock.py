@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -48,14 +49,19 @@ async def test_commands_run_in_a_folder_of_their_own(box: Sandbox) -> None:
     assert (box.kind, done.output_bytes) == ("landlock", 4)
 
 
-async def test_host_files_can_neither_be_read_nor_made(box: Sandbox, tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder != Path(folder.anchor) and folder.owner() == Path.home().owner():
-            folder.chmod(folder.stat().st_mode | 0o005)
-    secret = tmp_path / "secret"
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A folder of the host in which anyone may do anything, unless Landlock forbids it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
+
+
+async def test_host_files_can_neither_be_read_nor_made(box: Sandbox, open_place: Path) -> None:
+    secret = open_place / "secret"
     secret.write_text("do not read")
     secret.chmod(0o666)
-    open_folder = tmp_path / "open"
+    open_folder = open_place / "open"
     open_folder.mkdir()
     open_folder.chmod(0o777)
     done = await shell(
@@ -72,12 +78,11 @@ async def test_host_files_can_neither_be_read_nor_made(box: Sandbox, tmp_path: P
 
 
 async def test_a_host_file_is_not_emptied_by_who_may_not_write_it(
-    box: Sandbox, tmp_path: Path
+    box: Sandbox, open_place: Path
 ) -> None:
-    victim = tmp_path / "victim"
+    victim = open_place / "victim"
     victim.write_text("content")
     victim.chmod(0o666)
-    tmp_path.chmod(0o777)
     script = f"""
 import os
 for attempt in (
@@ -93,6 +98,34 @@ for attempt in (
 """
     assert "done" not in (await python(box, script)).stdout
     assert victim.read_text() == "content"
+
+
+async def test_modes_and_times_of_host_files_stay(box: Sandbox, open_place: Path) -> None:
+    victim = open_place / "victim"
+    victim.write_text("content")
+    victim.chmod(0o666)
+    before = victim.stat()
+    script = f"""
+import os
+for attempt in (
+    lambda: os.chmod({str(victim)!r}, 0o600),
+    lambda: os.utime({str(victim)!r}, (1, 1)),
+    lambda: os.setxattr({str(victim)!r}, "user.x", b"1"),
+    lambda: os.chown({str(victim)!r}, os.getuid(), os.getgid()),
+):
+    try:
+        attempt()
+        print("done")
+    except OSError:
+        print("no")
+"""
+    assert (await python(box, script)).stdout.split() == ["no"] * 4
+    after = victim.stat()
+    assert (after.st_mode, after.st_mtime, after.st_uid) == (
+        before.st_mode,
+        before.st_mtime,
+        before.st_uid,
+    )
 
 
 SOCKETS = """
