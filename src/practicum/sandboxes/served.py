@@ -31,6 +31,7 @@ JUDGE_ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "HOME": "/root",
     "PYTHONNOUSERSITE": "1",
+    "PYTHONSAFEPATH": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """Programs of the system before any that were put beside them."""

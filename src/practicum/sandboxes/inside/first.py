@@ -21,12 +21,11 @@ from practicum.sandboxes.inside.kernel import (
     install_filter,
 )
 from practicum.sandboxes.inside.processes import (
+    Held,
     kill_all,
     kill_all_but,
-    let_all_go_on,
     living,
     resident_bytes,
-    stop_all,
 )
 from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running, take
 from practicum.sandboxes.inside.system import System
@@ -128,8 +127,9 @@ class FirstProcess:
 
     def _run(self, parts: "list[bytes]") -> "list[bytes]":
         request = Request(parts)
-        if request.is_judge:
-            (kill_all if self._system is None else stop_all)()
+        if request.is_judge and self._system is None:
+            kill_all()
+        held = Held() if request.is_judge and self._system is not None else None
         spared = set(living())
         began = time.monotonic()
         running = Running(request)
@@ -152,8 +152,8 @@ class FirstProcess:
             os._exit(1)
         self._lingering |= running.finish(self._system is not None)
         bury()
-        if request.is_judge and self._system is not None:
-            let_all_go_on()
+        if held is not None:
+            held.let_go()
         return running.report(status, time.monotonic() - began)
 
     def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
@@ -250,7 +250,11 @@ class FirstProcess:
         return self._apart(work, 0)
 
     def _apart(self, work: "Callable[[int], None]", limit: int) -> "list[bytes]":
-        """Do something with files as a command would: in a process that has no more rights."""
+        """Do something with files as a command would: in a process that has no more rights.
+
+        What runs in the background is held still, or it could keep that process from its end.
+        """
+        held = None if self._system is None else Held()
         outlet, inlet = os.pipe2(os.O_CLOEXEC)
         troubles, trouble = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
@@ -271,6 +275,8 @@ class FirstProcess:
         os.close(outlet)
         os.close(troubles)
         _, status = os.waitpid(pid, 0)
+        if held is not None:
+            held.let_go()
         if os.waitstatus_to_exitcode(status) == 0 and len(content) <= limit:
             return [b"done", content]
         return [b"failed", said or b"%d longer than %d bytes" % (errno.EFBIG, limit)]

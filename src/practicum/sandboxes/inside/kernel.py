@@ -5,6 +5,9 @@ import os
 
 __all__ = [
     "CLONE_NEWNS",
+    "PTRACE_DETACH",
+    "PTRACE_INTERRUPT",
+    "PTRACE_SEIZE",
     "drop_capabilities",
     "forbid_new_privileges",
     "hide_from_tracers",
@@ -12,6 +15,7 @@ __all__ = [
     "mount",
     "pivot_root",
     "setns",
+    "trace",
     "unmount",
     "unshare",
 ]
@@ -24,6 +28,7 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 22, 2
 SECCOMP_MODE_FILTER = 2
 CAPABILITIES_V3 = 0x20080522
 LAST_CAPABILITY = 63
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -51,6 +56,12 @@ def pivot_root(new: str, old: str) -> None:
     """Make `new` the root and put the old root at `old`."""
     number = PIVOT_ROOT[os.uname().machine]
     _must(libc.syscall(ctypes.c_long(number), new.encode(), old.encode()), "pivot_root")
+
+
+def trace(request: int, thread: int) -> bool:
+    """Ask something of a traced thread; False when it is gone or cannot be traced."""
+    nothing = ctypes.c_void_p(None)
+    return bool(libc.ptrace(ctypes.c_long(request), ctypes.c_long(thread), nothing, nothing) == 0)
 
 
 def setns(fd: int, kind: int) -> None:

@@ -40,6 +40,9 @@ LIBRARY_FOLDERS = (
     "usr/libexec",
     "usr/share/perl",
     "usr/share/perl5",
+    "usr/local/share/perl",
+    "etc/perl",
+    "etc/zsh",
     "usr/share/awk",
     "etc/alternatives",
     "etc/pam.d",
@@ -47,7 +50,15 @@ LIBRARY_FOLDERS = (
 )
 """What programs are made of: here a checker sees only what the untouched system has, and nothing
 where that has no such folder."""
-LOADER_FILES = ("etc/ld.so.preload", "etc/ld.so.cache")
+LOADER_FILES = (
+    *("etc/ld.so.preload", "etc/ld.so.cache"),
+    *("pyvenv.cfg", "usr/pyvenv.cfg", "usr/bin/pyvenv.cfg"),
+)
+"""What the loader and Python read, wherever they are started, before anything else."""
+CONTENT_LIMIT = 1 << 20
+RESERVE = SCRATCH + "/reserve"
+RESERVE_BYTES = 262_144
+"""Given up when a checker is to run: a disk that is full must not keep it from running."""
 
 
 class System:
@@ -58,6 +69,8 @@ class System:
             os.mkdir(f"{SCRATCH}/{name}", 0o755)
         layers = f"lowerdir=/,upperdir={SCRATCH}/upper,workdir={SCRATCH}/work,userxattr"
         mount("overlay", ROOT, "overlay", MS_NODEV | MS_NOSUID, layers)
+        with open(RESERVE, "wb") as file:
+            file.write(bytes(RESERVE_BYTES))
         for name in ("proc", "dev"):
             mount(f"/{name}", f"{ROOT}/{name}", "", MS_BIND | MS_REC)
         self._inner = self._namespace()
@@ -92,19 +105,18 @@ class System:
         """Go in with the untouched programs, in a forked process that is about to start one."""
         unshare(CLONE_NEWNS)
         mount("none", "/", "", MS_REC | MS_PRIVATE)
+        os.truncate(RESERVE, 0)
         for name in LINKS:
             put_back_link(name)
+        for name in LOADER_FILES:
+            put_back_file(name)
         for name in PROGRAM_FOLDERS:
+            move_python_settings(name)
             put_first(name)
         for name in LIBRARY_FOLDERS:
             put_back_folder(name)
-        for name in LOADER_FILES:
-            put_back_file(name)
-        for name in sorted(
-            os.listdir(f"{ROOT}/usr/local/lib") if is_folder("usr/local/lib") else []
-        ):
-            if name.startswith("python"):
-                put_back_folder(f"usr/local/lib/{name}")
+        for name in added_library_folders():
+            put_back_folder(name)
         become_root(ROOT)
 
 
@@ -128,6 +140,28 @@ def is_folder(name: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def names_in(folder: str) -> "list[str]":
+    """What lies in a real folder of the private system."""
+    return sorted(os.listdir(f"{ROOT}/{folder}")) if is_folder(folder) else []
+
+
+def added_library_folders() -> "list[str]":
+    """Folders of other libraries, whose names hold a version or a machine."""
+    own = [f"etc/{name}" for name in names_in("etc") if name.startswith("python")]
+    return own + [
+        f"usr/local/lib/{name}"
+        for name in names_in("usr/local/lib")
+        if name.startswith("python") or name == "site_perl" or name.endswith("-linux-gnu")
+    ]
+
+
+def move_python_settings(folder: str) -> None:
+    """Files beside a Python program by which it takes its library from elsewhere."""
+    for name in names_in(folder):
+        if name.endswith("._pth"):
+            move_away(f"{ROOT}/{folder}/{name}")
 
 
 def move_away(path: str) -> None:
@@ -185,7 +219,21 @@ def put_back_file(name: str) -> None:
     """A file the loader reads, as the untouched system has it, or none."""
     make_folder(name.rpartition("/")[0])
     path = f"{ROOT}/{name}"
+    untouched = content_of(f"/{name}")
+    if content_of(path) == untouched and (untouched is None) != os.path.lexists(path):
+        return
     move_away(path)
-    if os.path.isfile(f"/{name}"):
-        with open(f"/{name}", "rb") as source, open(path, "xb") as copy:
-            copy.write(source.read())
+    if untouched is not None:
+        with open(path, "xb") as copy:
+            copy.write(untouched)
+
+
+def content_of(path: str) -> "bytes | None":
+    """What an ordinary file holds; None where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        return file.read(CONTENT_LIMIT) if is_file else None

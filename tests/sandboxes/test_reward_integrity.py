@@ -1,0 +1,183 @@
+"""What an agent leaves behind does not change what a checker says about the state."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from tests.sandboxes.planted import CHECKER, PLANTED, PYTHON_CHECKER
+
+from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
+from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum.sandboxes.rootfs import cached_root
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(
+        cached_root() is None, reason="no root file system; type: practicum sandbox build"
+    ),
+]
+
+REWRITES = """
+import ctypes, os, signal, time
+{wakes}
+while True:
+    try:
+        with open("/root/answer", "w") as file:
+            file.write("good\\n")
+    except OSError:
+        pass
+"""
+WAKES_ITSELF = """
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("kind", ctypes.c_int),
+                ("rest", ctypes.c_char * 48)]
+libc = ctypes.CDLL(None)
+timer = ctypes.c_void_p()
+event = Event(None, signal.SIGCONT, 0)
+assert libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+often = (ctypes.c_long * 4)(0, 1_000_000, 0, 1_000_000)
+assert libc.timer_settime(timer, 0, often, None) == 0
+"""
+KILLS_OTHERS = """
+import os
+{wakes}
+own = os.getpid()
+while True:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (1, own):
+            try:
+                os.kill(int(name), {number})
+            except OSError:
+                pass
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandboxes() -> AsyncIterator[Sandboxes]:
+    made = unchecked_sandboxes("bubblewrap", lambda line: None)
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def box(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
+    made = await sandboxes.open(
+        SandboxSpec(profile="machine", memory_mb=256, disk_mb=64, processes=64)
+    )
+    yield made
+    await made.close()
+
+
+async def verdicts(box: Sandbox) -> list[CommandResult]:
+    return [
+        await box.judge(["bash", "-c", CHECKER], timeout_s=15),
+        await box.judge(["python3", "-"], timeout_s=15, stdin=PYTHON_CHECKER.encode()),
+        await box.judge(["python3", "-I", "-S", "-"], timeout_s=15, stdin=PYTHON_CHECKER.encode()),
+    ]
+
+
+def outcomes(found: list[CommandResult]) -> list[tuple[str, int | None]]:
+    return [(result.status, result.exit_code) for result in found]
+
+
+BREAKING = [name for name, script in PLANTED.items() if "VERDICT" in script or "rm -rf" in script]
+ALL_BAD = [("ok", 1)] * 3
+ALL_GOOD = [("ok", 0)] * 3
+
+
+@pytest.mark.parametrize("name", PLANTED)
+async def test_a_verdict_follows_the_state(box: Sandbox, name: str) -> None:
+    await box.write("/root/answer", b"bad.\n")
+    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "0")], timeout_s=4)
+    found = await verdicts(box)
+    assert outcomes(found) == ALL_BAD, found
+
+
+@pytest.mark.parametrize("name", BREAKING)
+async def test_a_good_state_stays_good(box: Sandbox, name: str) -> None:
+    await box.write("/root/answer", b"good\n")
+    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "1")], timeout_s=4)
+    found = await verdicts(box)
+    assert outcomes(found) == ALL_GOOD, found
+
+
+async def test_the_checkers_can_be_led_astray_where_nothing_protects_them(box: Sandbox) -> None:
+    await box.write("/root/answer", b"bad.\n")
+    planted = PLANTED["the system's programs replaced"].replace("VERDICT", "0")
+    await box.run(["bash", "-c", planted], timeout_s=10)
+    astray = await box.run(["bash", "-c", "grep -qx good /root/answer"], timeout_s=10)
+    assert (astray.status, astray.exit_code) == (CommandStatus.OK, 0)
+
+
+@pytest.mark.parametrize("wakes", ["", WAKES_ITSELF], ids=["plain", "woken by a timer"])
+async def test_nothing_changes_under_a_checker(box: Sandbox, wakes: str) -> None:
+    program = REWRITES.format(wakes=wakes)
+    await box.write("/root/rewrites.py", program.encode())
+    started = await box.run(
+        ["bash", "-c", "setsid python3 -I -S /root/rewrites.py </dev/null >/dev/null 2>&1 &"],
+        timeout_s=5,
+    )
+    assert started.exit_code == 0
+    await asyncio.sleep(0.3)
+    await box.run(["bash", "-c", "pgrep -f rewrites.py"], timeout_s=5)
+    looks = (
+        "for i in $(seq 100); do rm -f /root/answer; test -e /root/answer && exit 7; done; exit 0"
+    )
+    for _ in range(2):
+        judged = await box.judge(["bash", "-c", looks], timeout_s=15)
+        assert (judged.status, judged.exit_code) == (CommandStatus.OK, 0), judged
+    await asyncio.sleep(0.2)
+    lives_on = await box.run(["bash", "-c", "sleep 0.2; ls /root/answer"], timeout_s=5)
+    assert lives_on.exit_code == 0, "it goes on afterwards"
+
+
+@pytest.mark.parametrize("number", [9, 19], ids=["kills", "stops"])
+@pytest.mark.parametrize("wakes", ["", WAKES_ITSELF], ids=["plain", "woken by a timer"])
+async def test_nobody_ends_a_checker(box: Sandbox, wakes: str, number: int) -> None:
+    await box.write("/root/answer", b"good\n")
+    program = KILLS_OTHERS.format(wakes=wakes and f"import ctypes, signal\n{wakes}", number=number)
+    await box.write("/root/kills.py", program.encode())
+    await box.run(
+        ["bash", "-c", "setsid python3 -I -S /root/kills.py </dev/null >/dev/null 2>&1 &"],
+        timeout_s=2,
+    )
+    await asyncio.sleep(0.3)
+    found = await verdicts(box)
+    assert outcomes(found) == ALL_GOOD, found
+
+
+async def test_a_job_that_was_stopped_stays_stopped(box: Sandbox) -> None:
+    await box.run(["bash", "-c", "sleep 60 & echo $! > /root/pid; kill -STOP $!"], timeout_s=5)
+    state = ["bash", "-c", "cut -d' ' -f3 /proc/$(cat /root/pid)/stat"]
+    before = await box.run(state, timeout_s=5)
+    await box.judge(["true"], timeout_s=5)
+    await box.read("/root/pid")
+    await asyncio.sleep(0.1)
+    after = await box.run(state, timeout_s=5)
+    assert before.stdout == after.stdout == "T\n"
+
+
+async def test_a_checker_leaves_no_trace_to_the_agent(box: Sandbox) -> None:
+    secret = "the-expected-answer"
+    await box.judge(["bash", "-c", f": {secret}; cat"], timeout_s=5, stdin=secret.encode())
+    look = (
+        f"grep -rqs {secret[:-1]}[r] /root /tmp /run /var /etc /mnt && echo file; "
+        f"cat /proc/*/cmdline /proc/*/environ 2>/dev/null | grep -c {secret[:-1]}[r]"
+    )
+    seen = await box.run(["bash", "-c", look], timeout_s=10)
+    assert seen.stdout == "0\n"
+
+
+async def test_a_checker_that_crashes_is_told_from_one_that_says_no(box: Sandbox) -> None:
+    killed = await box.judge(["bash", "-c", "kill -SEGV $$"], timeout_s=5)
+    missing = await box.judge(["no-such-checker"], timeout_s=5)
+    late = await box.judge(["sleep", "9"], timeout_s=0.3)
+    assert [killed.status, missing.status, late.status] == [
+        CommandStatus.KILLED,
+        CommandStatus.DENIED,
+        CommandStatus.TIMEOUT,
+    ]
