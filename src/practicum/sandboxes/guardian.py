@@ -50,19 +50,27 @@ class Guardian:
         self._spec = spec
         self._top = tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=place)
         self.folder = os.path.join(self._top, "work")
+        self.cgroup: Cgroup | None = None
+        self._confinement: Confinement | None = None
+        try:
+            self._prepare(confines)
+        except BaseException:
+            self.end()
+            raise
+        self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+
+    def _prepare(self, confines: bool) -> None:
         os.mkdir(self.folder, 0o700)
-        self._confinement = Confinement.of_this_machine(self.folder) if confines else None
-        if self._confinement is not None:
+        if confines:
+            self._confinement = Confinement.of_this_machine(self.folder)
             self._confinement.give_folder()
         os.chmod(self._top, 0o711)
         os.chdir(self.folder)
         cgroups = find_cgroups()
-        self.cgroup: Cgroup | None = None
         if cgroups is not None:
-            self.cgroup = cgroups.create(f"practicum-{os.getpid()}-1", spec)
-        self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+            self.cgroup = cgroups.create(f"practicum-{os.getpid()}-1", self._spec)
 
     def serve(self) -> None:
         """Answer requests until the host goes away."""

@@ -83,3 +83,21 @@ async def test_a_guardian_that_does_not_start_is_an_environment_failure(
     with pytest.raises(EnvironmentFailure, match="ended at once"):
         await sandboxes.open(SandboxSpec())
     await sandboxes.close()
+
+
+async def test_a_sandbox_that_cannot_be_confined_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "code"), *sys.path])
+    code = tmp_path / "code"
+    code.mkdir()
+    # Loaded by Python itself before anything else, in the process that forks guardians.
+    (code / "sitecustomize.py").write_text(
+        "import practicum.sandboxes.confinement as c\nc.landlock_version = lambda: 0\n"
+    )
+    sandboxes = GuardedSandboxes("landlock", confines=True)
+    with pytest.raises(EnvironmentFailure, match="no Landlock"):
+        await sandboxes.open(SandboxSpec())
+    await sandboxes.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["code"]

@@ -25,12 +25,18 @@ pytestmark = pytest.mark.skipif(
 SPEC = SandboxSpec(memory_mb=96, disk_mb=8, processes=16, output_bytes=4096)
 
 
+@pytest.fixture(scope="module")
+def sandboxes() -> Iterator[Sandboxes]:
+    made = LandlockSandboxes()
+    yield made
+    asyncio.run(made.close())
+
+
 @pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    sandboxes: Sandboxes = LandlockSandboxes()
+async def box(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
     opened = await sandboxes.open(SPEC)
     yield opened
-    await sandboxes.close()
+    await opened.close()
 
 
 async def shell(box: Sandbox, script: str, timeout_s: float = 10.0) -> CommandResult:
@@ -288,10 +294,9 @@ async def test_a_checker_runs_the_systems_programs(box: Sandbox) -> None:
     assert "fooled" not in (await box.judge(["ls"], timeout_s=5)).stdout
 
 
-async def test_two_sandboxes_do_not_reach_each_other(box: Sandbox) -> None:
+async def test_two_sandboxes_do_not_reach_each_other(sandboxes: Sandboxes, box: Sandbox) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root gives each sandbox a user of its own")
-    sandboxes = LandlockSandboxes()
     other = await sandboxes.open(SPEC)
     where = (await shell(other, "echo mine > file; pwd; id -u")).stdout.split()
     here = (
@@ -301,7 +306,7 @@ async def test_two_sandboxes_do_not_reach_each_other(box: Sandbox) -> None:
     assert min(int(here[-1]), int(where[1])) > FIRST_UID
     assert here[:-1] == []
     assert (await shell(other, "cat file")).stdout == "mine\n"
-    await sandboxes.close()
+    await other.close()
 
 
 async def test_closing_leaves_nothing_and_a_closed_one_says_so(box: Sandbox) -> None:
