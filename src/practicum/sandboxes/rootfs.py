@@ -5,9 +5,9 @@ namespace with the range of ids their sandboxes will have. A user who has no Deb
 tar archive instead, such as `docker export` writes.
 """
 
-import getpass
 import hashlib
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -45,9 +45,17 @@ def granted_ids() -> Granted | None:
     """The range of an ordinary user; root needs none, and gets zeros. None: nothing is granted."""
     if os.geteuid() == 0:
         return Granted(uid=0, gid=0)
-    name, number = getpass.getuser(), os.geteuid()
+    name, number = _user_name(), os.geteuid()
     uid, gid = granted_range("subuid", name, number), granted_range("subgid", name, number)
     return Granted(uid=uid, gid=gid) if uid is not None and gid is not None else None
+
+
+def _user_name() -> str:
+    """As /etc/subuid may have it; a container often runs as a user without a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def cache_folder() -> Path:
@@ -75,9 +83,9 @@ def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
     granted = granted_ids()
     if granted is None:
         raise UserError(
-            f"user {getpass.getuser()!r} has no range of ids in /etc/subuid and /etc/subgid; "
+            f"user {_user_name()!r} has no range of ids in /etc/subuid and /etc/subgid; "
             f"type: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
-            f"{getpass.getuser()}"
+            f"{_user_name()}"
         )
     _own_folder(cache_folder())
     with tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder:

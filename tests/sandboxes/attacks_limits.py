@@ -1,0 +1,331 @@
+"""Attacks on what the sandboxes share: time, memory, files, processes, the host's patience."""
+
+import asyncio
+import os
+import resource
+import time
+from contextlib import suppress
+
+from tests.sandboxes.host import LIMITS, Attacker, Confined, Host, attack
+
+from practicum.core.command import CommandStatus
+
+MEBIBYTE = 1 << 20
+OTHERS_AT_ONCE = 2
+"""A bomb may be counted while it dies."""
+
+
+def confined(attacker: Attacker) -> Confined:
+    """For attacks on files that the host collects; they have no unconfined form."""
+    assert isinstance(attacker, Confined)
+    return attacker
+
+
+@attack()
+async def forks_without_end(attacker: Attacker, host: Host) -> str:
+    """The host counts, while it goes on, what carries the bomb's mark."""
+    most = 0
+    bomb = asyncio.create_task(
+        attacker.bash(f": {host.secret}; b() {{ b | b & }}; b; sleep 30", timeout_s=1.0)
+    )
+    while not bomb.done():
+        most = max(most, host.count_marked())
+        await asyncio.sleep(0.05)
+    done = await bomb
+    if most > OTHERS_AT_ONCE * LIMITS["processes"]:
+        return f"{most} processes at once"
+    if not done.status or done.status is CommandStatus.DENIED:
+        return f"{done}"
+    return "" if attacker.profile == "machine" or await host.has_none_marked() else "left running"
+
+
+@attack()
+async def forks_many(attacker: Attacker, host: Host) -> str:
+    done = await attacker.python(
+        """
+import os, time
+started = 0
+try:
+    while started < 400:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        started += 1
+except OSError:
+    pass
+print(started)
+""",
+        timeout_s=5,
+    )
+    started = done.stdout.strip()
+    is_few = not started or int(started) <= OTHERS_AT_ONCE * LIMITS["processes"]
+    return "" if is_few else f"{started} processes"
+
+
+@attack()
+async def takes_memory(attacker: Attacker, host: Host) -> str:
+    done = await attacker.python(
+        "import os, time\nheld = [os.urandom(1 << 20) for _ in range(300)]\ntime.sleep(1)\n"
+        "print('held')"
+    )
+    return "" if done.status is CommandStatus.OOM and "held" not in done.stdout else f"{done}"
+
+
+@attack()
+async def takes_memory_with_many_hands(attacker: Attacker, host: Host) -> str:
+    """No single process takes much; a limit for each alone would not notice."""
+    done = await attacker.python(
+        """
+import os, time
+told, tell = os.pipe()
+for _ in range(8):
+    if os.fork() == 0:
+        held = [os.urandom(1 << 20) for _ in range(40)]
+        os.write(tell, b".")
+        time.sleep(20)
+seen = 0
+os.set_blocking(told, False)
+until = time.monotonic() + 6
+while seen < 8 and time.monotonic() < until:
+    try:
+        seen += len(os.read(told, 8))
+    except BlockingIOError:
+        time.sleep(0.05)
+time.sleep(1)
+print("held", seen)
+""",
+        timeout_s=12,
+    )
+    allowed = (CommandStatus.OOM, CommandStatus.OK)
+    return "" if done.status in allowed and "held 8" not in done.stdout else f"{done}"
+
+
+@attack()
+async def fills_the_disk(attacker: Attacker, host: Host) -> str:
+    """One file in every place that can be written; all of them together count."""
+    done = await attacker.python(
+        """
+import os
+total = 0
+for place in "/work /tmp /root /home /var/tmp /dev/shm /dev / /run /mnt".split():
+    try:
+        with open(place + "/full", "wb", buffering=0) as file:
+            for _ in range(300):
+                total += file.write(bytes(1 << 20))
+                print(total)
+    except OSError:
+        pass
+""",
+        timeout_s=20,
+    )
+    words = done.stdout.split()
+    written = int(words[-1]) / MEBIBYTE if words else 0.0
+    most = 2 * LIMITS["disk_mb"] + 16 + 4
+    return "" if written <= most and done.status is not CommandStatus.DIED else f"{written} MiB"
+
+
+@attack()
+async def makes_countless_files(attacker: Attacker, host: Host) -> str:
+    """They lie in memory of the sandbox's own: none is taken from the host's file systems."""
+    before = os.statvfs("/tmp").f_ffree
+    done = await attacker.python(
+        """
+import os
+place = "/work" if os.path.isdir("/work") else "/root"
+for number in range(100_000):
+    os.close(os.open(f"{place}/{number}", os.O_CREAT | os.O_WRONLY))
+""",
+        timeout_s=6,
+    )
+    taken = before - os.statvfs("/tmp").f_ffree
+    if taken > 50_000:
+        return f"{taken} of the host's"
+    after = await attacker.bash("echo here")
+    typed = (CommandStatus.OK, CommandStatus.OOM, CommandStatus.TIMEOUT, CommandStatus.DIED)
+    return "" if done.status in typed and after.status in typed else f"{done} {after}"
+
+
+@attack()
+async def opens_countless_files(attacker: Attacker, host: Host) -> str:
+    done = await attacker.python(
+        "import os\nfds = []\ntry:\n  while len(fds) < 5000: fds.append(os.open('/dev/null', 0))\n"
+        "except OSError: pass\nprint(len(fds))"
+    )
+    return "" if 0 < int(done.stdout or 0) <= 1024 else f"{done}"
+
+
+@attack()
+async def loops_without_end(attacker: Attacker, host: Host) -> str:
+    done = await attacker.bash("while :; do :; done", timeout_s=0.5)
+    return "" if done.status is CommandStatus.TIMEOUT and done.exit_code is None else f"{done}"
+
+
+@attack()
+async def ignores_every_signal(attacker: Attacker, host: Host) -> str:
+    done = await attacker.python(
+        f"""
+import os, signal, time
+mark = "{host.secret}"
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+os.fork()
+time.sleep(30)
+""",
+        timeout_s=0.7,
+    )
+    if done.status is not CommandStatus.TIMEOUT:
+        return f"{done}"
+    return "" if await host.has_none_marked() else "left running"
+
+
+@attack()
+async def stops_everything(attacker: Attacker, host: Host) -> str:
+    done = await attacker.bash("kill -STOP 1; kill -STOP -1; kill -STOP $$; sleep 30", timeout_s=1)
+    after = await attacker.bash("echo here")
+    is_well = done.status is CommandStatus.TIMEOUT and after.stdout == "here\n"
+    return "" if is_well else f"{done} {after}"
+
+
+@attack()
+async def outlives_a_timeout(attacker: Attacker, host: Host) -> str:
+    """By leaving its session and its parents, twice."""
+    done = await attacker.python(
+        f"""
+import os, time
+mark = "{host.secret}"
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            for fd in range(3):
+                os.close(fd)
+            time.sleep(60)
+        os._exit(0)
+time.sleep(60)
+""",
+        timeout_s=0.7,
+    )
+    if done.status is not CommandStatus.TIMEOUT:
+        return f"{done}"
+    return "" if await host.has_none_marked() else "left running"
+
+
+@attack()
+async def holds_the_output_open(attacker: Attacker, host: Host) -> str:
+    """A daemon that keeps the pipe must not delay a result, nor outlive the sandbox."""
+    began = time.monotonic()
+    done = await attacker.bash(
+        f"setsid bash -c 'exec -a {host.secret} sleep 60' & sleep 0.3; echo hi", timeout_s=20
+    )
+    seconds = time.monotonic() - began
+    if (done.status, done.stdout) != (CommandStatus.OK, "hi\n") or seconds > 8:
+        return f"{seconds} {done}"
+    if attacker.profile == "code":
+        return "" if await host.has_none_marked() else "left running"
+    is_alive = host.count_marked() == 1
+    await confined(attacker).box.close()
+    return "" if is_alive and await host.has_none_marked() else "not alive, or left running"
+
+
+@attack()
+async def floods_with_output(attacker: Attacker, host: Host) -> str:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = await attacker.bash("head -c 300M /dev/zero; echo done >&2", timeout_s=20)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    is_well = (
+        done.status is CommandStatus.TRUNCATED
+        and done.output_bytes == 300 * MEBIBYTE + 5
+        and len(done.stdout) < 70_000
+        and done.stderr == "done\n"
+        and grown < 64
+    )
+    return "" if is_well else f"{done.status} {done.output_bytes} {len(done.stdout)} {grown}"
+
+
+@attack()
+async def prints_for_ever(attacker: Attacker, host: Host) -> str:
+    done = await attacker.bash("yes & yes >&2", timeout_s=0.7)
+    is_well = done.status is CommandStatus.TIMEOUT and len(done.stdout) + len(done.stderr) < 140_000
+    return "" if is_well else f"{done.status}"
+
+
+@attack()
+async def prints_what_is_no_text(attacker: Attacker, host: Host) -> str:
+    done = await attacker.bash(r"printf 'a\xff\xfe\0\033]52;c;eA==\007b\xed\xa0\x80'")
+    done.stdout.encode()  # no lone surrogates
+    is_well = done.stdout.startswith("a\N{REPLACEMENT CHARACTER}") and "\0" in done.stdout
+    return "" if is_well else f"{done}"
+
+
+@attack()
+async def leads_the_collector_astray(attacker: Attacker, host: Host) -> str:
+    """What the host asks for is a link to a host file, a pipe nobody writes, a device, a folder."""
+    box = confined(attacker).box
+    place = "/work" if attacker.profile == "code" else "/root"
+    await attacker.bash(
+        f"cd {place}; ln -s {host.readable} link; ln -s {host.folder} folder; mkfifo pipe; "
+        f"ln -s /dev/zero zero; ln -s pipe also; ln {host.readable} hard; "
+        "ln -s link other; mkdir real; ln -s /proc/1/environ first"
+    )
+    names = ["link", "folder/readable", "pipe", "zero", "also", "hard", "other", "real", "first"]
+    paths = [f"{place}/{name}" for name in names]
+    paths += ["/dev/zero", "/dev/full", "/proc/1/environ", "/proc/1/mem", str(host.readable)]
+    got = b""
+    began = time.monotonic()
+    for path in paths:
+        with suppress(ValueError, FileNotFoundError):
+            got += await box.read(path)
+    for path in paths[:9]:
+        with suppress(ValueError, FileNotFoundError):
+            await box.write(path, b"overwritten")
+    if time.monotonic() - began > 10:
+        return "the host was kept waiting"
+    is_kept = host.readable.read_text() == host.secret
+    return "" if host.secret.encode() not in got and is_kept else "a host file was read or written"
+
+
+@attack()
+async def stops_the_collector(attacker: Attacker, host: Host) -> str:
+    """A background job that stops or kills whatever else runs, while the host wants a file."""
+    if attacker.profile == "code":
+        return ""  # nothing is left running there
+    box = confined(attacker).box
+    await attacker.bash("echo good > /root/file")
+    await attacker.bash(
+        "(setsid bash -c 'while :; do for p in /proc/[0-9]*; do p=${p#/proc/}; "
+        "[ $p != $$ ] && kill -STOP $p; done; done' >/dev/null 2>&1 &)"
+    )
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                await box.read("/root/file")
+    except Exception as error:  # noqa: BLE001 - whichever it is, it must be the contract's
+        if type(error).__name__ not in ("EnvironmentFailure",):
+            return repr(error)
+    return "" if time.monotonic() - began < 25 else "the host was kept waiting"
+
+
+@attack()
+async def imitates_a_timeout(attacker: Attacker, host: Host) -> str:
+    for code in (124, 137, 143, 200):
+        done = await attacker.bash(f"exit {code}")
+        if (done.status, done.exit_code) != (CommandStatus.OK, code):
+            return f"{done}"
+    return ""
+
+
+@attack()
+async def ends_just_at_its_limit(attacker: Attacker, host: Host) -> str:
+    for seconds in (0.28, 0.3, 0.32):
+        done = await attacker.bash(f"sleep {seconds}; echo end", timeout_s=0.3)
+        is_ok = done.status is CommandStatus.OK and done.exit_code == 0
+        is_timeout = done.status is CommandStatus.TIMEOUT and done.exit_code is None
+        if not (is_ok or is_timeout):
+            return f"{done}"
+    return ""
