@@ -16,7 +16,7 @@ from practicum.core.task import Split, Task
 from practicum.environments.remote.answers import read_task, texts
 from practicum.environments.remote.network import NetworkThread
 from practicum.environments.remote.options import RemoteOptions
-from practicum.environments.remote.servers import server_of
+from practicum.environments.remote.servers import Place, server_of
 from practicum.environments.remote.sessions import (
     ForeignSession,
     OwnSession,
@@ -55,6 +55,8 @@ class RemoteEnvironment:
     name: str = ENV
     Options: ClassVar[type[RemoteOptions]] = RemoteOptions
     all_levels: ClassVar[tuple[int, ...]] = (1,)
+    sessions_at_once: ClassVar[int] = 16
+    """Sessions that a check of its tasks keeps open together."""
 
     def __init__(self, options: RemoteOptions) -> None:
         self._options = options
@@ -86,6 +88,11 @@ class RemoteEnvironment:
         if self._served is not None:
             return getattr(self._served, name, otherwise)
         return self._network.run(self._learn_about()).get(name, otherwise)
+
+    @property
+    def server_pid(self) -> int | None:
+        """The process of the server that was started for it, while there is one."""
+        return self._server.pid
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """The server's tasks; seeds, where it has none to list."""
@@ -163,13 +170,13 @@ class RemoteEnvironment:
             await asyncio.sleep(AGAIN_S)
 
     async def _dial(self, task: Task, timeout_s: float) -> tuple[Line, Mapping[str, Any]]:
-        address = await asyncio.to_thread(self._server.address)
+        place = await asyncio.to_thread(self._server.place)
         own = bool(await self._learn_about())
         wishes: dict[str, Any] = {"task": _task_json(task)} if own else dict(task.data)
         try:
-            line = await dial(address, self._server.key, min(timeout_s, QUICK_S))
+            line = await dial(place.address, self._server.key, min(timeout_s, QUICK_S))
         except EnvironmentFailure as failure:
-            await self._look_after(address)
+            await self._look_after(place)
             raise Unreached(str(failure)) from None
         try:
             opening, _ = read_result(await line.ask("reset", wishes, timeout_s))
@@ -178,12 +185,12 @@ class RemoteEnvironment:
             raise
         return line, opening
 
-    async def _look_after(self, address: str) -> None:
+    async def _look_after(self, place: Place) -> None:
         """A server that runs and does not answer at all is taken for dead."""
         try:
-            await ask_over_http(address, "/health", self._server.key, HEALTH_S)
+            await ask_over_http(place.address, "/health", self._server.key, HEALTH_S)
         except EnvironmentFailure:
-            await asyncio.to_thread(self._server.hangs)
+            await asyncio.to_thread(self._server.hangs, place)
 
     async def _made(
         self, line: Line, opening: Mapping[str, Any]
@@ -201,7 +208,7 @@ class RemoteEnvironment:
         if self._about is None and self._served is not None:
             self._about = {"protocol": PROTOCOL, "session_kind": self.session_kind}
         if self._about is None:
-            address = await asyncio.to_thread(self._server.address)
+            address = (await asyncio.to_thread(self._server.place)).address
             status, said = await self._ask_patiently(address, "/practicum")
             if status == 401:
                 raise UserError(
@@ -215,7 +222,7 @@ class RemoteEnvironment:
     async def _find_action_field(self) -> str:
         """Where the policy's text goes in an action of another server."""
         if not self._action_field:
-            address = await asyncio.to_thread(self._server.address)
+            address = (await asyncio.to_thread(self._server.place)).address
             _, said = await self._ask_patiently(address, "/schema")
             fields = _text_fields(said)
             if len(fields) != 1:
@@ -228,7 +235,7 @@ class RemoteEnvironment:
 
     async def _ask(self, path: str, *, body: Any = None) -> dict[str, Any]:
         """What a Practicum server answers; a refusal is the user's to read."""
-        address = await asyncio.to_thread(self._server.address)
+        address = (await asyncio.to_thread(self._server.place)).address
         status, said = await self._ask_patiently(address, path, body=body)
         if status != 200 or not isinstance(said, dict):
             why = said.get("error") if isinstance(said, dict) else None
@@ -248,7 +255,7 @@ class RemoteEnvironment:
                         f"{failure}; start the server first, with: practicum env serve ENV"
                     ) from None
             await asyncio.sleep(AGAIN_S)
-            address = await asyncio.to_thread(self._server.address)
+            address = (await asyncio.to_thread(self._server.place)).address
 
 
 class Unreached(EnvironmentFailure):

@@ -36,8 +36,7 @@ class NetworkThread:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is not None and thread is not None:
-            ending = asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop)
-            ending.result()
+            asyncio.run_coroutine_threadsafe(_wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -51,3 +50,13 @@ class NetworkThread:
                 )
                 self._thread.start()
             return self._loop
+
+
+async def _wind_up() -> None:
+    """End what is still under way, and let connections finish closing."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0)
+    await asyncio.get_running_loop().shutdown_default_executor()

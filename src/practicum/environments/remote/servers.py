@@ -12,12 +12,12 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.environments.remote.options import RemoteOptions
 
-__all__ = ["OwnServer", "RunningServer", "Server", "server_of"]
+__all__ = ["OwnServer", "Place", "RunningServer", "Server", "server_of"]
 
 KEY_VARIABLE = "PRACTICUM_ENV_KEY"
 USER_MISTAKE = 2
@@ -27,12 +27,24 @@ STOPPING_S = 10.0
 """What a server is given to close its episodes before it is killed."""
 
 
+class Place(NamedTuple):
+    """Where a server answers, and which of its lives that is."""
+
+    address: str
+    life: int
+
+
 class Server(Protocol):
     """Something with an address."""
 
     key: str
 
-    def address(self) -> str:
+    @property
+    def pid(self) -> int | None:
+        """Its process, where that is ours and lives."""
+        ...
+
+    def place(self) -> Place:
         """Where it answers; may take as long as a server needs to start."""
         ...
 
@@ -40,7 +52,7 @@ class Server(Protocol):
         """An episode could not be opened."""
         ...
 
-    def hangs(self) -> None:
+    def hangs(self, place: Place) -> None:
         """It does not even say that it is healthy."""
         ...
 
@@ -83,15 +95,20 @@ class RunningServer:
         self._url = options.url
         self._patience = _Patience(options.give_up_s)
 
-    def address(self) -> str:
+    @property
+    def pid(self) -> int | None:
+        """It is not ours."""
+        return None
+
+    def place(self) -> Place:
         """As the config has it."""
-        return self._url
+        return Place(self._url, 1)
 
     def unreachable(self, why: str) -> None:
         """One more failure."""
         self._patience.failed(self._url, why)
 
-    def hangs(self) -> None:
+    def hangs(self, place: Place) -> None:
         """Whoever started it must see to it."""
 
     def answered(self) -> None:
@@ -115,6 +132,7 @@ class OwnServer:
         self._patience = _Patience(options.give_up_s)
         self._process: subprocess.Popen[bytes] | None = None
         self._address = ""
+        self._life = 0
         self._starts_in_a_row = 0
         self._complaints: IO[bytes] | None = None
         self._lock = threading.Lock()
@@ -124,21 +142,21 @@ class OwnServer:
         """The server's process, while there is one."""
         return None if self._process is None else self._process.pid
 
-    def address(self) -> str:
+    def place(self) -> Place:
         """Where it answers, started first if it does not run."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            return self._address
+            return Place(self._address, self._life)
 
     def unreachable(self, why: str) -> None:
         """A server that lives and does not answer is only waited for so long."""
         self._patience.failed(f"the server of {self._options.serve!r}", why)
 
-    def hangs(self) -> None:
-        """End it by force; the next episode starts it again."""
+    def hangs(self, place: Place) -> None:
+        """End it by force; the next episode starts it again. It may have been started meanwhile."""
         with self._lock:
-            if self._process is not None:
+            if self._process is not None and place.life == self._life:
                 self._process.kill()
 
     def answered(self) -> None:
@@ -163,6 +181,7 @@ class OwnServer:
                 f"row{self._last_words()}; see why with: {' '.join(_command(self._options)[:4])}"
             )
         self._starts_in_a_row += 1
+        self._life += 1
         if self._process is not None:
             _stop(self._process)  # closes its pipes
         if self._complaints is None:

@@ -35,4 +35,4 @@ def test_nothing_is_started_before_the_first_episode() -> None:
     assert environment.find("3x + 7 = 16").env == "remote"
     assert len(environment.reference(task)) > 1
     assert (environment.session_kind, environment.default_reward) == ("discrete", "turns")
-    assert environment._server.pid is None
+    assert environment.server_pid is None

@@ -33,7 +33,7 @@ def wait_until_gone(pid: int) -> None:
 
 def test_it_is_started_once_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     server = own_server(GOOD, monkeypatch)
-    assert server.address() == server.address() == "http://127.0.0.1:9"
+    assert server.place() == server.place() == ("http://127.0.0.1:9", 1)
     pid = server.pid
     assert pid is not None
     server.stop()
@@ -45,7 +45,7 @@ def test_it_is_given_its_key_where_others_cannot_read_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server = own_server(f"echo ${KEY_VARIABLE} > {tmp_path}/key; {GOOD}", monkeypatch)
-    server.address()
+    server.place()
     assert (tmp_path / "key").read_text().strip() == server.key
     assert len(server.key) >= 32
     server.stop()
@@ -57,25 +57,39 @@ def test_a_dead_server_is_started_again_until_it_dies_too_often(
     server = own_server(f"echo out of luck >&2; {GOOD}", monkeypatch, max_restarts=2)
     pids = set()
     for _ in range(3):
-        server.address()
+        server.place()
         assert server.pid is not None
         pids.add(server.pid)
         os.kill(server.pid, signal.SIGKILL)
         servers._stop(server._process)  # type: ignore[arg-type]
     assert len(pids) == 3
     with pytest.raises(UserError, match=r"stopped 3 times in a row \(out of luck\)"):
-        server.address()
+        server.place()
     server.stop()
 
 
 def test_an_episode_that_ends_well_forgives_earlier_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
     server = own_server(GOOD, monkeypatch, max_restarts=0)
     for _ in range(3):
-        server.address()
+        server.place()
         server.answered()
-        server.hangs()
+        server.hangs(server.place())
         assert server._process is not None
         server._process.wait()
+    server.stop()
+
+
+def test_only_the_life_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = own_server(GOOD, monkeypatch)
+    before = server.place()
+    server.hangs(before)
+    assert server._process is not None
+    server._process.wait()
+    after = server.place()
+    assert (after.address, after.life) == (before.address, before.life + 1)
+    server.hangs(before)
+    time.sleep(0.05)
+    assert server._process.poll() is None
     server.stop()
 
 
@@ -84,18 +98,18 @@ def test_a_server_that_does_not_come_up_is_a_failure_with_its_last_words(
 ) -> None:
     ended = own_server("echo no port >&2; exit 1", monkeypatch)
     with pytest.raises(EnvironmentFailure, match=r"ended while starting \(no port\)"):
-        ended.address()
+        ended.place()
     ended.stop()
     late = own_server("exec cat", monkeypatch, startup_timeout_s=0.1)
     with pytest.raises(EnvironmentFailure, match=r"within 0\.1 s"):
-        late.address()
+        late.place()
     late.stop()
 
 
 def test_a_users_mistake_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     server = own_server("echo practicum: no sandbox >&2; exit 2", monkeypatch)
     with pytest.raises(UserError, match="no sandbox"):
-        server.address()
+        server.place()
     server.stop()
 
 
@@ -112,7 +126,7 @@ def test_a_server_that_stays_deaf_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_server_is_not_left_behind_when_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     server = own_server(GOOD, monkeypatch)
-    server.address()
+    server.place()
     pid, file = server.pid, server._complaints
     assert pid is not None
     assert file is not None
