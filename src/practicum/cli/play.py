@@ -81,13 +81,15 @@ def play(
 
 
 def _print_start(console: "Console", task: "Task", environment: "Environment", player: str) -> None:
+    from rich.text import Text
+
     from practicum.assemble import sandbox_kind
     from practicum.cli.plain_text import plain
 
     kind = sandbox_kind(environment)
     where = f", sandbox {kind}" if kind else ""
-    console.print(plain(task.instruction), style="bold", markup=False)
-    console.print(f"(level {task.level}, {player}{where})", markup=False)
+    facts = f"  (level {task.level}, {player}{where})"
+    console.print(Text.assemble((plain(task.instruction), "bold"), facts))
 
 
 def _print_end(console: "Console", episode: "Episode") -> None:

@@ -108,6 +108,7 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
     import json
 
     from rich.console import Console
+    from rich.text import Text
 
     from practicum.assemble import find_task
     from practicum.cli.plain_text import indented, plain
@@ -118,8 +119,8 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
         print(json.dumps({**_as_json(task), "reference": solution}))
         return
     console = Console(highlight=False)
-    console.print(plain(task.instruction), style="bold", markup=False)
-    console.print(f"({task.id}, level {task.level}, {task.split})", markup=False)
+    facts = f"  ({task.id}, level {task.level}, {task.split})"
+    console.print(Text.assemble((plain(task.instruction), "bold"), facts))
     if not solution:
         console.print("its solution is not written down: play it with --policy reference")
     for number, turn in enumerate(solution, 1):

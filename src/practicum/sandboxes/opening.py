@@ -1,5 +1,6 @@
 """Sandboxes by name, never weaker than asked for."""
 
+import asyncio
 import platform
 import shutil
 import sys
@@ -127,6 +128,7 @@ class CheckedSandboxes:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
         self._trusted: set[SandboxProfile] = set()
+        self._trying = asyncio.Lock()
 
     @property
     def kind(self) -> str:
@@ -140,6 +142,10 @@ class CheckedSandboxes:
 
     async def require(self, profile: SandboxProfile) -> None:
         """Try the kind out for a profile, once; `UserError` when it does not hold."""
+        async with self._trying:  # many may ask at once before the first has been tried out
+            await self._try_out(profile)
+
+    async def _try_out(self, profile: SandboxProfile) -> None:
         if profile in self._trusted or self.kind == "process":
             return
         broken = [f for f in await check_sandboxes(self._sandboxes, profile) if not f.holds]
