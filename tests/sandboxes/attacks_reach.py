@@ -85,10 +85,7 @@ async def reads_a_file_that_everyone_may_read(attacker: Attacker, host: Host) ->
 
 @attack(control=True)
 async def reads_files_of_the_user(attacker: Attacker, host: Host) -> str:
-    seen = await attacker.bash(
-        f"cat {host.private} /etc/shadow /etc/machine-id ~{os.geteuid()}/.* 2>/dev/null; "
-        f"cat {Path.home()}/.bashrc {Path.home()}/.profile 2>/dev/null"
-    )
+    seen = await attacker.bash(f"cat {host.private} /etc/shadow /etc/machine-id 2>/dev/null")
     wanted = [host.secret]
     for path in (Path("/etc/shadow"), Path("/etc/machine-id")):
         with suppress(OSError):
