@@ -63,3 +63,10 @@ def test_what_a_tool_says_of_itself_never_ends_a_turn(template: str) -> None:
         for tool in (BASH, silent)
     ]
     assert ends[0] == ends[1]
+
+
+def test_an_opening_may_show_what_a_tool_answered() -> None:
+    said = Message(role="assistant", content="call")
+    for template, role in ((NATIVE, "tool"), (CHAT_TEMPLATE, "user")):
+        codec = codec_of(template)
+        assert f"{role}\na b" in text_of(codec, codec.open([TASK, said, ANSWER, said], [BASH]))

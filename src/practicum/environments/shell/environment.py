@@ -19,6 +19,7 @@ from practicum.environments.shell.plan import Plan
 from practicum.environments.shell.reference import (
     answer_turn,
     answers_what_it_prints,
+    example_messages,
     reference_turns,
     turn_of_line,
     turns_of,
@@ -48,6 +49,8 @@ class ShellOptions(Stage):
     """Share of the tasks in `data` that is kept for evaluation."""
     protocol: Literal["text", "tools"] = "text"
     """`text`: `Act: bash` and a fenced block; `tools`: calls of the tools bash, finish, answer."""
+    example: bool = False
+    """Whether a small task and its solution are shown first: small models need to see the form."""
     rounds: int = Field(default=5, ge=1)
     """Turns of an episode."""
     command_timeout_s: float = Field(default=20.0, gt=0.0)
@@ -177,7 +180,8 @@ class ShellEnvironment:
                 output_chars=self._options.output_chars,
             )
             kind = ShellToolSession if self.session_kind == "tools" else ShellTextSession
-            session = kind(task, plan, box, limits)
+            shown = example_messages(self._options.protocol) if self._options.example else ()
+            session = kind(task, plan, box, limits, shown)
             try:
                 yield session
             finally:

@@ -3,13 +3,14 @@
 from typing import Literal
 
 from practicum.core.tool_calls import write_tool_call
-from practicum.core.trace import ToolCall
+from practicum.core.trace import Message, Role, ToolCall
 from practicum.environments.shell.plan import Plan, Script
 from practicum.environments.shell.protocol import write_answer, write_bash, write_finish
 
 __all__ = [
     "answer_turn",
     "answers_what_it_prints",
+    "example_messages",
     "reference_turns",
     "turn_of_line",
     "turns_of",
@@ -35,6 +36,21 @@ def turns_of(script: Script, protocol: Protocol) -> list[str]:
     """Run a script, then finish."""
     code = script.code if script.language == "bash" else _python_in_bash(script.code)
     return [_bash(code, protocol), _finish(protocol)]
+
+
+def example_messages(protocol: Protocol) -> list[Message]:
+    """A small task and its solution, as a conversation."""
+    answers: Role = "user" if protocol == "text" else "tool"
+    script = "mkdir -p /srv/example && echo hello > /srv/example/greeting.txt"
+    return [
+        Message(
+            role="user",
+            content="Create the file /srv/example/greeting.txt with the single line: hello",
+        ),
+        Message(role="assistant", content=_bash(script, protocol)),
+        Message(role=answers, content="The output of the OS is empty."),
+        Message(role="assistant", content=_finish(protocol)),
+    ]
 
 
 def turn_of_line(line: str, protocol: Protocol) -> str:

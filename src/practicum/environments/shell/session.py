@@ -1,5 +1,6 @@
 """One episode of shell work, in the text protocol or by tool calls."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -117,8 +118,16 @@ class _Episode:
 class ShellTextSession:
     """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
 
-    def __init__(self, task: Task, plan: Plan, box: Sandbox, limits: Limits) -> None:
+    def __init__(
+        self,
+        task: Task,
+        plan: Plan,
+        box: Sandbox,
+        limits: Limits,
+        example: Sequence[Message] = (),
+    ) -> None:
         self._episode = _Episode(task=task, plan=plan, box=box, limits=limits)
+        self._example = tuple(example)
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
@@ -126,6 +135,7 @@ class ShellTextSession:
         rules = text_rules(episode.limits.rounds, episode.plan.cwd, episode.plan.takes_answers)
         return [
             Message(role="system", content=rules),
+            *self._example,
             Message(role="user", content=episode.task.instruction),
         ]
 
@@ -160,14 +170,23 @@ class ShellTextSession:
 class ShellToolSession:
     """An episode by tool calls; implements `Session`."""
 
-    def __init__(self, task: Task, plan: Plan, box: Sandbox, limits: Limits) -> None:
+    def __init__(
+        self,
+        task: Task,
+        plan: Plan,
+        box: Sandbox,
+        limits: Limits,
+        example: Sequence[Message] = (),
+    ) -> None:
         self._episode = _Episode(task=task, plan=plan, box=box, limits=limits)
+        self._example = tuple(example)
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
         episode = self._episode
         return [
             Message(role="system", content=tool_rules(episode.limits.rounds, episode.plan.cwd)),
+            *self._example,
             Message(role="user", content=episode.task.instruction),
         ]
 

@@ -16,7 +16,10 @@ from tests.unit.environments.shell.builders import (
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
+from practicum.core.tool_calls import read_tool_call
 from practicum.core.trace import ToolCall
+from practicum.environments.shell.prompts import TOOLS
+from practicum.environments.shell.protocol import read_action
 from practicum.environments.shell.session import Limits, output_message
 from practicum.sandboxes import RanCommand
 
@@ -210,3 +213,22 @@ async def test_the_prompt_says_how_to_act_and_what_to_do() -> None:
     assert task.content == "Make /a/b."
     async with environment.open(make_task(check={"kind": "match", "answer": "7"})) as session:
         assert "Act: answer(42)" in session.prompt()[0].content
+
+
+@pytest.mark.parametrize("protocol", ["text", "tools"])
+async def test_an_example_shows_the_form_before_the_task(protocol: str) -> None:
+    environment, _ = make_environment(protocol=protocol, example=True)
+    async with environment.open(make_task()) as session:
+        shown = session.prompt()
+    answers = "user" if protocol == "text" else "tool"
+    roles = ["system", "user", "assistant", answers, "assistant", "user"]
+    assert [message.role for message in shown] == roles
+    assert shown[-1].content == "Make /a/b."
+    read = [
+        read_action(message.content).kind
+        if protocol == "text"
+        else read_tool_call(message.content, TOOLS).name
+        for message in shown
+        if message.role == "assistant"
+    ]
+    assert read == ["bash", "finish"]
