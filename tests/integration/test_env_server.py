@@ -20,10 +20,16 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from practicum.agents import DiscreteAgent
 from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Task
+from practicum.core.trace import StopReason
 from practicum.environments import build_environment, check_environment, random_action_text
 from practicum.environments.remote import RemoteEnvironment
+from practicum.gateway import ScriptedConversation
+from practicum.rewards import TurnRewards
+from practicum.rollouts import RolloutParts, run_episode
 
 KEY = "a-key-for-tests-0123"
 PRACTICUM = [str(Path(sys.executable).with_name("practicum"))]
@@ -201,6 +207,38 @@ async def test_a_killed_server_fails_its_episodes_and_is_started_again() -> None
     finally:
         await environment.close()
     assert environment.server_pid is None
+
+
+async def test_an_episode_whose_server_is_killed_is_masked_and_not_scored() -> None:
+    environment = build_environment("remote", {"serve": "math"})
+    assert isinstance(environment, RemoteEnvironment)
+    kills = [True, False]
+
+    def converse(task: Task, seed: int) -> ScriptedConversation:
+        def choose(actions: tuple[ActionForm, ...]) -> str:
+            pid = environment.server_pid
+            if kills.pop(0) and pid is not None:
+                os.kill(pid, signal.SIGKILL)
+            return "identify_operation"
+
+        return ScriptedConversation(choose, name="killer")
+
+    parts = RolloutParts(
+        environment=environment,
+        agent=DiscreteAgent(max_turns=1),
+        reward=TurnRewards(),
+        converse=converse,
+    )
+    task = next(environment.tasks("train", 0))
+    try:
+        masked, sound = [await run_episode(parts, task, str(n), n) for n in range(2)]
+    finally:
+        await environment.close()
+    assert masked.trace.is_masked
+    assert masked.trace.stop is StopReason.ENVIRONMENT_FAILED
+    assert masked.score.value is None
+    assert not sound.trace.is_masked
+    assert sound.score.value == 1.5
 
 
 def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:

@@ -215,16 +215,24 @@ class OpenEnvRoutes:
         await socket.accept()
         line = _Line(self, self._episodes)
         try:
-            while True:
-                answer = await line.answer(await socket.receive_text())
+            while (said := await _heard(socket)) is not None:
+                answer = await line.answer(said)
                 if answer is None:
-                    break
+                    await socket.close()
+                    return
                 await socket.send_text(json.dumps(answer, ensure_ascii=False))
-        except (WebSocketDisconnect, KeyError):  # KeyError: a binary frame, which nobody sends
+        except WebSocketDisconnect:
             return
         finally:
             await line.hang_up()
-        await socket.close()
+
+
+async def _heard(socket: WebSocket) -> str | None:
+    """The next message; None when the client is gone or sends what is no text."""
+    try:
+        return await socket.receive_text()
+    except (WebSocketDisconnect, KeyError):
+        return None
 
 
 class _Line:

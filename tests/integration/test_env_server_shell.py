@@ -1,0 +1,59 @@
+"""Shell episodes behind a server, in real sandboxes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from practicum.core.errors import UserError
+from practicum.core.task import Outcome, Task
+from practicum.environments import build_environment
+from practicum.environments.remote import RemoteEnvironment
+
+AT_ONCE = 64
+TASKS = 8
+"""Different tasks among them; every second episode is left undone."""
+
+
+@pytest.fixture
+async def shell() -> AsyncIterator[RemoteEnvironment]:
+    options = {"serve": "shell", "max_episodes": AT_ONCE, "startup_timeout_s": 120}
+    environment = build_environment("remote", options)
+    assert isinstance(environment, RemoteEnvironment)
+    try:
+        await asyncio.to_thread(lambda: environment.sandbox_kind)
+    except UserError as error:
+        await environment.close()
+        pytest.skip(f"needs a sandbox: {error}")
+    yield environment
+    await environment.close()
+
+
+async def play(environment: RemoteEnvironment, task: Task, solves: bool) -> Outcome:
+    async with environment.open(task) as session:
+        assert not hasattr(session, "call")
+        turns = environment.reference(task) if solves else ["Act: bash\n```bash\nid -un\n```"]
+        for text in turns:
+            seen = await session.act(text)  # type: ignore[union-attr]
+        if not solves:
+            assert "root" in seen.message.content
+        return await session.outcome()
+
+
+def known(outcome: Outcome) -> dict[str, Any]:
+    """The evidence without the words of single checks: those name times of day."""
+    checks: Any = outcome.evidence["checks"]
+    return {**outcome.evidence, "checks": [check["ok"] for check in checks]}
+
+
+@pytest.mark.slow
+async def test_64_shell_episodes_at_once_end_as_one_at_a_time(shell: RemoteEnvironment) -> None:
+    tasks = list(islice(shell.tasks("heldout", 2), TASKS))
+    plays = [(tasks[n % TASKS], n % 2 == 0) for n in range(AT_ONCE)]
+    together = await asyncio.gather(*(play(shell, task, solves) for task, solves in plays))
+    alone = [await play(shell, task, solves) for task, solves in plays[:TASKS]]
+    assert [outcome.success for outcome in together] == [solves for _, solves in plays]
+    assert [known(outcome) for outcome in together[:TASKS]] == [known(one) for one in alone]
+    assert {outcome.evidence["sandbox"] for outcome in together} == {shell.sandbox_kind}
