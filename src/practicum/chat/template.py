@@ -112,10 +112,10 @@ class TemplateCodec:
     def open(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> tuple[int, ...]:
         """Tokens of the opening messages, up to where the assistant begins to write."""
         if tools and not self._takes_tools:
-            messages = _with_tools_told(messages, tools)
+            told = _with_tools_told(messages, tools)
+            messages = [self._as_known(message) for message in told]
         disguised = [
-            self._disguise.put_on(_as_dict(self._as_known(message)))
-            for message in self._fold_system(messages)
+            self._disguise.put_on(_as_dict(message)) for message in self._fold_system(messages)
         ]
         shown = [self._disguise.put_on(_tool_as_dict(tool)) for tool in tools]
         return self._encode(self._render(disguised, tools=shown if self._takes_tools else []))
