@@ -1,5 +1,6 @@
 """The `shell` environment: work on a machine of one's own, with commands."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import cycle
@@ -65,6 +66,8 @@ class ShellOptions(Stage):
     """Files of each machine."""
     processes: int = Field(default=128, ge=8)
     """Processes of each machine."""
+    machines: int = Field(default=128, ge=1)
+    """Machines that are open together; an episode beyond that waits for one to close."""
 
     @field_validator("level", mode="before")
     @classmethod
@@ -113,6 +116,7 @@ class ShellEnvironment:
         )
         self._open_sandboxes: Callable[[str], Sandboxes] | None = None
         self._sandboxes: Sandboxes | None = None
+        self._places = asyncio.Semaphore(options.machines)
 
     @property
     def session_kind(self) -> Literal["discrete", "tools"]:
@@ -137,6 +141,7 @@ class ShellEnvironment:
         """Close every sandbox; the next session would open new ones."""
         if self._sandboxes is not None:
             opened, self._sandboxes = self._sandboxes, None
+            self._places = asyncio.Semaphore(self._options.machines)
             await opened.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
@@ -197,12 +202,13 @@ class ShellEnvironment:
             disk_mb=options.disk_mb,
             processes=options.processes,
         )
-        box = await self._opened().open(spec)
-        try:
-            await set_up(plan, box, timeout_s=options.command_timeout_s)
-            yield box
-        finally:
-            await box.close()
+        async with self._places:
+            box = await self._opened().open(spec)
+            try:
+                await set_up(plan, box, timeout_s=options.command_timeout_s)
+                yield box
+            finally:
+                await box.close()
 
     def reference(self, task: Task) -> Sequence[str]:
         """The turns that solve it, in the protocol; empty where the task brings no solution."""

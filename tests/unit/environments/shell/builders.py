@@ -56,7 +56,7 @@ class TouchMachines(FakeSandboxes):
 
 
 def make_environment(
-    machines: FakeSandboxes | None = None, **options: Any
+    machines: FakeSandboxes | None = None, /, **options: Any
 ) -> tuple[ShellEnvironment, FakeSandboxes]:
     """A shell environment on fake machines."""
     chosen = machines or TouchMachines()

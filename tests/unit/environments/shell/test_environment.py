@@ -1,3 +1,4 @@
+import asyncio
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,18 @@ async def test_sandboxes_are_opened_when_needed_and_again_after_a_close() -> Non
         assert opened == ["bubblewrap", "bubblewrap"]
 
 
-def test_limits_of_a_machine_are_those_of_the_options() -> None:
-    options = ShellOptions(memory_mb=64, disk_mb=32, processes=16)
-    assert (options.memory_mb, options.disk_mb, options.processes) == (64, 32, 16)
+async def test_no_more_machines_are_open_than_allowed() -> None:
+    environment, machines = make_environment(machines=2)
+    most = 0
+
+    async def one() -> None:
+        nonlocal most
+        async with environment.open(make_task()):
+            most = max(most, sum(not box.is_closed for _, box in machines.opened))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(one() for _ in range(6)))
+    assert (most, len(machines.opened)) == (2, 6)
 
 
 async def test_the_machine_gets_the_limits() -> None:
