@@ -199,9 +199,7 @@ def _result(answer: list[bytes] | None) -> CommandResult | None:
         return None
     status, code, total, seconds = (part.decode(errors="replace") for part in answer[1:5])
     try:
-        if status not in STATUSES:
-            return None
-        return CommandResult(
+        result = CommandResult(
             status=CommandStatus(status),
             exit_code=int(code) if code else None,
             stdout=answer[5].decode(errors="replace"),
@@ -211,6 +209,17 @@ def _result(answer: list[bytes] | None) -> CommandResult | None:
         )
     except ValueError:
         return None
+    return result if status in STATUSES and _can_be(result) else None
+
+
+def _can_be(result: CommandResult) -> bool:
+    """Whether the numbers are such as a command has: a code when it ended by itself, and no NaN."""
+    ended_itself = result.status in (CommandStatus.OK, CommandStatus.TRUNCATED)
+    if (result.exit_code is not None) != ended_itself:
+        return False
+    if ended_itself and result.exit_code not in range(256):
+        return False
+    return result.output_bytes >= 0 and 0.0 <= result.duration_s < float("inf")
 
 
 def _content(answer: list[bytes] | None, path: str) -> bytes:
