@@ -124,7 +124,7 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
     if not solution:
         console.print("its solution is not written down: play it with --policy reference")
     for number, turn in enumerate(solution, 1):
-        console.print(f"{number:2d}  {indented(turn)}", markup=False)
+        console.print(f"{number:2d}  {indented(turn)}", markup=False, soft_wrap=True)
 
 
 def _as_json(task: "Task") -> dict[str, object]:

@@ -80,7 +80,7 @@ class _Episode:
     async def run(self, script: str) -> str:
         """Run a script in a process of its own; what the policy is shown of it."""
         result = await self.box.run(
-            (*BOTH_STREAMS, script),
+            (*BOTH_STREAMS, _as_argument(script)),
             timeout_s=self.limits.command_timeout_s,
             cwd=self.plan.cwd,
         )
@@ -115,8 +115,8 @@ class _Episode:
         return Outcome(success=checked.verdict.success, evidence=evidence)
 
 
-class ShellTextSession:
-    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
+class _ShellSession:
+    """What both protocols have in common."""
 
     def __init__(
         self,
@@ -129,15 +129,30 @@ class ShellTextSession:
         self._episode = _Episode(task=task, plan=plan, box=box, limits=limits)
         self._example = tuple(example)
 
+    def _opening(self, rules: str) -> list[Message]:
+        return [
+            Message(role="system", content=rules),
+            *self._example,
+            Message(role="user", content=self._episode.task.instruction),
+        ]
+
+    async def outcome(self) -> Outcome:
+        """Whether the task is done, checked now at the latest."""
+        return await self._episode.outcome()
+
+    def close(self) -> None:
+        """No more turns."""
+        self._episode.is_open = False
+
+
+class ShellTextSession(_ShellSession):
+    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
+
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
         episode = self._episode
         rules = text_rules(episode.limits.rounds, episode.plan.cwd, episode.plan.takes_answers)
-        return [
-            Message(role="system", content=rules),
-            *self._example,
-            Message(role="user", content=episode.task.instruction),
-        ]
+        return self._opening(rules)
 
     def actions(self) -> tuple[ActionForm, ...]:
         """None: the policy writes freely."""
@@ -158,37 +173,14 @@ class ShellTextSession:
             episode.end("completed", answer=answer)
         return _observed(CLOSED, "user", episode.status)
 
-    async def outcome(self) -> Outcome:
-        """Whether the task is done, checked now at the latest."""
-        return await self._episode.outcome()
 
-    def close(self) -> None:
-        """No more turns."""
-        self._episode.is_open = False
-
-
-class ShellToolSession:
+class ShellToolSession(_ShellSession):
     """An episode by tool calls; implements `Session`."""
-
-    def __init__(
-        self,
-        task: Task,
-        plan: Plan,
-        box: Sandbox,
-        limits: Limits,
-        example: Sequence[Message] = (),
-    ) -> None:
-        self._episode = _Episode(task=task, plan=plan, box=box, limits=limits)
-        self._example = tuple(example)
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
         episode = self._episode
-        return [
-            Message(role="system", content=tool_rules(episode.limits.rounds, episode.plan.cwd)),
-            *self._example,
-            Message(role="user", content=episode.task.instruction),
-        ]
+        return self._opening(tool_rules(episode.limits.rounds, episode.plan.cwd))
 
     def tools(self) -> list[ToolSpec]:
         """bash, finish and answer."""
@@ -207,16 +199,13 @@ class ShellToolSession:
         episode.end("completed", answer=answer)
         return _observed(CLOSED, "tool", episode.status)
 
-    async def outcome(self) -> Outcome:
-        """Whether the task is done, checked now at the latest."""
-        return await self._episode.outcome()
-
-    def close(self) -> None:
-        """No more calls."""
-        self._episode.is_open = False
-
 
 CLOSED = "The task is closed."
+
+
+def _as_argument(script: str) -> str:
+    """A script without what no program can be given: it is the policy's mistake, not a failure."""
+    return script.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _observed(shown: str, role: Literal["user", "tool"], status: Status) -> Observation:

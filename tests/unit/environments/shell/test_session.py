@@ -232,3 +232,9 @@ async def test_an_example_shows_the_form_before_the_task(protocol: str) -> None:
         if message.role == "assistant"
     ]
     assert read == ["bash", "finish"]
+
+
+async def test_what_no_program_can_be_given_is_left_out_of_a_script() -> None:
+    environment, machines = make_environment()
+    await play(environment, make_task(), ["Act: bash\n```bash\necho a\0b \ud800\n```"])
+    assert script_in(machines.opened[0][1].ran[1]) == "echo ab ?"
