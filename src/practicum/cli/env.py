@@ -1,6 +1,7 @@
 """`practicum env serve`: an environment behind a server, many episodes at once."""
 
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,11 +59,14 @@ def serve(
 
     Options of the server: idle_s, step_timeout_s, max_turns, samples, names, stop_with_stdin.
     """
+    import asyncio
+
     from practicum.assemble import open_environment
     from practicum.core.errors import UserError
     from practicum.env_server import ServerSettings
     from practicum.env_server.settings import choose_key
 
+    launch = _launcher()
     words = options or []
     config, more = _env_config(name, words), _server_options(words)
     environment = open_environment(config)
@@ -79,7 +83,8 @@ def serve(
         shown = f"the key is in {key_file}"
     else:
         shown = f"key: {key.key}"
-    _run(environment, settings, shown, stop_with_stdin)
+    ready = _announcement(environment, settings, shown)
+    asyncio.run(launch(environment, settings, ready, stop_with_stdin=stop_with_stdin))
 
 
 def _env_config(name: str, words: list[str]) -> "EnvConfig":
@@ -121,19 +126,22 @@ def _server_options(words: list[str]) -> dict[str, Any]:
     return found.model_dump()
 
 
-def _run(
-    environment: "Environment", settings: "ServerSettings", shown_key: str, stop_with_stdin: bool
-) -> None:
-    import asyncio
-
+def _launcher() -> Callable[..., Coroutine[Any, Any, None]]:
+    """What serves; its packages are looked for before anything is made."""
     from practicum.core.errors import MissingExtra
 
     try:
-        from practicum.env_server.launch import serve as serve_environment
+        from practicum.env_server.launch import serve as launch
     except ImportError:
         raise MissingExtra.for_extra("serve", "practicum env serve") from None
+    return launch
 
-    sandbox = getattr(environment, "sandbox_kind", "")  # before anyone asks: there may be none
+
+def _announcement(
+    environment: "Environment", settings: "ServerSettings", shown_key: str
+) -> Callable[[str, str], None]:
+    """Says where the server is, once it listens."""
+    sandbox = getattr(environment, "sandbox_kind", "")  # looked at now: there may be none
 
     def ready(address: str, factory_address: str) -> None:
         print(address, flush=True)  # alone on standard output, for programs that start this one
@@ -146,4 +154,4 @@ def _run(
             lines.append(f"LifelongAgentBench: chat items at {factory_address}")
         print("\n".join(filter(None, lines)), file=sys.stderr, flush=True)
 
-    asyncio.run(serve_environment(environment, settings, ready, stop_with_stdin=stop_with_stdin))
+    return ready

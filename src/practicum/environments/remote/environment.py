@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlencode
 
-from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.errors import ConfigError, EnvironmentFailure, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.environments.remote.answers import read_task, texts
@@ -275,7 +275,10 @@ def _built(options: RemoteOptions) -> Environment | None:
         return None
     from practicum.environments.registry import build_environment
 
-    return build_environment(options.serve, options.options)
+    try:
+        return build_environment(options.serve, options.options)
+    except ConfigError as error:
+        raise ConfigError(f"serve = {options.serve!r} with its options: {error}") from None
 
 
 def _task_json(task: Task) -> dict[str, Any]:
