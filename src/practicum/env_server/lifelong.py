@@ -6,7 +6,7 @@ many samples can be under way at once, one episode each; a second reset of the s
 anew. The original also lets a client read and set any attribute of the server; here a fixed list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
@@ -26,6 +26,7 @@ from practicum.env_server.lifelong_records import (
 from practicum.env_server.lifelong_samples import Samples
 from practicum.env_server.openenv import read_body
 from practicum.env_server.refusals import Refusal
+from practicum.env_server.replies import Replies
 
 __all__ = ["PATHS", "LifelongRoutes"]
 
@@ -82,6 +83,7 @@ class LifelongRoutes:
         self._items = items
         self._factory_address = factory_address
         self._samples = Samples(episodes.environment, episodes.settings.samples)
+        self._replies: Replies[dict[str, Any]] = Replies()
         self._max_round = episodes.settings.max_turns or UNLIMITED_ROUNDS
         self._task_name = TASK_NAMES.get(episodes.environment.name, DEFAULT_TASK_NAME)
 
@@ -143,6 +145,7 @@ class LifelongRoutes:
         """Open an episode of a sample."""
         session = await self._session(request)
         task = self._samples.task(session.sample_index)
+        self._replies.forget(_episode_id(session))
         earlier = self._live(session)
         if earlier is not None:
             await self._episodes.close(earlier)
@@ -160,8 +163,11 @@ class LifelongRoutes:
         return {"session": session.as_json()}
 
     async def interact(self, request: Request) -> dict[str, Any]:
-        """Carry out the agent's last message."""
+        """Carry out the agent's last message, once however often it is sent."""
         session = await self._session(request)
+        return await self._once("interact", session, self._interact)
+
+    async def _interact(self, session: LifelongSession) -> dict[str, Any]:
         history = session.chat_history.value
         if not history or history[-1].role != "agent":
             raise Refusal.invalid("the last message of the chat history must be the agent's")
@@ -181,6 +187,15 @@ class LifelongRoutes:
             session.end(SampleStatus.TASK_ENVIRONMENT_ERROR, refusal.sentence)
         return {"session": session.as_json()}
 
+    async def _once(
+        self,
+        kind: str,
+        session: LifelongSession,
+        work: Callable[[LifelongSession], Coroutine[Any, Any, dict[str, Any]]],
+    ) -> dict[str, Any]:
+        asked = session.model_dump_json()  # its history grows with every turn
+        return await self._replies.once(_episode_id(session), kind, asked, lambda: work(session))
+
     async def _play(self, session: LifelongSession, episode: Episode, text: str) -> None:
         if episode.is_over or episode.turns >= self._max_round:
             reason = f"the limit of {self._max_round} rounds is reached"
@@ -198,6 +213,9 @@ class LifelongRoutes:
     async def complete(self, request: Request) -> dict[str, Any]:
         """Check what was done, and close the episode."""
         session = await self._session(request)
+        return await self._once("complete", session, self._complete)
+
+    async def _complete(self, session: LifelongSession) -> dict[str, Any]:
         if session.sample_status == SampleStatus.RUNNING:
             raise Refusal.conflict("the session is still running; finish it first")
         episode = self._live(session)

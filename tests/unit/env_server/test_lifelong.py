@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -127,6 +128,27 @@ async def test_an_agent_without_an_answer_is_checked_as_it_stands(client: Lifelo
     assert session["task_output"] == {}
     session = await client.session("complete", session)
     assert session["evaluation_record"]["outcome"] == "incorrect"
+
+
+async def test_a_request_that_is_sent_again_is_carried_out_once(client: Lifelong) -> None:
+    session = await client.session("reset", fresh())
+    session["chat_history"]["value"].append({"role": "agent", "content": "more"})
+    first, *again = await asyncio.gather(*(client.session("interact", session) for _ in range(3)))
+    assert again == [first, first]
+    assert client.server.episodes.get("lifelong/os_interaction/toy-0").turns == 1
+    ended = await client.say(first, "right")
+    verdicts = [await client.session("complete", ended) for _ in range(2)]
+    assert [v["evaluation_record"]["outcome"] for v in verdicts] == ["correct", "correct"]
+
+
+async def test_a_verdict_does_not_outlive_a_new_reset(client: Lifelong) -> None:
+    session = await client.say(await client.session("reset", fresh()), "right")
+    await client.session("complete", session)
+    again = await client.session("reset", fresh())
+    again = await client.say(again, "wrong")
+    assert (await client.session("complete", again))["evaluation_record"]["outcome"] == "incorrect"
+    forged = await client.session("complete", session)
+    assert forged["evaluation_record"]["outcome"] == "unknown"
 
 
 async def test_many_samples_are_under_way_at_once(client: Lifelong) -> None:
