@@ -22,4 +22,9 @@ def build_reward(config: RewardConfig, environment: Environment) -> Reward:
                 f"write reward: {made_for}, or leave it out"
             )
         return TurnRewards()
-    return OutcomeReward(correct=config.correct, incorrect=config.incorrect, unknown=config.unknown)
+    return OutcomeReward(
+        correct=config.correct,
+        incorrect=config.incorrect,
+        unknown=config.unknown,
+        malformed=config.malformed,
+    )

@@ -8,6 +8,9 @@ from practicum.core.trace import Trace
 
 __all__ = ["OutcomeReward"]
 
+MALFORMED = "agent_validation_failed"
+"""The status of an episode that ended with a turn in no known form."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeReward:
@@ -26,6 +29,9 @@ class OutcomeReward:
     incorrect: float = -0.5
     unknown: float = 0.0
     """What an episode is worth of which cannot be said whether the task was done."""
+    malformed: float | None = None
+    """What an incorrect episode is worth that ended with a turn in no known form; None makes no
+    difference. Where no episode succeeds yet, this is what there is to learn from."""
 
     async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
         """The value of how it ended."""
@@ -33,4 +39,6 @@ class OutcomeReward:
             return Score(components={"outcome": self.unknown}, reason="unknown")
         if outcome.success:
             return Score(components={"outcome": self.correct}, reason="correct")
+        if self.malformed is not None and outcome.evidence.get("status") == MALFORMED:
+            return Score(components={"outcome": self.malformed}, reason="malformed")
         return Score(components={"outcome": self.incorrect}, reason="incorrect")

@@ -31,6 +31,7 @@ def test_a_reward_by_turn_is_refused_where_turns_pay_nothing() -> None:
     [
         ("best", "reward.name = 'best'"),
         ({"name": "turns", "correct": 2}, "correct is for the reward `os`"),
+        ({"name": "turns", "malformed": -1}, "malformed is for the reward `os`"),
         ({"name": "os", "right": 2}, "unknown key 'reward.right'"),
     ],
 )

@@ -41,6 +41,23 @@ async def test_the_values_can_be_chosen() -> None:
     assert found == [2.0, 0.0, -1.0]
 
 
+@pytest.mark.parametrize(
+    ("success", "status", "value"),
+    [
+        (False, "agent_validation_failed", -1.0),
+        (False, "completed", -0.5),
+        (True, "agent_validation_failed", 1.0),
+    ],
+)
+async def test_a_turn_in_no_known_form_can_have_a_value_of_its_own(
+    success: bool, status: str, value: float
+) -> None:
+    outcome, trace = Outcome(success=success, evidence={"status": status}), await trace_of(["a"])
+    assert (await OutcomeReward(malformed=-1.0).score(TASK, trace, outcome)).value == value
+    unmoved = await OutcomeReward().score(TASK, trace, outcome)
+    assert unmoved.value == (1.0 if success else -0.5)
+
+
 async def group_of_four() -> Group:
     """Correct in two turns, incorrect in one, incorrect in two, and one masked."""
     reward = OutcomeReward()

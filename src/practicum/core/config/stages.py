@@ -117,10 +117,13 @@ class RewardConfig(Stage):
     """With `os`: it was not."""
     unknown: float = 0.0
     """With `os`: it cannot be said whether it was."""
+    malformed: float | None = None
+    """With `os`: it was not, and the episode ended with a turn in no known form; as `incorrect`
+    unless given."""
 
     @model_validator(mode="after")
     def _values_belong_to_outcomes(self) -> "RewardConfig":
-        values = {"correct", "incorrect", "unknown"} & self.model_fields_set
+        values = _DEFAULT_VALUES.keys() & self.model_fields_set
         stray = sorted(key for key in values if getattr(self, key) != _DEFAULT_VALUES[key])
         if self.name == "turns" and stray:
             raise PydanticCustomError(
@@ -131,7 +134,7 @@ class RewardConfig(Stage):
         return self
 
 
-_DEFAULT_VALUES = {"correct": 1.0, "incorrect": -0.5, "unknown": 0.0}
+_DEFAULT_VALUES = {"correct": 1.0, "incorrect": -0.5, "unknown": 0.0, "malformed": None}
 
 
 class AlgorithmConfig(Stage):
