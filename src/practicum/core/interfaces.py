@@ -318,13 +318,19 @@ class Sandbox(Protocol):
     async def judge(
         self, command: Sequence[str], *, timeout_s: float, stdin: bytes = b""
     ) -> CommandResult:
-        """Run a checker over what was done: fresh process, the system's own programs and libraries
-        in place of any that were changed, and all that is still running held still meanwhile."""
+        """Run a checker over what was done.
+
+        In a fresh process, with the system's own programs and libraries in place of any that were
+        changed, and with all that is still running held still meanwhile.
+        """
         ...
 
     async def read(self, path: str, limit: int = 1_048_576) -> bytes:
-        """An ordinary file inside; `FileNotFoundError` where there is none, `ValueError` where it
-        is longer than `limit` or not an ordinary file."""
+        """An ordinary file inside.
+
+        `FileNotFoundError` where there is none, `ValueError` where it is longer than `limit` or
+        not an ordinary file.
+        """
         ...
 
     async def write(self, path: str, content: bytes) -> None:
