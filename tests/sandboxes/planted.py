@@ -49,8 +49,8 @@ PLANTED = {
     "nothing": "true",
     "shims beside the system's programs": "PLACES='/usr/local/bin /usr/local/sbin'" + _SHIMS,
     "shims in folders of its own": (
-        "PLACES='/root/bin /root/.local/bin /opt/bin'" + _SHIMS + "echo 'PATH=/root/bin:/opt/bin' "
-        "| tee /etc/environment /root/.pam_environment > /root/.bashrc"
+        'PLACES="$HOME/bin $HOME/.local/bin /opt/bin"' + _SHIMS + "echo 'PATH=/root/bin:/opt/bin' "
+        "| tee /etc/environment ~/.pam_environment > ~/.bashrc"
     ),
     "the system's programs replaced": _PYTHON_WORK.format(
         body=f"""
@@ -114,16 +114,16 @@ os.truncate("/evil/lib64/" + os.listdir("/evil/lib64")[0], 100)
     ),
     "everything removed": "rm -rf --no-preserve-root /bin /usr /lib /lib64 /sbin /var /opt /etc",
     "start files of shells": (
-        "for f in /etc/profile /etc/bash.bashrc /root/.bashrc /root/.profile /root/.bash_profile "
-        "/root/.bash_login /root/.bash_env /etc/profile.d/x.sh /root/.zshenv /etc/zsh/zshenv; "
+        "for f in /etc/profile /etc/bash.bashrc ~/.bashrc ~/.profile ~/.bash_profile "
+        "~/.bash_login ~/.bash_env /etc/profile.d/x.sh ~/.zshenv /etc/zsh/zshenv; "
         "do echo 'exit VERDICT' > $f; done; "
-        "echo 'BASH_ENV=/root/.bashrc' > /etc/environment; "
-        "echo 'export BASH_ENV=/root/.bashrc ENV=/root/.bashrc' >> /etc/default/login"
+        "echo BASH_ENV=$HOME/.bashrc > /etc/environment; "
+        "echo export BASH_ENV=$HOME/.bashrc ENV=$HOME/.bashrc >> /etc/default/login"
     ),
     "start files of Python": (
         "for d in /usr/lib/python3/dist-packages /usr/lib/python3.11 "
         "/usr/local/lib/python3.11/dist-packages /usr/local/lib/python3.11/site-packages "
-        "/usr/local/lib/python3/dist-packages /root/.local/lib/python3.11/site-packages / /root "
+        "/usr/local/lib/python3/dist-packages ~/.local/lib/python3.11/site-packages / /root "
         "/usr/lib/python3.11/site-packages; do mkdir -p $d; "
         f"echo '{_CUSTOMIZE}' | tee $d/sitecustomize.py $d/usercustomize.py > $d/evil.pth; done"
     ),
