@@ -127,9 +127,7 @@ class Sampler(Protocol):
 class ChatCodec(Protocol):
     """Messages to tokens, only ever forward: tokens already seen are never made again."""
 
-    def open(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> tuple[int, ...]:
+    def open(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> tuple[int, ...]:
         """Tokens of the opening messages, up to where the assistant begins to write.
 
         `tools` are shown with them, in the way the model knows or else as text.
