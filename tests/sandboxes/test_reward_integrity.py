@@ -150,6 +150,37 @@ async def test_nobody_ends_a_checker(box: Sandbox, wakes: str, number: int) -> N
     assert outcomes(found) == ALL_GOOD, found
 
 
+TAKES_ALL_PROCESSES = """
+import os, time
+def refill():
+    while True:
+        try:
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+        except OSError:
+            time.sleep({pause})
+if os.fork() == 0:
+    os.setsid()
+    for fd in range(3):
+        os.close(fd)
+    refill()
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("pause", [0.0, 60.0], ids=["again and again", "once"])
+async def test_whoever_uses_up_all_processes_does_not_decide(box: Sandbox, pause: float) -> None:
+    program = TAKES_ALL_PROCESSES.format(pause=pause)
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    await box.write("/root/answer", b"bad.\n")
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    assert outcomes(await verdicts(box)) == ALL_BAD
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    await box.write("/root/answer", b"good\n")
+    assert outcomes(await verdicts(box)) == ALL_GOOD
+
+
 async def test_a_job_that_was_stopped_stays_stopped(box: Sandbox) -> None:
     await box.run(["bash", "-c", "sleep 60 & echo $! > /root/pid; kill -STOP $!"], timeout_s=5)
     state = ["bash", "-c", "cut -d' ' -f3 /proc/$(cat /root/pid)/stat"]

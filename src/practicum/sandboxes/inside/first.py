@@ -49,6 +49,7 @@ KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
 """chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
 setfcap: what root needs for files, users and groups, inside its own namespace."""
 OPEN_FILES = 1024
+BURIAL_S = 3.0
 
 
 class FirstProcess:
@@ -135,17 +136,11 @@ class FirstProcess:
         request = Request(parts)
         if request.is_judge and self._system is None:
             kill_all()
-        held = Held() if request.is_judge and self._system is not None else None
+        held = self._hold() if request.is_judge else None
         spared = set() if self._system is None else set(living())
         began = time.monotonic()
         running = Running(request)
-        try:
-            pid = os.fork()
-        except OSError:
-            # Whoever uses up all processes cannot keep a checker from running.
-            kill_all()
-            bury()
-            pid = os.fork()
+        pid = fork_for_certain()
         if pid == 0:
             self._become(request, running)
         running.keep_own_ends()
@@ -161,6 +156,16 @@ class FirstProcess:
         if held is not None:
             held.let_go()
         return running.report(status, time.monotonic() - began)
+
+    def _hold(self) -> "Held | None":
+        """Hold still what runs in the background; who leaves others no room is ended instead."""
+        if self._system is None:
+            return None
+        held = Held()
+        if len(living()) > self._processes // 2:
+            kill_all()
+            bury_all()
+        return held
 
     def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
         """Take output until the command ends or must be ended."""
@@ -260,10 +265,10 @@ class FirstProcess:
 
         What runs in the background is held still, or it could keep that process from its end.
         """
-        held = None if self._system is None else Held()
+        held = self._hold()
         outlet, inlet = os.pipe2(os.O_CLOEXEC)
         troubles, trouble = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
+        pid = fork_for_certain()
         if pid == 0:
             code = 1
             try:
@@ -300,6 +305,25 @@ def bury(awaited: int = 0) -> "int | None":
             return found
         if pid == awaited:
             found = os.waitstatus_to_exitcode(status)
+
+
+def bury_all() -> None:
+    """After everything was killed: until it is gone, which takes a moment."""
+    until = time.monotonic() + BURIAL_S
+    while living() and time.monotonic() < until:
+        bury()
+        time.sleep(0.001)
+    bury()
+
+
+def fork_for_certain() -> int:
+    """Fork, whoever has used up all processes: they go first."""
+    try:
+        return os.fork()
+    except OSError:
+        kill_all()
+        bury_all()
+        return os.fork()
 
 
 def close_if_open(fd: int) -> None:
