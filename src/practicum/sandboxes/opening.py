@@ -17,6 +17,7 @@ from practicum.sandboxes.selfcheck import check_sandboxes
 __all__ = ["KINDS", "CheckedSandboxes", "open_sandboxes", "unchecked_sandboxes"]
 
 KINDS = ("bubblewrap", "landlock", "docker", "podman", "process")
+ENGINES = ("docker", "podman")
 PYTHON_INSIDE = "/usr/bin/python3"
 
 
@@ -25,11 +26,16 @@ def open_sandboxes(
 ) -> "CheckedSandboxes":
     """Sandboxes of a kind; `auto` takes bubblewrap, and landlock where only that can be had.
 
-    Which one it is stands in `kind`. Before the first sandbox of a profile is given out, the kind
-    is tried out; one that does not hold is not used, and nothing weaker takes its place.
+    `docker:IMAGE` and `podman:IMAGE` name what their machines are made of. Which kind it is stands
+    in `kind`. Before the first sandbox of a profile is given out, the kind is tried out; one that
+    does not hold is not used, and nothing weaker takes its place.
     """
-    if kind != "auto" and kind not in KINDS:
-        raise ConfigError(f"no sandbox of kind {kind!r}; there are auto, {', '.join(KINDS)}")
+    name, _, image = kind.partition(":")
+    if (name != "auto" and name not in KINDS) or (image and name not in ENGINES):
+        raise ConfigError(
+            f"no sandbox of kind {kind!r}; there are auto, {', '.join(KINDS)}, and with an image "
+            "docker:IMAGE and podman:IMAGE"
+        )
     chosen = _chosen() if kind == "auto" else kind
     return CheckedSandboxes(unchecked_sandboxes(chosen, say))
 
@@ -70,10 +76,12 @@ def unchecked_sandboxes(kind: str, say: Callable[[str], None]) -> Sandboxes:
         from practicum.sandboxes.landlock import LandlockSandboxes
 
         return LandlockSandboxes()
-    if kind in ("docker", "podman"):
+    engine, _, image = kind.partition(":")
+    if engine in ENGINES:
         from practicum.sandboxes.containers import ContainerSandboxes
 
-        return ContainerSandboxes(kind)
+        # Few file systems let an engine limit a container's disk.
+        return ContainerSandboxes(engine, image=image or None, limits_disk=False)
     from practicum.sandboxes.process import ProcessSandboxes
 
     return ProcessSandboxes()

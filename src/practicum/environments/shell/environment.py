@@ -1,6 +1,7 @@
 """The `shell` environment: work on a machine of one's own, with commands."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import cycle
@@ -37,6 +38,7 @@ from practicum.environments.shell.user_data import load_tasks, shuffled
 __all__ = ["ShellEnvironment", "ShellOptions"]
 
 ENV = "shell"
+SANDBOX = re.compile(r"auto|bubblewrap|landlock|process|(docker|podman)(:\S+)?")
 
 
 class ShellOptions(Stage):
@@ -58,8 +60,9 @@ class ShellOptions(Stage):
     """Seconds a command, the set-up or the checker may take."""
     output_chars: int = Field(default=2000, ge=100)
     """Characters of a command's output that are shown."""
-    sandbox: Literal["auto", "bubblewrap", "landlock", "docker", "podman", "process"] = "auto"
-    """What isolates the commands; `auto` takes the strongest that works here."""
+    sandbox: str = "auto"
+    """What isolates the commands: auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE or
+    process; `auto` takes the strongest that works here."""
     memory_mb: int = Field(default=512, ge=32)
     """Memory of each machine, its files included."""
     disk_mb: int = Field(default=256, ge=8)
@@ -68,6 +71,17 @@ class ShellOptions(Stage):
     """Processes of each machine."""
     machines: int = Field(default=128, ge=1)
     """Machines that are open together; an episode beyond that waits for one to close."""
+
+    @field_validator("sandbox")
+    @classmethod
+    def _known_sandbox(cls, value: str) -> str:
+        if not SANDBOX.fullmatch(value):
+            raise PydanticCustomError(
+                "sandbox",
+                "kinds are auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE and process; "
+                "write auto to take the strongest that works here",
+            )
+        return value
 
     @field_validator("level", mode="before")
     @classmethod
