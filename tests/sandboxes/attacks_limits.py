@@ -65,8 +65,7 @@ print(started)
 @attack()
 async def takes_memory(attacker: Attacker, host: Host) -> str:
     done = await attacker.python(
-        "import time\nheld = [b'x' * (1 << 20) for _ in range(300)]\ntime.sleep(1)\n"
-        "print('held')"
+        "import time\nheld = [b'x' * (1 << 20) for _ in range(300)]\ntime.sleep(1)\nprint('held')"
     )
     return "" if done.status is CommandStatus.OOM and "held" not in done.stdout else f"{done}"
 
