@@ -28,16 +28,20 @@ class Handed:
     """Where bwrap writes the pid of the first process."""
     passwd: int
     group: int
+    lifeline: int
+    """A pipe that ends with the launcher: the kernel forgets `--die-with-parent` where an ordinary
+    user's first process takes on another id. It is the same for all."""
     namespace: int | None = None
     """A user namespace with a range of ids, for a machine; it stays open for the next one."""
 
-    def all_but_namespace(self) -> tuple[int, ...]:
+    def made_for_one(self) -> tuple[int, ...]:
         """What is made for one sandbox."""
         return (self.connection, self.program, self.filter, self.info, self.passwd, self.group)
 
     def all(self) -> tuple[int, ...]:
         """Everything that is inherited."""
-        return self.all_but_namespace() + (() if self.namespace is None else (self.namespace,))
+        kept = () if self.namespace is None else (self.namespace,)
+        return (*self.made_for_one(), self.lifeline, *kept)
 
 
 def bwrap_arguments(
@@ -57,8 +61,8 @@ def bwrap_arguments(
         *("--info-fd", str(handed.info)),
         *make(spec, handed, root),
         "--",
-        *(python, "-I", "-S", PROGRAM, spec.profile, str(handed.connection), FILTER),
-        *(str(spec.processes), str(watched_bytes)),
+        *(python, "-I", "-S", PROGRAM, spec.profile, str(handed.connection)),
+        *(str(handed.lifeline), FILTER, str(spec.processes), str(watched_bytes)),
     ]
 
 

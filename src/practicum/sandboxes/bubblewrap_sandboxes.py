@@ -12,6 +12,7 @@ from typing import Any
 
 from practicum.core.command import SandboxSpec
 from practicum.core.errors import EnvironmentFailure
+from practicum.sandboxes.patience import within
 from practicum.sandboxes.served import ServedSandbox
 from practicum.sandboxes.starting import MESSAGE_LIMIT
 
@@ -46,6 +47,16 @@ class BubblewrapSandboxes:
 
     async def open(self, spec: SandboxSpec) -> ServedSandbox:
         """See `core.interfaces.Sandboxes`."""
+        opening = asyncio.ensure_future(self._opened(spec))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # Half an exchange would leave the launcher's answer to the next one who asks.
+            with suppress(EnvironmentFailure):
+                await (await opening).close()
+            raise
+
+    async def _opened(self, spec: SandboxSpec) -> ServedSandbox:
         answer, fds = await self._asked({"do": "open", "spec": asdict(spec)})
         if "failed" in answer or len(fds) != 1:
             raise EnvironmentFailure(f"no sandbox: {answer.get('failed', 'no connection to it')}")
@@ -54,7 +65,8 @@ class BubblewrapSandboxes:
 
         async def forget() -> None:
             self._open.discard(box)
-            await self._asked({"do": "close", "number": answer["number"]}, restarts=False)
+            request = {"do": "close", "number": answer["number"]}
+            await asyncio.shield(asyncio.ensure_future(self._asked(request, restarts=False)))
 
         box = ServedSandbox(
             connection,
@@ -116,15 +128,7 @@ class BubblewrapSandboxes:
     async def _exchanged(
         self, line: socket.socket, request: dict[str, Any]
     ) -> tuple[dict[str, Any], list[int]]:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(ANSWER_S):
-            await loop.sock_sendall(line, json.dumps(request).encode())
-            readable = asyncio.Event()
-            loop.add_reader(line, readable.set)
-            try:
-                await readable.wait()
-            finally:
-                loop.remove_reader(line)
+        await within(ANSWER_S, _sent_and_answered(line, json.dumps(request).encode()))
         message, fds, _, _ = socket.recv_fds(line, MESSAGE_LIMIT, 1)
         if not message:
             raise EOFError("it ended")
@@ -144,6 +148,18 @@ class BubblewrapSandboxes:
             )
         ours.setblocking(False)
         self._line = ours
+
+
+async def _sent_and_answered(line: socket.socket, message: bytes) -> None:
+    """Send a message and wait until there is an answer to read."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(line, message)
+    readable = asyncio.Event()
+    loop.add_reader(line, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(line)
 
 
 def _import_path() -> dict[str, str]:

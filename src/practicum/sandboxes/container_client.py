@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from practicum.core.errors import UserError
 from practicum.sandboxes.inside.kept import Kept
+from practicum.sandboxes.patience import within
 
 __all__ = ["ContainerClient", "Said"]
 
@@ -59,7 +60,7 @@ class ContainerClient:
         code: int | None = None
         try:
             with suppress(TimeoutError):
-                code = await asyncio.wait_for(process.wait(), timeout_s)
+                code = await within(timeout_s, process.wait())
             await asyncio.wait(tasks, timeout=DRAIN_S)
         finally:
             await _end(process)

@@ -20,6 +20,7 @@ from practicum.core.command import SandboxSpec
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.sandboxes.container_box import ENGINE_S, ContainerSandbox
 from practicum.sandboxes.container_client import ContainerClient
+from practicum.sandboxes.patience import within
 
 __all__ = ["DEFAULT_IMAGE", "ContainerSandboxes", "run_arguments"]
 
@@ -149,8 +150,7 @@ class ContainerSandboxes:
         )
         self._open.add(box)
         try:
-            async with asyncio.timeout(START_S):
-                is_ready = await keeper.stdout.readline() == b"ready\n"
+            is_ready = await within(START_S, keeper.stdout.readline()) == b"ready\n"
         except TimeoutError:
             is_ready = False
         except BaseException:

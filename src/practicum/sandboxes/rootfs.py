@@ -23,7 +23,7 @@ __all__ = ["PACKAGES", "Granted", "build_root", "cached_root", "granted_ids"]
 
 PACKAGES = (
     *("adduser", "bzip2", "ca-certificates", "curl", "file", "gawk", "git", "less", "passwd"),
-    *("procps", "python3", "tree", "unzip", "vim", "wget", "xz-utils", "zip", "zsh"),
+    *("procps", "python3", "sudo", "tree", "unzip", "vim", "wget", "xz-utils", "zip", "zsh"),
 )
 """Beside Debian's smallest system: what tasks about files, users, text and processes call."""
 SUITES = {"debian": "bookworm", "ubuntu": "noble"}

@@ -15,6 +15,7 @@ from pathlib import Path
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, FrameError, pack, unpack
+from practicum.sandboxes.patience import within
 
 __all__ = ["ServedSandbox"]
 
@@ -164,23 +165,27 @@ class ServedSandbox:
         if self._is_dead:
             return None
         loop = asyncio.get_running_loop()
+        answer: list[bytes] | None = None
         try:
-            await asyncio.wait_for(loop.sock_sendall(self._socket, pack(parts)), timeout_s)
-        except (OSError, TimeoutError):
-            answer = None
-        else:
+            await within(timeout_s, loop.sock_sendall(self._socket, pack(parts)))
             answer = await self._received(timeout_s)
-        # An answer that comes too late must not be taken for the next one's.
-        self._is_dead = self._is_dead or answer is None
+        except (OSError, TimeoutError):
+            return None
+        finally:
+            # An answer that comes too late, or after who asked has gone, must not be taken for the
+            # next one's.
+            self._is_dead = self._is_dead or answer is None
         return answer
 
     async def _received(self, timeout_s: float) -> list[bytes] | None:
         try:
-            async with asyncio.timeout(timeout_s):
-                (size,) = LENGTH.unpack(await self._exactly(4))
-                return unpack(await self._exactly(size)) if size <= FRAME_LIMIT else None
+            return await within(timeout_s, self._message())
         except (OSError, TimeoutError, FrameError):
             return None
+
+    async def _message(self) -> list[bytes] | None:
+        (size,) = LENGTH.unpack(await self._exactly(4))
+        return unpack(await self._exactly(size)) if size <= FRAME_LIMIT else None
 
     async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()

@@ -104,6 +104,7 @@ class Starter:
     _number: int = 0
 
     def __post_init__(self) -> None:
+        self._lifeline = os.pipe()  # nobody ever writes to it; it ends with us
         self._texts = {
             "passwd": _in_memory(PASSWD),
             "group": _in_memory(GROUP),
@@ -152,7 +153,7 @@ class Starter:
         if pid == 0:
             self._become(words, handed, cgroup, self._owner_of(slot))
         theirs.close()
-        for fd in handed.all_but_namespace():
+        for fd in handed.made_for_one():
             if fd != handed.connection:
                 os.close(fd)
         try:
@@ -183,6 +184,7 @@ class Starter:
             info=info,
             passwd=_reopened(self._texts["passwd"]),
             group=_reopened(self._texts["group"]),
+            lifeline=self._lifeline[0],
             namespace=self._namespace_of(slot) if spec.profile == "machine" else None,
         )
 

@@ -5,7 +5,9 @@ import pytest
 from practicum.core.command import SandboxProfile, SandboxSpec
 from practicum.sandboxes.bubblewrap import GROUP, PASSWD, Handed, bwrap_arguments
 
-HANDED = Handed(connection=10, program=11, filter=12, info=13, passwd=14, group=15, namespace=16)
+HANDED = Handed(
+    connection=10, program=11, filter=12, info=13, passwd=14, group=15, lifeline=17, namespace=16
+)
 
 
 def arguments(profile: SandboxProfile, disk_mb: int = 3) -> list[str]:
@@ -72,7 +74,7 @@ def test_a_machine_is_root_of_its_own_ids() -> None:
 
 
 def test_a_machine_without_ids_is_refused() -> None:
-    handed = Handed(connection=1, program=2, filter=3, info=4, passwd=5, group=6)
+    handed = Handed(connection=1, program=2, filter=3, info=4, passwd=5, group=6, lifeline=7)
     with pytest.raises(ValueError, match="user namespace"):
         bwrap_arguments(
             SandboxSpec(profile="machine"), handed, root="/", python="python3", watched_bytes=0
@@ -83,12 +85,12 @@ def test_a_machine_without_ids_is_refused() -> None:
 def test_the_first_process_is_told_its_limits(profile: SandboxProfile) -> None:
     command = arguments(profile)[arguments(profile).index("--") + 1 :]
     assert command[:3] == ["/usr/bin/python3", "-I", "-S"]
-    assert command[4:] == [profile, "10", "/mnt/filter", "7", "9"]
+    assert command[4:] == [profile, "10", "17", "/mnt/filter", "7", "9"]
 
 
 def test_what_is_inherited_is_all_that_was_handed() -> None:
-    assert HANDED.all() == (10, 11, 12, 13, 14, 15, 16)
-    assert HANDED.all_but_namespace() == (10, 11, 12, 13, 14, 15)
+    assert HANDED.all() == (10, 11, 12, 13, 14, 15, 17, 16)
+    assert HANDED.made_for_one() == (10, 11, 12, 13, 14, 15)
 
 
 def test_the_users_of_code_are_two() -> None:

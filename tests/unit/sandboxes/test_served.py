@@ -12,6 +12,7 @@ from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.sandboxes import served
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
+from practicum.sandboxes.patience import SECOND_LOOK_S
 from practicum.sandboxes.served import ServedSandbox
 
 GOOD = [b"done", b"ok", b"0", b"3", b"0.5", b"out", b"err"]
@@ -193,7 +194,7 @@ async def test_who_hangs_up_midway_is_dead() -> None:
 async def test_an_answer_that_comes_late_is_not_taken_for_the_next() -> None:
     async def inside(end: socket.socket) -> None:
         await receive(end)
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(SECOND_LOOK_S + 0.4)
         await say(end, pack([b"done", b"late"]))
         await say(end, pack(GOOD))
         await asyncio.sleep(30)
@@ -203,6 +204,22 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next() -> None:
             await box.read("/file")
         await asyncio.sleep(0.4)
         assert (await box.run(["true"], timeout_s=0.2)).status is CommandStatus.DIED
+
+
+async def test_who_is_cancelled_leaves_no_answer_to_the_next() -> None:
+    async def inside(end: socket.socket) -> None:
+        await receive(end)
+        await asyncio.sleep(0.2)
+        await say(end, pack(GOOD))
+        await asyncio.sleep(30)
+
+    async with Served(inside) as box:
+        asking = asyncio.ensure_future(box.run(["true"], timeout_s=5))
+        await asyncio.sleep(0.1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (await box.run(["true"], timeout_s=0.5)).status is CommandStatus.DIED
 
 
 async def test_it_must_say_that_it_is_ready() -> None:

@@ -58,6 +58,7 @@ class FirstProcess:
     def __init__(
         self,
         connection: int,
+        lifeline: int,
         *,
         system: "System | None",
         filter_program: bytes,
@@ -65,6 +66,7 @@ class FirstProcess:
         watched_bytes: int,
     ) -> None:
         self._connection = connection
+        self._lifeline = lifeline
         self._system = system
         self._filter = filter_program
         self._processes = processes
@@ -116,8 +118,10 @@ class FirstProcess:
 
     def _wait_for_host(self) -> None:
         while True:
-            watched = [self._connection, self._wake, *self._lingering]
+            watched = [self._connection, self._lifeline, self._wake, *self._lingering]
             ready = select.select(watched, [], [])[0]
+            if self._lifeline in ready:
+                os._exit(0)  # the launcher is gone
             self._look_after(ready)
             if self._connection in ready:
                 return
@@ -176,12 +180,13 @@ class FirstProcess:
                 return "timeout"
             if self._watched_bytes and self._is_over_limits():
                 return "oom"
-            watched = [*running.outputs, *self._lingering, self._wake, self._connection]
+            hosts = [self._connection, self._lifeline]
+            watched = [*running.outputs, *self._lingering, self._wake, *hosts]
             ready = select.select(
                 watched, [], [], min(left, WATCH_S if self._watched_bytes else 60)
             )[0]
             running.take_output(ready)
-            if self._connection in ready:
+            if self._connection in ready or self._lifeline in ready:
                 os._exit(0)  # the host is gone; it asks nothing while it waits for an answer
             self._look_after([fd for fd in ready if fd != self._wake])
             if self._wake in ready:
@@ -335,18 +340,17 @@ def close_if_open(fd: int) -> None:
 
 
 def main() -> None:
-    """Arguments: profile, socket, filter file, processes, memory to watch (0: a cgroup does)."""
-    profile, fd, filter_path, processes, watched = sys.argv[1:6]
+    """Arguments: profile, socket, lifeline, filter, processes, memory to watch (0: none)."""
+    profile, fd, lifeline, filter_path, processes, watched = sys.argv[1:7]
     hide_from_tracers()
     os.umask(0o022)
     with open(filter_path, "rb") as file:
         program = file.read()
-    os.set_inheritable(int(fd), False)
-    os.closerange(3, int(fd))  # what bwrap was handed must not reach a command
-    os.closerange(int(fd) + 1, OPEN_FILES)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in (0, 1, 2, int(fd)):
-            close_if_open(int(name))  # what bwrap needed and left open
+        if int(name) not in (0, 1, 2, int(fd), int(lifeline)):
+            close_if_open(int(name))  # what bwrap needed and left open must not reach a command
+    for kept in (int(fd), int(lifeline)):
+        os.set_inheritable(kept, False)
     if profile == "code":
         # Once for all commands: it costs as much as a third of one.
         forbid_new_privileges()
@@ -354,6 +358,7 @@ def main() -> None:
         program = b""
     FirstProcess(
         int(fd),
+        int(lifeline),
         system=System() if profile == "machine" else None,
         filter_program=program,
         processes=int(processes),
