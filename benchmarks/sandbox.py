@@ -28,8 +28,8 @@ from rich.table import Table
 
 from practicum.core.command import SandboxProfile, SandboxSpec
 from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.sandboxes.bubblewrap.rootfs import cached_root
 from practicum.sandboxes.opening import unchecked_sandboxes
-from practicum.sandboxes.rootfs import cached_root
 
 COMMAND = ("bash", "-c", "echo hi")
 COMMANDS = 5

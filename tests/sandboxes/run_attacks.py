@@ -77,7 +77,7 @@ def launchers_of(owner: int) -> list[int]:
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             if (
                 parent == owner
-                and b"practicum.sandboxes.launcher" in (path / "cmdline").read_bytes()
+                and b"practicum.sandboxes.bubblewrap.launcher" in (path / "cmdline").read_bytes()
             ):
                 found.append(int(path.name))
         except OSError:

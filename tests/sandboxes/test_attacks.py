@@ -23,10 +23,10 @@ from tests.sandboxes.run_attacks import LISTS, launchers_of
 import practicum
 from practicum.core.command import CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
-from practicum.sandboxes.cgroups import find_cgroups
+from practicum.sandboxes.bubblewrap.rootfs import cached_root
+from practicum.sandboxes.bubblewrap.userns import granted_range
+from practicum.sandboxes.cgroups.finding import find_cgroups
 from practicum.sandboxes.opening import unchecked_sandboxes
-from practicum.sandboxes.rootfs import cached_root
-from practicum.sandboxes.userns import granted_range
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = [Path(practicum.__file__).parents[1], REPOSITORY, Path(np.__file__).parents[1]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from practicum.sandboxes.rootfs import cached_root
+from practicum.sandboxes.bubblewrap.rootfs import cached_root
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "sandbox.py"
 

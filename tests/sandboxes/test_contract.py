@@ -13,9 +13,9 @@ import pytest_asyncio
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, PracticumError
 from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.sandboxes.bubblewrap.rootfs import cached_root
+from practicum.sandboxes.guarded.process import ALLOW_VARIABLE
 from practicum.sandboxes.opening import unchecked_sandboxes
-from practicum.sandboxes.process import ALLOW_VARIABLE
-from practicum.sandboxes.rootfs import cached_root
 
 KINDS = ["bubblewrap-code", "bubblewrap-machine", "landlock-code", "process-code"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")

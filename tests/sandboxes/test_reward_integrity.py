@@ -10,8 +10,8 @@ from tests.sandboxes.planted import CHECKER, PLANTED, PYTHON_CHECKER
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.sandboxes.bubblewrap.rootfs import cached_root
 from practicum.sandboxes.opening import unchecked_sandboxes
-from practicum.sandboxes.rootfs import cached_root
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from practicum.sandboxes.rootfs import build_root
+from practicum.sandboxes.bubblewrap.rootfs import build_root
 from practicum.sandboxes.survey import KindSurvey, broken_claims, limits_note, survey_kinds
 
 __all__ = ["KindSurvey", "broken_claims", "build_sandbox_root", "limits_note", "survey_kinds"]

@@ -10,8 +10,8 @@ from pathlib import Path
 from practicum.core.command import SandboxProfile, SandboxSpec
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
-from practicum.sandboxes.bubblewrap_sandboxes import BubblewrapSandboxes
-from practicum.sandboxes.rootfs import build_root, cached_root, granted_ids
+from practicum.sandboxes.bubblewrap.rootfs import build_root, cached_root, granted_ids
+from practicum.sandboxes.bubblewrap.sandboxes import BubblewrapSandboxes
 from practicum.sandboxes.selfcheck import check_sandboxes
 
 __all__ = ["KINDS", "CheckedSandboxes", "open_sandboxes", "unchecked_sandboxes"]
@@ -43,7 +43,7 @@ def open_sandboxes(
 def _chosen() -> str:
     if why_no_bubblewrap() is None:
         return "bubblewrap"
-    from practicum.sandboxes.landlock import why_no_landlock
+    from practicum.sandboxes.guarded.landlock import why_no_landlock
 
     reasons = (why_no_bubblewrap(), why_no_landlock())
     if reasons[1] is None:
@@ -73,16 +73,16 @@ def unchecked_sandboxes(kind: str, say: Callable[[str], None]) -> Sandboxes:
     if kind == "bubblewrap":
         return LazyBubblewrap(say)
     if kind == "landlock":
-        from practicum.sandboxes.landlock import LandlockSandboxes
+        from practicum.sandboxes.guarded.landlock import LandlockSandboxes
 
         return LandlockSandboxes()
     engine, _, image = kind.partition(":")
     if engine in ENGINES:
-        from practicum.sandboxes.containers import ContainerSandboxes
+        from practicum.sandboxes.containers.sandboxes import ContainerSandboxes
 
         # Few file systems let an engine limit a container's disk.
         return ContainerSandboxes(engine, image=image or None, limits_disk=False)
-    from practicum.sandboxes.process import ProcessSandboxes
+    from practicum.sandboxes.guarded.process import ProcessSandboxes
 
     return ProcessSandboxes()
 

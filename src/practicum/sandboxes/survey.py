@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from practicum.core.command import SandboxProfile
 from practicum.core.errors import PracticumError
-from practicum.sandboxes.cgroups import why_no_cgroups
+from practicum.sandboxes.cgroups.finding import why_no_cgroups
 from practicum.sandboxes.opening import KINDS, unchecked_sandboxes
 from practicum.sandboxes.selfcheck import Finding, check_sandboxes
 

@@ -1,0 +1,1 @@
+"""Sandboxes by bubblewrap: a launcher process, namespaces, a root file system."""

@@ -1,0 +1,196 @@
+"""The root file system of `machine` sandboxes: built once from Debian's packages, then kept.
+
+`mmdebstrap` does the work: as root into a folder that root owns, for anyone else in a user
+namespace with the range of ids their sandboxes will have. A user who has no Debian at hand gives a
+tar archive instead, such as `docker export` writes.
+"""
+
+import hashlib
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from practicum.core.errors import UserError
+from practicum.sandboxes.bubblewrap.userns import granted_range, new_user_namespace
+
+__all__ = ["PACKAGES", "Granted", "build_root", "cached_root", "granted_ids"]
+
+PACKAGES = (
+    *("adduser", "bzip2", "ca-certificates", "curl", "file", "gawk", "git", "less", "passwd"),
+    *("procps", "python3", "sudo", "tree", "unzip", "vim", "wget", "xz-utils", "zip", "zsh"),
+)
+"""Beside Debian's smallest system: what tasks about files, users, text and processes call."""
+SUITES = {"debian": "bookworm", "ubuntu": "noble"}
+"""Which release is taken when the host does not say its own."""
+READY = "ready"
+CLEARED = ("etc/apt/sources.list", "etc/apt/sources.list.d", "etc/apt/apt.conf.d/99mmdebstrap")
+"""What would tell where the packages came from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """The first of the ids that sandboxes of this user have outside."""
+
+    uid: int
+    gid: int
+
+
+def granted_ids() -> Granted | None:
+    """The range of an ordinary user; root needs none, and gets zeros. None: nothing is granted."""
+    if os.geteuid() == 0:
+        return Granted(uid=0, gid=0)
+    name, number = _user_name(), os.geteuid()
+    uid, gid = granted_range("subuid", name, number), granted_range("subgid", name, number)
+    return Granted(uid=uid, gid=gid) if uid is not None and gid is not None else None
+
+
+def _user_name() -> str:
+    """As /etc/subuid may have it; a container often runs as a user without a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def cache_folder() -> Path:
+    """Where root file systems are kept: a place that the ids of sandboxes can reach too.
+
+    A home folder usually lets no one else through.
+    """
+    if os.geteuid() == 0:
+        return Path("/var/cache/practicum")
+    return Path(f"/var/tmp/practicum-{os.geteuid()}")
+
+
+def cached_root() -> Path | None:
+    """The root file system that is here, or None."""
+    root = _place()
+    return root if (root.parent / READY).exists() else None
+
+
+def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
+    """Build the root file system, or unpack an archive of one, unless it is here."""
+    root = _place()
+    found = cached_root()
+    if found is not None and archive is None:
+        return found
+    granted = granted_ids()
+    if granted is None:
+        raise UserError(
+            f"user {_user_name()!r} has no range of ids in /etc/subuid and /etc/subgid; "
+            f"type: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
+            f"{_user_name()}"
+        )
+    _own_folder(cache_folder())
+    with tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder:
+        if archive is None:
+            archive = Path(folder) / "root.tar"
+            say("Building the root file system of sandboxes from packages, once; about a minute")
+            _debootstrap(archive)
+        _unpack(archive, root.parent, granted)
+    (root.parent / READY).touch()
+    return root
+
+
+def _place() -> Path:
+    key = hashlib.sha256(" ".join((*PACKAGES, *_suite())).encode()).hexdigest()[:12]
+    return cache_folder() / f"root-{key}" / "root"
+
+
+def _suite() -> tuple[str, str]:
+    """Distribution and release of the root file system: the host's own where it is known."""
+    facts: dict[str, str] = {}
+    path = Path("/etc/os-release")
+    for line in path.read_text().splitlines() if path.exists() else []:
+        name, _, value = line.partition("=")
+        facts[name] = value.strip('"')
+    family = facts.get("ID", "debian")
+    if family not in SUITES:
+        return "debian", SUITES["debian"]
+    return family, facts.get("VERSION_CODENAME") or SUITES[family]
+
+
+def _own_folder(folder: Path) -> None:
+    """Make a folder that only we can write; /var/tmp is everyone's."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if folder.is_symlink() or found.st_uid != os.geteuid():
+        raise UserError(f"{folder} belongs to someone else; remove it and try again")
+
+
+def _debootstrap(archive: Path) -> None:
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise UserError(
+            "sandboxes for shell tasks need a root file system and mmdebstrap is not here to "
+            "build it; type: apt-get install mmdebstrap uidmap, or give an archive of one: "
+            "practicum sandbox build --archive FILE.tar"
+        )
+    _, release = _suite()
+    command = [
+        program,
+        f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        *(f'--customize-hook=rm -rf "$1/{path}"' for path in CLEARED),
+        '--customize-hook=echo sandbox > "$1/etc/hostname"',
+        '--customize-hook=printf "127.0.0.1 localhost sandbox\\n" > "$1/etc/hosts"',
+        '--customize-hook=: > "$1/etc/resolv.conf"',
+        release,
+        str(archive),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UserError(
+            f"mmdebstrap could not build the root file system ({last}); "
+            "see what it says with: mmdebstrap --variant=minbase " + f"{release} /dev/null"
+        )
+
+
+def _unpack(archive: Path, folder: Path, granted: Granted) -> None:
+    """Unpack beside its place first, so that half a root file system is never taken for one."""
+    fresh = folder.with_name(f"{folder.name}.new")
+    for old in (fresh, folder):
+        if old.exists():
+            _remove(old, granted)
+    fresh.mkdir(mode=0o755)
+    os.chmod(fresh, 0o777 if os.geteuid() else 0o755)  # the range's root makes `root` in it
+    with archive.open("rb") as file:
+        unpack = 'mkdir -m 755 "$1/root" && tar -x --numeric-owner --exclude="./dev/*" -C "$1/root"'
+        _in_namespace(granted, ["sh", "-c", unpack, "sh", str(fresh)], file)
+    os.chmod(fresh, 0o755)
+    fresh.rename(folder)
+
+
+def _remove(folder: Path, granted: Granted) -> None:
+    if os.geteuid() == 0:
+        shutil.rmtree(folder)
+        return
+    os.chmod(folder, 0o777)
+    _in_namespace(granted, ["sh", "-c", 'rm -rf "$1"/*', "sh", str(folder)], None)
+    shutil.rmtree(folder)
+
+
+def _in_namespace(granted: Granted, command: list[str], stdin: BinaryIO | None) -> None:
+    """Run a program as root of the granted ids; as root, simply run it."""
+    words = command
+    fds: tuple[int, ...] = ()
+    if os.geteuid() != 0:
+        namespace = new_user_namespace(granted.uid, granted.gid)
+        fds = (namespace,)
+        words = ["nsenter", f"--user=/proc/self/fd/{namespace}", *command]
+    try:
+        done = subprocess.run(words, stdin=stdin, pass_fds=fds, capture_output=True, check=False)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip()[-300:]
+        raise UserError(f"the root file system cannot be unpacked: {reason}")

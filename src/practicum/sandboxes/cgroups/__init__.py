@@ -1,0 +1,1 @@
+"""Control groups: limits for a whole sandbox."""

@@ -1,0 +1,1 @@
+"""Sandboxes in containers, by the command line client of an engine."""

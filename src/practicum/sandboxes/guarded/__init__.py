@@ -1,0 +1,1 @@
+"""Sandboxes without namespaces: each command confined by itself, under a guardian."""
