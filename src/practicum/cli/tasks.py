@@ -169,7 +169,24 @@ def _print_level(console: "Console", one: "LevelCheck") -> None:
 def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
     if len(found.levels) > 1:
         console.print(f"together: {_counts(found.levels)}")
+    console.print(f"95 % intervals: {_intervals(found.levels)}", markup=False)
     console.print("all sound" if found.is_sound else "[red]not sound[/red]")
+
+
+def _intervals(levels: "Sequence[LevelCheck]") -> str:
+    """How sure the shares are, were these tasks drawn from all there are."""
+    from practicum.evaluation.intervals import wilson_interval
+
+    def bounds(name: str, count: int, n: int) -> str:
+        low, high = wilson_interval(count / n, n)
+        return f"{name} [{low:.2f}, {high:.2f}]"
+
+    n = sum(one.n for one in levels)
+    with_reference = sum(one.with_reference for one in levels)
+    solved = sum(one.reference_solved for one in levels)
+    found = [bounds("reference", solved, with_reference)] if with_reference else []
+    paid = sum(one.do_nothing_paid for one in levels)
+    return ", ".join([*found, *([bounds("do-nothing", paid, n)] if n else [])])
 
 
 def _counts(levels: "Sequence[LevelCheck]") -> str:
