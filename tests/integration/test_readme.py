@@ -16,6 +16,9 @@ A comment on the lines above a block changes how it is tested:
     <!-- test: skip, because it needs a GPU -->
     <!-- test: replace smollm2-135m with tiny -->
     <!-- test: same output -->
+    <!-- test: needs a machine -->
+
+The last is not run where no machine sandbox can be had.
 """
 
 import os
@@ -30,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.integration.machines import why_no_machine
 
 from practicum.core.config import build_config, parse_yaml
 
@@ -45,6 +49,7 @@ DIRECTIVE = re.compile(r"^<!-- test: (.*?) -->$")
 SKIP = re.compile(r"skip, because \S.*")
 REPLACE = re.compile(r"replace (.+?) with (.*)")
 SAME_OUTPUT = "same output"
+NEEDS_MACHINE = "needs a machine"
 SET_UP = re.compile(r"(sudo )?(make|git clone|cd|pip install|apt-get|python3? -m venv|source)\b")
 
 
@@ -80,6 +85,8 @@ def make_block(where: str, language: str, text: str, directives: list[str]) -> B
     for directive in directives:
         if SKIP.fullmatch(directive):
             skipped = True
+        elif directive == NEEDS_MACHINE:
+            skipped = skipped or why_no_machine() is not None
         elif match := REPLACE.fullmatch(directive):
             old, new = match.groups()
             if old not in text:
@@ -90,7 +97,7 @@ def make_block(where: str, language: str, text: str, directives: list[str]) -> B
         else:
             raise PageFault(
                 f"{where}: {directive!r} is no test comment; write `skip, because REASON`, "
-                "`replace OLD with NEW`, or above a console block `same output`"
+                "`replace OLD with NEW`, `needs a machine`, or above a console block `same output`"
             )
     return Block(
         where=where,

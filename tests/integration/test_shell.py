@@ -1,35 +1,14 @@
 """Shell tasks on real machines, from the command line to a training step."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.machines import why_no_machine
 
-from practicum.core.command import SandboxSpec
-from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.sandboxes import open_sandboxes
 from practicum.store import RunDir
-
-
-def why_no_machine() -> str | None:
-    """Why no machine can be had here; None when one can."""
-
-    async def attempt() -> None:
-        sandboxes = open_sandboxes()
-        try:
-            box = await sandboxes.open(SandboxSpec(profile="machine"))
-            await box.close()
-        finally:
-            await sandboxes.close()
-
-    try:
-        asyncio.run(attempt())
-    except (UserError, EnvironmentFailure) as error:
-        return str(error)
-    return None
 
 
 @pytest.fixture(scope="module", autouse=True)

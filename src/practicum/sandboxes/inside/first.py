@@ -24,6 +24,7 @@ from practicum.sandboxes.inside.processes import (
     Held,
     kill_all,
     kill_all_but,
+    let_settle,
     living,
     resident_bytes,
 )
@@ -165,6 +166,7 @@ class FirstProcess:
         """Hold still what runs in the background; who leaves others no room is ended instead."""
         if self._system is None:
             return None
+        let_settle()
         held = Held()
         if len(living()) > self._processes // 2:
             kill_all()

@@ -16,6 +16,7 @@ __all__ = [
     "family_of",
     "kill_all",
     "kill_all_but",
+    "let_settle",
     "living",
     "resident_bytes",
 ]
@@ -23,6 +24,8 @@ __all__ = [
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL_S, LOOK_S = 3.0, 0.001
 HOLD_ROUNDS = 100
+TICKS = os.sysconf("SC_CLK_TCK")
+YOUNG_S, SETTLE_LIMIT_S = 0.25, 0.5
 
 
 def living() -> "dict[int, int]":
@@ -37,6 +40,31 @@ def living() -> "dict[int, int]":
                 continue  # it ended meanwhile
             if fields[0] not in (b"Z", b"X"):
                 found[int(name)] = int(fields[1])
+    return found
+
+
+def let_settle() -> None:
+    """Wait until no process is so young that it may not yet be what it is about to become.
+
+    Between the two halves of starting a program, a process still bears its parent's name.
+    """
+    until = time.monotonic() + SETTLE_LIMIT_S
+    while time.monotonic() < until and any(age < YOUNG_S for age in _ages()):
+        time.sleep(0.02)
+
+
+def _ages() -> "list[float]":
+    """How long each process but this one has been there, in seconds."""
+    with open("/proc/uptime", "rb") as file:
+        now = float(file.read().split()[0])
+    found = []
+    for pid in living():
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                started = int(file.read().rpartition(b")")[2].split()[19]) / TICKS
+        except OSError:
+            continue  # it ended meanwhile
+        found.append(now - started)
     return found
 
 

@@ -70,3 +70,17 @@ def test_who_cannot_be_killed_is_not_waited_for_without_end(
     began = time.monotonic()
     assert not processes.kill_all_but(set())
     assert time.monotonic() - began < 2
+
+
+def test_young_processes_are_given_time_and_no_more_than_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([[0.01, 9.0], [0.1, 9.0], [0.3, 9.0]])
+    monkeypatch.setattr(processes, "_ages", lambda: next(looks))
+    processes.let_settle()
+    assert list(looks) == [], "it looked until all were old enough"
+    monkeypatch.setattr(processes, "_ages", lambda: [0.0])
+    monkeypatch.setattr(processes, "SETTLE_LIMIT_S", 0.05)
+    began = time.monotonic()
+    processes.let_settle()
+    assert time.monotonic() - began >= 0.05
