@@ -26,6 +26,7 @@ KILL_S, LOOK_S = 3.0, 0.001
 HOLD_ROUNDS = 100
 TICKS = os.sysconf("SC_CLK_TCK")
 YOUNG_S, SETTLE_LIMIT_S = 0.25, 0.5
+STOP_AGAIN_S = 0.5
 
 
 def living() -> "dict[int, int]":
@@ -118,6 +119,12 @@ class Held:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 continue
+        # No longer traced, they stop again by themselves; who looks sooner would see them run.
+        until = time.monotonic() + STOP_AGAIN_S
+        while time.monotonic() < until and any(
+            state_of(pid) not in (b"T", b"") for pid in self._stopped_before
+        ):
+            time.sleep(LOOK_S)
 
 
 def state_of(pid: int) -> bytes:
