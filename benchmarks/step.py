@@ -124,18 +124,16 @@ def _span(done: Completion) -> SampledSpan:
 
 def _batches(case: Case, traces: list[list[Trace]], algorithm: Grpo) -> list[Batch]:
     """Score, compare within groups, and lay out as trees."""
-    samples = []
+    groups = []
     for place, group in enumerate(traces):
         episodes = tuple(
             Episode(trace=t, outcome=None, score=Score(components={"tokens": _score(t)}))
             for t in group
         )
-        credits = algorithm.credit(
-            Group(task=Task(id=str(place), env="", split="train"), episodes=episodes)
-        )
-        assert credits is not None
-        samples += group_samples(episodes, credits, case.episodes)
-    return build_batches(samples, case.micro_batch_tokens)
+        groups.append(Group(task=Task(id=str(place), env="", split="train"), episodes=episodes))
+    episodes = [e for group in groups for e in group.episodes]
+    credits = [c for of_group in algorithm.credit(groups, {}) for c in of_group]
+    return build_batches(group_samples(episodes, credits), case.micro_batch_tokens)
 
 
 def _score(trace: Trace) -> float:

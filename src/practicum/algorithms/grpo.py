@@ -17,15 +17,16 @@ is compared with the whole group's returns at that turn. (Grouping by state with
 al. 2025, arXiv 2505.10978.) The group's spread scales all of them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 
+from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
-from practicum.core.sample import Episode, Group, TurnCredit
+from practicum.core.sample import Averaging, Credit, Episode, Estimates, Group, TurnCredit
 from practicum.core.trace import Trace
 
 __all__ = ["Grpo", "episode_advantages", "grpo_loss", "returns_to_go", "turn_advantages"]
@@ -45,16 +46,33 @@ class Grpo:
     kl: float = 0.0
     epochs: int = 1
 
-    @property
-    def needs_base(self) -> bool:
-        """Whether the loss reads the base model's log-probabilities."""
-        return self.kl > 0.0
+    minibatches: int = 1
+    averaging: Averaging = "episode"
+    by_sequence: bool = False
+    from_policy: bool = True
 
-    def credit(self, group: Group) -> list[TurnCredit] | None:
-        """Advantages for each usable episode's turns; None when all score the same."""
+    @property
+    def loss_needs(self) -> frozenset[Need]:
+        """The base model's log-probabilities, where the loss keeps the policy near it."""
+        return frozenset({"base"} if self.kl > 0.0 else ())
+
+    @property
+    def credit_needs(self) -> frozenset[Need]:
+        """Nothing besides the scores."""
+        return frozenset()
+
+    def is_informative(self, group: Group) -> bool:
+        """Whether its episodes differ in what they scored."""
+        return len(group.usable) > 1 and max(group.values) - min(group.values) >= 1e-9
+
+    def credit(
+        self, groups: Sequence[Group], estimates: Mapping[str, Estimates]
+    ) -> list[list[Credit]]:
+        """Advantages for each usable episode's turns."""
+        return [[Credit(advantages=turns) for turns in self._turns(group)] for group in groups]
+
+    def _turns(self, group: Group) -> list[TurnCredit]:
         episodes = group.usable
-        if len(episodes) < 2 or max(group.values) - min(group.values) < 1e-9:
-            return None
         if self.credit_by == "episode":
             per_episode = episode_advantages(group.values, self.scale)
             return [(a,) * len(e.trace.turns) for a, e in zip(per_episode, episodes, strict=True)]

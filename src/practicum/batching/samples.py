@@ -4,42 +4,70 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from practicum.core.sample import Episode, Sample, TurnCredit
+from practicum.core.sample import Averaging, Credit, Episode, Sample
 from practicum.core.trace import Node, Trace
 
-__all__ = ["episode_samples", "group_samples"]
+__all__ = ["episode_samples", "group_samples", "loss_tokens", "walks"]
 
 
 def group_samples(
-    episodes: Sequence[Episode], credits: Sequence[TurnCredit], episodes_in_step: int
+    episodes: Sequence[Episode],
+    credits: Sequence[Credit],
+    averaging: Averaging = "episode",
+    constant: int = 1,
 ) -> list[Sample]:
-    """Samples of several episodes, weighted so that the loss is a mean over episodes.
+    """Samples of all episodes of an optimizer step, weighted so that the loss is a mean.
 
-    Each episode counts the same however long it is: its loss tokens share a weight of
-    1 / `episodes_in_step`.
+    Args:
+        episodes: Those that are learned from.
+        credits: What each one is credited with.
+        averaging: Of what it is the mean. With `episode` an episode counts the same however long
+            it is; with `token` each token does; with `constant` an episode's sum is divided by
+            `constant`.
+        constant: A length, with `constant`.
     """
+    lengths = [loss_tokens(episode.trace) for episode in episodes]
+    total = {"episode": 1, "token": sum(lengths), "constant": constant}[averaging]
+    count = 1 if averaging == "token" else len(episodes)
     samples: list[Sample] = []
-    for episode, credit in zip(episodes, credits, strict=True):
-        samples += episode_samples(episode.trace, credit, 1.0 / episodes_in_step)
+    for episode, credit, length in zip(episodes, credits, lengths, strict=True):
+        share = 1 if averaging == "episode" else length
+        samples += episode_samples(episode.trace, credit, share / (count * (total or 1)))
     return samples
 
 
-def episode_samples(trace: Trace, credit: TurnCredit, weight: float) -> list[Sample]:
-    """One sample for each leaf. A sampled node on several walks carries its loss on the first."""
-    advantage_of = dict(zip(trace.turns, credit, strict=True))
-    loss_tokens = sum(sum(n.sampled.loss_mask) for n in trace.nodes if n.sampled is not None)
-    if loss_tokens == 0:
-        return []
-    samples, trained = [], set[int]()
+def loss_tokens(trace: Trace) -> int:
+    """Tokens of a trace that carry loss."""
+    return sum(sum(n.sampled.loss_mask) for n in trace.nodes if n.sampled is not None)
+
+
+def walks(trace: Trace) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Each root-to-leaf path to learn from, and its nodes whose loss no walk before it carries."""
+    found, trained = [], set[int]()
     for leaf in trace.leaves():
         path = trace.path(leaf)
         fresh = [i for i in path if _has_loss(trace.nodes[i]) and i not in trained]
-        if not fresh:
-            continue
-        trained.update(fresh)
-        advantages = {i: advantage_of[i] for i in fresh}
-        samples.append(_walk_sample(trace, path, advantages, weight / loss_tokens))
-    return samples
+        if fresh:
+            trained.update(fresh)
+            found.append((path, fresh))
+    return found
+
+
+def episode_samples(trace: Trace, credit: Credit, weight: float) -> list[Sample]:
+    """One sample for each leaf. A sampled node on several walks carries its loss on the first.
+
+    The trace's loss tokens share `weight`.
+    """
+    for part in (credit.advantages, credit.returns or credit.advantages):
+        if len(part) != len(trace.turns):
+            raise ValueError(
+                f"trace {trace.id!r} has {len(trace.turns)} turns and credit for {len(part)}"
+            )
+    each = weight / (loss_tokens(trace) or 1)
+    return [
+        _walk_sample(trace, path, frozenset(fresh), credit, (number, each))
+        for number, (path, fresh) in enumerate(walks(trace))
+    ]
 
 
 def _has_loss(node: Node) -> bool:
@@ -47,13 +75,22 @@ def _has_loss(node: Node) -> bool:
 
 
 def _walk_sample(
-    trace: Trace, path: tuple[int, ...], advantages: dict[int, float], weight: float
+    trace: Trace,
+    path: tuple[int, ...],
+    fresh: frozenset[int],
+    credit: Credit,
+    place: tuple[int, float],
 ) -> Sample:
     length = sum(len(trace.nodes[i].token_ids) for i in path)
     token_ids = np.zeros(length, np.int64)
     loss_mask = np.zeros(length, np.bool_)
     old_logprobs = np.zeros(length, np.float32)
-    advantage = np.zeros(length, np.float32)
+    credited = {
+        name: np.zeros(length, np.float32)
+        for name in CREDITED
+        if name == "advantages" or getattr(credit, name)
+    }
+    turn_of = {node: turn for turn, node in enumerate(trace.turns)}
     temperatures = np.ones(length, np.float32)
     choices: dict[int, tuple[int, ...]] = {}
     at = 0
@@ -61,10 +98,11 @@ def _walk_sample(
         node = trace.nodes[i]
         span = slice(at, at + len(node.token_ids))
         token_ids[span] = node.token_ids
-        if i in advantages and node.sampled is not None:
+        if i in fresh and node.sampled is not None:
             loss_mask[span] = node.sampled.loss_mask
             old_logprobs[span] = _untruncated_logprobs(node)
-            advantage[span] = advantages[i]
+            for name, array in credited.items():
+                array[span][loss_mask[span]] = getattr(credit, name)[turn_of[i]]
             temperatures[span] = node.sampled.temperature
             choices.update(
                 (at + offset, allowed)
@@ -76,12 +114,17 @@ def _walk_sample(
         token_ids=token_ids,
         loss_mask=loss_mask,
         old_logprobs=np.where(loss_mask, old_logprobs, np.float32(0)),
-        advantages=advantage,
         temperatures=temperatures,
         choices=choices,
-        weight=weight,
+        weight=place[1],
         trace_id=trace.id,
+        walk=place[0],
+        **credited,
     )
+
+
+CREDITED = ("advantages", "returns", "old_values")
+"""Fields of a credit that a sample has an array for."""
 
 
 def _untruncated_logprobs(node: Node) -> "np.typing.NDArray[np.float32]":

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from practicum.batching.split import split_runs
 from practicum.core.prefix import common_prefix
-from practicum.core.sample import Batch, Ints, Sample
+from practicum.core.sample import Batch, Floats, Ints, Sample
 
 __all__ = ["build_batch", "build_batches"]
 
@@ -45,7 +45,7 @@ def build_batch(samples: Sequence[Sample]) -> Batch:
         token_ids=tree.token_ids,
         position=tree.position,
         end=tree.end,
-        sample_ids=tuple(s.trace_id for s in samples),
+        sample_ids=tuple(s.id for s in samples),
         row_tokens=tree.places.size,
         **_decisions(samples, tree),
     )
@@ -125,9 +125,15 @@ def _decisions(samples: Sequence[Sample], tree: _Tree) -> dict[str, npt.NDArray[
         "term_decision": decision,
         "term_old_logprob": _join((s.old_logprobs for s in samples), np.float32)[at],
         "term_advantage": _join((s.advantages for s in samples), np.float32)[at],
+        "term_return": _join((_or_zeros(s.returns, s) for s in samples), np.float32)[at],
+        "term_old_value": _join((_or_zeros(s.old_values, s) for s in samples), np.float32)[at],
         "term_weight": np.asarray([s.weight for s in samples], np.float32)[owner],
         "term_sample": owner,
     }
+
+
+def _or_zeros(array: Floats | None, sample: Sample) -> Floats:
+    return np.zeros(sample.token_ids.size, np.float32) if array is None else array
 
 
 def _number_choices(samples: Sequence[Sample]) -> tuple[Ints, Ints]:

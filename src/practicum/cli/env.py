@@ -103,7 +103,7 @@ def _server_options(words: list[str]) -> dict[str, Any]:
 
     from practicum.core.config import apply_overrides
     from practicum.core.config.parse import explain
-    from practicum.core.config.stages import Stage
+    from practicum.core.config.stage import Stage
     from practicum.core.errors import ConfigError
 
     class Options(Stage):

@@ -8,11 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from practicum.core.command import CommandResult, SandboxSpec
 from practicum.core.loss import LossReport, LossTerms
-from practicum.core.sample import Batch, Episode, Group, TurnCredit
+from practicum.core.sample import (
+    Averaging,
+    Batch,
+    Credit,
+    Episode,
+    Estimates,
+    Floats,
+    Group,
+)
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Split, Task
@@ -26,7 +34,11 @@ __all__ = [
     "Curriculum",
     "DiscreteSession",
     "Environment",
+    "GroupReward",
     "Learner",
+    "Measured",
+    "Need",
+    "Objective",
     "Observation",
     "Reward",
     "Sampler",
@@ -166,6 +178,14 @@ class Agent(Protocol):
         ...
 
 
+class GroupReward(Protocol):
+    """Scores that say how the episodes of a group compare with each other."""
+
+    async def rescore(self, group: Group) -> Group:
+        """The group with its episodes' scores as they are beside each other."""
+        ...
+
+
 class Reward(Protocol):
     """Scores an episode from its evidence alone, so that a stored one can be scored again."""
 
@@ -184,6 +204,8 @@ class UpdateReport:
     grad_norm: float
     entropy: float
     clip_share: float
+    value_loss: float | None
+    """None where there is no value head."""
     kl_to_base: float | None
     """None where the update was not compared with the base model. Else the mean of exp(d) - d - 1
     over the sampled tokens that were compared, where d is the base model's log-probability less the
@@ -196,11 +218,24 @@ class UpdateReport:
     """Of the weights after the update."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the learner says of one batch's terms, in their order."""
+
+    logprobs: Floats
+    base_logprobs: Floats | None = None
+    values: Floats | None = None
+
+
 class Learner(Protocol):
     """Updates the weights that sample."""
 
-    def update(self, batches: Sequence[Batch], algorithm: "Algorithm") -> UpdateReport:
-        """One optimizer step (or the algorithm's number of them) over all the batches."""
+    def update(self, batches: Sequence[Batch], objective: "Objective") -> UpdateReport:
+        """One optimizer step for each minibatch of each of the objective's epochs."""
+        ...
+
+    def measure(self, batches: Sequence[Batch], needs: frozenset["Need"]) -> list[Measured]:
+        """Without learning: log-probabilities of the terms, and what else is asked for."""
         ...
 
     def fingerprint(self) -> str:
@@ -216,25 +251,70 @@ class Learner(Protocol):
         ...
 
 
-class Algorithm(Protocol):
-    """Credit and loss: two pure functions. The learner knows nothing else of the method."""
+Need = Literal["base", "values", "entropy", "teacher"]
+"""Log-probabilities of the model without its adapter; of the value head; entropies that carry
+gradient; log-probabilities of a teacher."""
+
+
+class Objective(Protocol):
+    """A loss over terms. All that the learner knows of a method."""
 
     @property
     def epochs(self) -> int:
-        """Optimizer steps made from the same episodes."""
+        """How many times the same samples are gone through."""
         ...
 
     @property
-    def needs_base(self) -> bool:
-        """Whether the loss reads the base model's log-probabilities."""
+    def loss_needs(self) -> frozenset[Need]:
+        """What the loss reads besides the policy's log-probabilities."""
         ...
 
-    def credit(self, group: Group) -> list[TurnCredit] | None:
-        """Advantages for each usable episode's turns; None when there is nothing to learn."""
+    @property
+    def by_sequence(self) -> bool:
+        """Whether the loss joins the terms of a sample, so that they must come together."""
+        ...
+
+    @property
+    def from_policy(self) -> bool:
+        """Whether this policy sampled the tokens: their log-probabilities must be its own."""
         ...
 
     def loss(self, terms: LossTerms) -> LossReport:
         """The objective to minimise."""
+        ...
+
+
+class Algorithm(Objective, Protocol):
+    """Credit and loss of episodes that the policy has just made: two pure functions."""
+
+    @property
+    def minibatches(self) -> int:
+        """Optimizer steps in which the samples are gone through once."""
+        ...
+
+    @property
+    def averaging(self) -> Averaging:
+        """How tokens are weighed against each other."""
+        ...
+
+    @property
+    def credit_needs(self) -> frozenset[Need]:
+        """What `credit` reads besides the scores."""
+        ...
+
+    def is_informative(self, group: Group) -> bool:
+        """Whether there is anything to learn from a group; others may be replaced."""
+        ...
+
+    def credit(
+        self, groups: Sequence[Group], estimates: Mapping[str, Estimates]
+    ) -> list[list[Credit]]:
+        """For each group, the credit of each of its usable episodes.
+
+        Args:
+            groups: The step's informative groups.
+            estimates: What `credit_needs` asks for, by the id of the trace.
+        """
         ...
 
 

@@ -22,6 +22,15 @@ class LossTerms:
     """Already normalised over the whole step, so a loss is a plain weighted sum."""
     base_logprobs: Any = None
     """Of the model without its adapter; None when nothing asks for them."""
+    samples: Any = None
+    """Which sample each term belongs to, (M,) integers from 0: the terms of one sample are all
+    here, in the order of its tokens."""
+    entropies: Any = None
+    """Of the distribution each token was drawn from; with gradient where the loss asks for it."""
+    values: Any = None
+    """Of the value head, with gradient; None when nothing asks for them."""
+    old_values: Any = None
+    returns: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +40,5 @@ class LossReport:
     loss: Any
     clipped: Any
     """Sum of the weights of the terms whose ratio was clipped."""
+    value_loss: Any = None
+    """What the value head's error adds to the loss; None where there is no value head."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,18 @@ from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Trace
 
-__all__ = ["Batch", "Episode", "Floats", "Group", "Ints", "Sample", "TurnCredit"]
+__all__ = [
+    "Averaging",
+    "Batch",
+    "Credit",
+    "Episode",
+    "Estimates",
+    "Floats",
+    "Group",
+    "Ints",
+    "Sample",
+    "TurnCredit",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -55,6 +66,41 @@ TurnCredit = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """What an episode's turns are credited with, in the order of `Trace.turns`.
+
+    An entry is one number for all of a turn's loss tokens, or one for each of them.
+    """
+
+    advantages: tuple[float | Floats, ...]
+    returns: tuple[float | Floats, ...] = ()
+    """What the value head is to predict; empty where nothing is to be predicted."""
+    old_values: tuple[float | Floats, ...] = ()
+    """What it predicted when the episode was credited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """What models say of an episode's loss tokens: an array for each turn, an entry for each token.
+
+    Fields that nobody asked for are empty.
+    """
+
+    logprobs: tuple[Floats, ...] = ()
+    """Of the policy, as it is before the update."""
+    base_logprobs: tuple[Floats, ...] = ()
+    """Of the model without its adapter."""
+    values: tuple[Floats, ...] = ()
+    """Of the value head: what is still to be earned when the token is about to be sampled."""
+    teacher_logprobs: tuple[Floats, ...] = ()
+
+
+Averaging = Literal["episode", "token", "constant"]
+"""What counts the same: each episode; each token of the step; or each token of every step, where
+an episode's sum is divided by a constant length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One root-to-leaf walk of a trace, every array as long as `token_ids`.
 
@@ -72,7 +118,18 @@ class Sample:
     """Allowed token ids, by position, where the token was drawn under a constraint."""
     weight: float = 1.0
     """What each of its loss tokens counts in the objective."""
+    returns: Floats | None = None
+    """What the value head is to predict before each token; None where there is nothing to."""
+    old_values: Floats | None = None
+    """What it predicted when the episode was credited."""
     trace_id: str = ""
+    walk: int = 0
+    """Which of the trace's walks it is."""
+
+    @property
+    def id(self) -> str:
+        """The trace, and which of its walks where it has several."""
+        return f"{self.trace_id}#{self.walk}" if self.walk else self.trace_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +154,16 @@ class Batch:
     term_decision: Ints  # (M,) which decision a term is about
     term_old_logprob: Floats  # (M,)
     term_advantage: Floats  # (M,)
+    term_return: Floats  # (M,) 0 where there is nothing to predict
+    term_old_value: Floats  # (M,)
     term_weight: Floats  # (M,)
     term_sample: Ints  # (M,) which sample it came from
 
     sample_ids: tuple[str, ...] = ()
     row_tokens: int = 0
     """Tokens the same samples would take as separate rows, for reporting what sharing saved."""
+    minibatch: int = 0
+    """Which optimizer step of an epoch it belongs to."""
 
     def stats(self) -> dict[str, Any]:
         """Sizes worth logging."""

@@ -52,6 +52,10 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    reasoning: str = ""
+    """What the assistant thought, where its source keeps that apart from what it said."""
+    is_error: bool = False
+    """Whether a tool answered that it failed."""
 
 
 class StopReason(StrEnum):
@@ -88,6 +92,9 @@ class SampledSpan:
     top-p kept, so `logprobs + log_kept` is the log-probability before that cut, which is what the
     learner recomputes. `choices` lists the token ids a constraint allowed; a single choice was
     forced, has log-probability 0 and carries no loss; an empty tuple means unconstrained.
+
+    A turn that was recorded elsewhere as text has no log-probabilities: `logprobs` is empty, and so
+    is `loss_mask` until the text has been tokenised. What needs them must not be given such a turn.
     """
 
     logprobs: tuple[float, ...]
@@ -109,6 +116,8 @@ class Node:
     token_ids: tuple[int, ...]
     sampled: SampledSpan | None = None
     """None when the tokens were given to the model rather than sampled by it."""
+    duration_s: float = 0.0
+    """How long it took to say, where that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +134,10 @@ class Trace:
     started_at: float = 0.0
     """Seconds since the epoch."""
     duration_s: float = 0.0
+    tools: tuple[ToolSpec, ...] = ()
+    """Tools that were offered, where the source says."""
+    source: str = ""
+    """What recorded it: empty for a rollout of Practicum's own, else the name of a format."""
 
     @property
     def is_masked(self) -> bool:
@@ -134,7 +147,14 @@ class Trace:
     @property
     def fingerprints(self) -> frozenset[str]:
         """The weights that sampled any of its tokens."""
-        return frozenset(n.sampled.fingerprint for n in self.nodes if n.sampled is not None)
+        found = (n.sampled.fingerprint for n in self.nodes if n.sampled is not None)
+        return frozenset(fingerprint for fingerprint in found if fingerprint)
+
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether every sampled token's log-probability is known, as online methods need."""
+        spans = [(n.sampled, n.token_ids) for n in self.nodes if n.sampled is not None]
+        return all(ids and len(span.logprobs) == len(ids) for span, ids in spans)
 
     @property
     def sampled_tokens(self) -> int:

@@ -36,6 +36,7 @@ class _ChunkedPredictions(torch.autograd.Function):
     The gradient of a log-probability is its own size times a direction in hidden space,
     (W[target] - p W) / temperature, that is known once the distribution is. So the forward pass
     makes the directions while it has the logits, and the backward pass has nothing to make again.
+    An entropy's direction, where it is asked for, is -(p * (log p + entropy)) W / temperature.
     """
 
     @staticmethod
@@ -45,20 +46,30 @@ class _ChunkedPredictions(torch.autograd.Function):
         target: torch.Tensor,
         temperature: torch.Tensor,
         head: "Head",
-        needs_grad: bool,
+        needs: tuple[bool, bool],
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        needs_grad, needs_entropy = needs
         rows = head.chunk_rows()
         parts = zip(*(x.split(rows) for x in (hidden, target, temperature)), strict=True)
-        found = [head.decide(*part, needs_grad=needs_grad) for part in parts]
-        logprobs, entropies, directions = (torch.cat(column) for column in zip(*found, strict=True))
-        ctx.save_for_backward(directions)
-        ctx.mark_non_differentiable(entropies)
+        if needs_grad and needs_entropy:
+            found = [head.decide_with_entropy(*part) for part in parts]
+        else:
+            found = [head.decide(*part, needs_grad=needs_grad) for part in parts]
+        logprobs, entropies, *directions = (
+            torch.cat(column) for column in zip(*found, strict=True)
+        )
+        ctx.save_for_backward(*directions)
+        if not needs_entropy:
+            ctx.mark_non_differentiable(entropies)
         return logprobs, entropies
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
-        (directions,) = ctx.saved_tensors
-        return (grad[:, None] * directions).to(directions.dtype), None, None, None, None
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        found = sum(
+            grad[:, None] * directions
+            for grad, directions in zip(grads, ctx.saved_tensors, strict=False)
+        )
+        return found.to(ctx.saved_tensors[0].dtype), None, None, None, None
 
 
 def _outcomes(
@@ -115,8 +126,13 @@ class Head:
         target: torch.Tensor,
         temperature: torch.Tensor,
         choice_ids: torch.Tensor,
+        *,
+        with_entropy: bool = False,
     ) -> Predictions:
-        """Log-probabilities and entropies of decisions, constrained or not; see `Batch`."""
+        """Log-probabilities and entropies of decisions, constrained or not; see `Batch`.
+
+        Entropies carry gradient only `with_entropy`.
+        """
         constrained = (
             (choice_ids >= 0).any(dim=1) if choice_ids.shape[1] else torch.zeros_like(target).bool()
         )
@@ -126,7 +142,8 @@ class Head:
             at = chosen.nonzero()[:, 0]
             if at.numel():
                 ids = among[at] if among is not None else None
-                found = self._predict_alike(hidden[at], target[at], temperature[at], ids)
+                alike = (hidden[at], target[at], temperature[at])
+                found = self._predict_alike(*alike, ids, with_entropy)
                 logprobs = logprobs.index_copy(0, at, found.logprobs)
                 entropies = entropies.index_copy(0, at, found.entropies)
         return Predictions(logprobs, entropies)
@@ -137,16 +154,15 @@ class Head:
         target: torch.Tensor,
         temperature: torch.Tensor,
         choice_ids: torch.Tensor | None,
+        with_entropy: bool,
     ) -> Predictions:
         """Decisions that are all constrained, or all over the whole vocabulary."""
         if choice_ids is not None:
             index = (choice_ids == target[:, None]).int().argmax(1, keepdim=True)
             found = _pick(self.choice_logits(hidden, choice_ids), index, temperature)
-            return Predictions(found.logprobs, found.entropies.detach())
-        needs_grad = torch.is_grad_enabled() and hidden.requires_grad
-        return Predictions(
-            *_ChunkedPredictions.apply(hidden, target, temperature, self, needs_grad)
-        )
+            return found if with_entropy else found._replace(entropies=found.entropies.detach())
+        needs = (torch.is_grad_enabled() and hidden.requires_grad, with_entropy)
+        return Predictions(*_ChunkedPredictions.apply(hidden, target, temperature, self, needs))
 
     def chunk_rows(self) -> int:
         """How many decisions over the whole vocabulary are made at a time."""
@@ -191,6 +207,23 @@ class Head:
             return logprobs, entropies, none
         directions = weight[target] - p.to(weight.dtype) @ weight
         return logprobs, entropies, directions if is_plain else directions * factor
+
+    def decide_with_entropy(
+        self, hidden: torch.Tensor, target: torch.Tensor, temperature: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log-probabilities, entropies, and the directions (N, H) of both."""
+        raw, weight = self.raw_logits(hidden), self._layer.weight
+        log_p = torch.log_softmax(self._adjust(raw) / temperature[:, None], dim=-1)
+        p = log_p.exp()
+        entropies = -(p * log_p.masked_fill(p == 0.0, 0.0)).sum(-1)
+        factor = self._scale / temperature[:, None]
+        if self._softcap is not None:
+            factor = factor * self._bend(raw)
+        chosen = torch.zeros_like(p).scatter_(1, target[:, None], 1.0)
+        for_logprob = (chosen - p) * factor
+        for_entropy = -p * (log_p.masked_fill(p == 0.0, 0.0) + entropies[:, None]) * factor
+        directions = (slopes.to(weight.dtype) @ weight for slopes in (for_logprob, for_entropy))
+        return log_p.gather(1, target[:, None])[:, 0], entropies, *directions
 
     def _bend(self, raw: torch.Tensor) -> torch.Tensor:
         """How softcapped logits change with scaled ones."""

@@ -4,22 +4,24 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from practicum.core.errors import PolicyMismatch, UserError
-from practicum.core.interfaces import Algorithm, UpdateReport
-from practicum.core.loss import LossReport, LossTerms
+from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
+from practicum.core.loss import LossTerms
 from practicum.core.sample import Batch
+from practicum.policy.batch_tensors import BatchTensors, largest_gap
 from practicum.policy.decoder import Decoder
 from practicum.policy.halving import halve
 from practicum.policy.head import Head, Predictions
 from practicum.policy.lora import load_adapter, save_adapter, trainable
 from practicum.policy.optimizer_state import load_optimizer, save_optimizer, steps_taken
+from practicum.policy.update_totals import UpdateTotals
+from practicum.policy.value_head import ValueHead
 
 __all__ = ["LearnerSettings", "TorchLearner"]
 
@@ -38,32 +40,8 @@ class LearnerSettings:
     """Sampler/learner distance at which an update is refused."""
     checkpointed: bool = False
     """Keep only each layer's input for the way back, and compute the layer again there."""
-
-
-@dataclass(slots=True)
-class _Totals:
-    """Sums over the batches and epochs of one update, by term weight."""
-
-    epochs: int = 0
-    loss: float = 0.0
-    weight: float = 0.0
-    entropy: float = 0.0
-    clipped: float = 0.0
-    kl: float = 0.0
-    kl_weight: float = 0.0
-    gaps: list[float] = field(default_factory=list)
-
-    def add(self, report: LossReport, terms: LossTerms, entropies: torch.Tensor) -> None:
-        """One batch's share."""
-        weight = float(terms.weights.sum())
-        self.loss += float(report.loss.detach())
-        self.weight += weight
-        self.clipped += float(report.clipped)
-        self.entropy += float((terms.weights * entropies).sum())
-        if terms.base_logprobs is not None:
-            log_ratio = terms.base_logprobs - terms.logprobs.detach()
-            self.kl += float((terms.weights * (log_ratio.exp() - log_ratio - 1.0)).sum())
-            self.kl_weight += weight
+    value_lr: float | None = None
+    """Learning rate of the value head; None makes none."""
 
 
 class TorchLearner:
@@ -84,55 +62,107 @@ class TorchLearner:
         self._settings = settings
         self._fingerprint = fingerprint
         self._on_update = on_update
+        self._value_head = _value_head(model) if settings.value_lr is not None else None
         self._parameters = [p for _, p in trainable(model)]
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=settings.lr, weight_decay=settings.weight_decay
-        )
-        self._checkpointed = settings.checkpointed
-        self._most_tokens = sys.maxsize  # of one batch, as far as is known
         self._has_dropout = any(
             isinstance(m, torch.nn.Dropout) and m.p > 0.0 for m in model.modules()
         )
+        self._most_tokens = sys.maxsize  # of one batch, as far as is known
+        self._checkpointed = settings.checkpointed
+        self._optimizer = self._new_optimizer(settings)
+
+    def retune(self, settings: LearnerSettings) -> None:
+        """Go on with other settings and an optimizer that remembers nothing."""
+        self._settings = settings
+        self._optimizer = self._new_optimizer(settings)
+
+    def _new_optimizer(self, settings: LearnerSettings) -> torch.optim.AdamW:
+        groups: list[dict[str, Any]] = [{"params": self._parameters}]
+        if self._value_head is not None:
+            value_lr = settings.lr if settings.value_lr is None else settings.value_lr
+            groups.append({"params": list(self._value_head.parameters()), "lr": value_lr})
+        return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay)
+
+    @property
+    def _all_parameters(self) -> list[torch.nn.Parameter]:
+        """The adapter's, then the value head's."""
+        head = [] if self._value_head is None else list(self._value_head.parameters())
+        return [*self._parameters, *head]
 
     def fingerprint(self) -> str:
         """Which weights an update would start from, read from the tensors themselves."""
         return self._fingerprint()
 
-    def update(self, batches: Sequence[Batch], algorithm: Algorithm) -> UpdateReport:
-        """Optimizer steps over all the batches, as many as the algorithm has epochs.
+    def update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
+        """One optimizer step for each minibatch of each of the objective's epochs.
 
         Raises:
             PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
                 not been touched.
         """
         self._decoder.release()
-        totals, grad_norm, applied = _Totals(), 0.0, True
+        totals, grad_norm, applied = UpdateTotals(), 0.0, True
+        minibatches = _by_minibatch(batches)
         compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
-        for epoch in range(algorithm.epochs):
-            self._optimizer.zero_grad(set_to_none=True)
+        for epoch in range(objective.epochs):
             totals.epochs += 1
-            for number, batch in enumerate(batches):
-                compare = algorithm.needs_base or (compares and epoch == 0 and number == 0)
-                self._fit(batch, algorithm, totals, first_epoch=epoch == 0, compare=compare)
-            if epoch == 0:
+            for step, minibatch in enumerate(minibatches):
+                is_first = epoch == 0 and step == 0
+                self._optimizer.zero_grad(set_to_none=True)
+                for number, batch in enumerate(minibatch):
+                    compare = "base" in objective.loss_needs or (
+                        compares and is_first and number == 0
+                    )
+                    checked = is_first and objective.from_policy
+                    self._fit(batch, objective, totals, checked=checked, compare=compare)
                 self._check_gap(totals.gaps)
-            norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
-            grad_norm = float(norm)
-            applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
+                grad_norm = self._clip()
+                applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
+                if not applied:
+                    break
+                self._optimizer.step()
+                self._on_update()
             if not applied:
                 break
-            self._optimizer.step()
-            self._on_update()
         self._optimizer.zero_grad(set_to_none=True)
         return self._report(batches, totals, grad_norm, applied)
+
+    def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> list[Measured]:
+        """Log-probabilities of the batches' terms, and what else is asked for; nothing learns."""
+        self._decoder.release()
+        with torch.no_grad():
+            return [self._measure(batch, needs) for batch in batches]
+
+    def _measure(self, batch: Batch, needs: frozenset[Need]) -> Measured:
+        tensors = BatchTensors.of(batch, self._device)
+
+        def array(of_decisions: torch.Tensor | None) -> Any:
+            if of_decisions is None:
+                return None
+            return of_decisions[tensors.term_decision].float().cpu().numpy()
+
+        found, values = self._predict(tensors, needs)
+        base = self._base_logprobs(tensors) if "base" in needs else None
+        return Measured(
+            logprobs=array(found.logprobs),
+            base_logprobs=None if base is None else base.float().cpu().numpy(),
+            values=array(values),
+        )
+
+    def _clip(self) -> float:
+        """Bound the adapter's gradient and the value head's, each by itself; the adapter's norm."""
+        limit = self._settings.max_grad_norm
+        if self._value_head is not None:
+            torch.nn.utils.clip_grad_norm_(self._value_head.parameters(), limit)
+        return float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
 
     def _fit(
         self,
         batch: Batch,
-        algorithm: Algorithm,
-        totals: _Totals,
+        objective: Objective,
+        totals: UpdateTotals,
         *,
-        first_epoch: bool,
+        checked: bool,
         compare: bool,
     ) -> None:
         """Add one batch, in as many parts as the memory asks for; the sum is the same."""
@@ -143,18 +173,16 @@ class TorchLearner:
                 continue
             if part.token_ids.size <= self._most_tokens:
                 try:
-                    self._accumulate(
-                        part, algorithm, totals, first_epoch=first_epoch, compare=compare
-                    )
+                    self._accumulate(part, objective, totals, checked=checked, compare=compare)
                     continue
                 except torch.OutOfMemoryError:
                     self._most_tokens = part.token_ids.size - 1
                 torch.cuda.empty_cache()  # the failed pass has let go of its tensors only now
-            parts = [*self._smaller(part), *parts]
+            parts = [*self._smaller(part, objective.by_sequence), *parts]
 
-    def _smaller(self, part: Batch) -> tuple[Batch, ...]:
+    def _smaller(self, part: Batch, whole_samples: bool) -> tuple[Batch, ...]:
         """What to try instead of a batch that did not fit."""
-        halves = halve(part)
+        halves = halve(part, whole_samples=whole_samples)
         if halves is not None:
             return halves
         if self._checkpointed:
@@ -168,38 +196,32 @@ class TorchLearner:
     def _accumulate(
         self,
         batch: Batch,
-        algorithm: Algorithm,
-        totals: _Totals,
+        objective: Objective,
+        totals: UpdateTotals,
         *,
-        first_epoch: bool,
+        checked: bool,
         compare: bool,
     ) -> None:
         """Add one batch's gradient and figures, all of them or, where memory ends, none."""
-        tensors = _Tensors.of(batch, self._device)
+        tensors = BatchTensors.of(batch, self._device)
         base = self._base_logprobs(tensors) if compare else None
         gap = 0.0
-        if first_epoch and self._has_dropout:
+        if checked and self._has_dropout:
             with torch.no_grad():
-                gap = _gap(self._predict(tensors), tensors)
+                gap = largest_gap(self._predict(tensors)[0], tensors)
         with self._learning():
-            predictions = self._predict(tensors)
-        if first_epoch and not self._has_dropout:
-            gap = _gap(predictions, tensors)
-        logprobs = predictions.logprobs[tensors.term_decision]
-        terms = LossTerms(
-            logprobs=logprobs,
-            old_logprobs=tensors.old_logprobs,
-            advantages=tensors.advantages,
-            weights=tensors.weights,
-            base_logprobs=base,
-        )
-        report = algorithm.loss(terms)
-        found = torch.autograd.grad(report.loss, self._parameters, allow_unused=True)
-        for parameter, grad in zip(self._parameters, found, strict=True):
+            predictions, values = self._predict(tensors, objective.loss_needs)
+        if checked and not self._has_dropout:
+            gap = largest_gap(predictions, tensors)
+        terms = _terms(tensors, predictions, values, base)
+        report = objective.loss(terms)
+        learning = self._all_parameters
+        found = torch.autograd.grad(report.loss, learning, allow_unused=True)
+        for parameter, grad in zip(learning, found, strict=True):
             if grad is not None:
                 parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
-        totals.add(report, terms, predictions.entropies[tensors.term_decision])
-        if first_epoch:
+        totals.add(report, terms)
+        if checked:
             totals.gaps.append(gap)
 
     @contextmanager
@@ -211,19 +233,33 @@ class TorchLearner:
         finally:
             self._model.eval()
 
-    def _predict(self, tensors: "_Tensors") -> Predictions:
+    def _predict(
+        self, tensors: BatchTensors, needs: frozenset[Need] = frozenset()
+    ) -> tuple[Predictions, torch.Tensor | None]:
+        """What is predicted of each decision, and its value where that is asked for."""
         states = self._decoder.learn(
             tensors.token_ids, tensors.position, tensors.end, checkpointed=self._checkpointed
         )
         hidden = states[tensors.predictor]
-        return self._head.predict(hidden, tensors.target, tensors.temperature, tensors.choice_ids)
+        predictions = self._head.predict(
+            hidden,
+            tensors.target,
+            tensors.temperature,
+            tensors.choice_ids,
+            with_entropy="entropy" in needs,
+        )
+        if "values" not in needs:
+            return predictions, None
+        if self._value_head is None:
+            raise ValueError("values are asked for and the learner was built without a value head")
+        return predictions, self._value_head(hidden)
 
-    def _base_logprobs(self, tensors: "_Tensors") -> torch.Tensor:
+    def _base_logprobs(self, tensors: BatchTensors) -> torch.Tensor:
         with torch.no_grad(), self._model.disable_adapter():
-            return self._predict(tensors).logprobs[tensors.term_decision]
+            return self._predict(tensors)[0].logprobs[tensors.term_decision]
 
     def _check_gap(self, gaps: list[float]) -> None:
-        gap, limit = max(gaps), self._settings.max_logprob_gap
+        gap, limit = max(gaps, default=0.0), self._settings.max_logprob_gap
         if not gap <= limit:
             self._optimizer.zero_grad(set_to_none=True)
             raise PolicyMismatch(
@@ -233,7 +269,7 @@ class TorchLearner:
             )
 
     def _report(
-        self, batches: Sequence[Batch], totals: _Totals, grad_norm: float, applied: bool
+        self, batches: Sequence[Batch], totals: UpdateTotals, grad_norm: float, applied: bool
     ) -> UpdateReport:
         weight = totals.weight or 1.0
         return UpdateReport(
@@ -242,6 +278,7 @@ class TorchLearner:
             grad_norm=grad_norm,
             entropy=totals.entropy / weight,
             clip_share=totals.clipped / weight,
+            value_loss=totals.value_loss / totals.epochs if totals.has_values else None,
             kl_to_base=totals.kl / totals.kl_weight if totals.kl_weight else None,
             logprob_gap=max(totals.gaps, default=0.0),
             tokens=sum(b.token_ids.size for b in batches),
@@ -256,54 +293,47 @@ class TorchLearner:
     def save(self, folder: Path) -> None:
         """Write adapter, optimizer and random state into an existing folder."""
         save_adapter(self._model, folder)
-        save_optimizer(self._optimizer, self._parameters, folder)
+        save_optimizer(self._optimizer, self._all_parameters, folder)
+        if self._value_head is not None:
+            self._value_head.save(folder)
 
     def load(self, folder: Path) -> None:
         """Read back what `save` wrote, bit for bit."""
         self._decoder.release()
         load_adapter(self._model, folder)
-        load_optimizer(self._optimizer, self._parameters, folder)
+        load_optimizer(self._optimizer, self._all_parameters, folder)
+        if self._value_head is not None:
+            self._value_head.load(folder)
         self._on_update()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tensors:
-    """A batch on the device."""
-
-    token_ids: torch.Tensor
-    position: torch.Tensor
-    end: torch.Tensor
-    predictor: torch.Tensor
-    target: torch.Tensor
-    temperature: torch.Tensor
-    choice_ids: torch.Tensor
-    term_decision: torch.Tensor
-    old_logprobs: torch.Tensor
-    advantages: torch.Tensor
-    weights: torch.Tensor
-
-    @classmethod
-    def of(cls, batch: Batch, device: torch.device) -> "_Tensors":
-        def move(array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array).to(device)
-
-        return cls(
-            token_ids=move(batch.token_ids),
-            position=move(batch.position),
-            end=move(batch.end),
-            predictor=move(batch.predictor),
-            target=move(batch.target),
-            temperature=move(batch.temperature),
-            choice_ids=move(batch.choice_ids),
-            term_decision=move(batch.term_decision),
-            old_logprobs=move(batch.term_old_logprob),
-            advantages=move(batch.term_advantage),
-            weights=move(batch.term_weight),
-        )
+def _value_head(model: Any) -> ValueHead:
+    weight = model.get_base_model().get_output_embeddings().weight
+    return ValueHead(weight.shape[1], weight.device)
 
 
-def _gap(predictions: Predictions, tensors: _Tensors) -> float:
-    """Largest distance to what the sampler recorded; infinite when anything is not a number."""
-    distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
-    largest = float(distance.max()) if distance.numel() else 0.0
-    return largest if math.isfinite(largest) else math.inf
+def _by_minibatch(batches: Sequence[Batch]) -> list[list[Batch]]:
+    """The batches of each optimizer step, in the order of their numbers."""
+    numbers = sorted({batch.minibatch for batch in batches})
+    return [[batch for batch in batches if batch.minibatch == number] for number in numbers]
+
+
+def _terms(
+    tensors: BatchTensors,
+    predictions: Predictions,
+    values: torch.Tensor | None,
+    base: torch.Tensor | None,
+) -> LossTerms:
+    at = tensors.term_decision
+    return LossTerms(
+        logprobs=predictions.logprobs[at],
+        old_logprobs=tensors.old_logprobs,
+        advantages=tensors.advantages,
+        weights=tensors.weights,
+        base_logprobs=base,
+        samples=tensors.samples,
+        entropies=predictions.entropies[at],
+        values=None if values is None else values[at],
+        old_values=tensors.old_values,
+        returns=tensors.returns,
+    )

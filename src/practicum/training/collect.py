@@ -5,25 +5,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from practicum.core.interfaces import Algorithm, Curriculum
-from practicum.core.sample import Group, TurnCredit
+from practicum.core.sample import Group
 from practicum.core.task import Task
 
-__all__ = ["CollectedStep", "CreditedGroup", "collect_step"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreditedGroup:
-    """A group and the advantage of each turn of each usable episode."""
-
-    group: Group
-    credits: list[TurnCredit]
+__all__ = ["CollectedStep", "collect_step"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedStep:
     """Everything that was rolled out in a step."""
 
-    trained: tuple[CreditedGroup, ...]
+    trained: tuple[Group, ...]
+    """The groups there is something to learn from."""
     groups: tuple[Group, ...]
     """All groups, those without variance included."""
 
@@ -46,11 +39,11 @@ async def collect_step(
     Args:
         roll_out: Makes a group for each task; told which round of the step it is.
         curriculum: Gives the tasks.
-        algorithm: Says by its credit which groups have something to learn.
+        algorithm: Says which groups have something to learn from.
         tasks_per_step: Groups wanted.
         replace_share: Extra groups allowed, as a share of `tasks_per_step`.
     """
-    trained: list[CreditedGroup] = []
+    trained: list[Group] = []
     groups: list[Group] = []
     extras = math.ceil(replace_share * tasks_per_step)
     wanted, rounds = tasks_per_step, 0
@@ -58,9 +51,8 @@ async def collect_step(
         made = await roll_out(curriculum.next_tasks(wanted), rounds)
         for group in made:
             curriculum.observe(group)
-            credits = algorithm.credit(group)
-            if credits is not None:
-                trained.append(CreditedGroup(group=group, credits=credits))
+            if algorithm.is_informative(group):
+                trained.append(group)
         groups += made
         wanted = min(tasks_per_step - len(trained), extras)
         extras -= wanted

@@ -6,11 +6,10 @@ through objects it was given.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from practicum.batching import build_batches, group_samples
 from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
 from practicum.core.errors import PolicyMismatch, PracticumError
@@ -29,6 +28,7 @@ from practicum.rollouts import RolloutParts, run_groups
 from practicum.store import CheckpointStore, EventLog
 from practicum.training import checkpointing
 from practicum.training.collect import CollectedStep, collect_step
+from practicum.training.crediting import credit_step, estimate, step_batches
 from practicum.training.interrupt import Interrupted, InterruptGate
 from practicum.training.step_metrics import rollout_metrics, update_metrics
 
@@ -158,7 +158,7 @@ class Trainer:
         parts, step = self._parts, self._state.step + 1
         check_any_usable(collected)
         check_sampled_by(parts.learner.fingerprint(), collected)
-        batches = step_batches(collected, self._config.algorithm.micro_batch_tokens)
+        batches = self._batches(collected.trained, step)
         report = parts.learner.update(batches, parts.algorithm) if batches else None
         metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
         metrics["rollout_s"] = self._rolled_out - self._started
@@ -176,6 +176,19 @@ class Trainer:
         self._count_skipped(report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
+
+    def _batches(self, groups: Sequence[Group], step: int) -> list[Batch]:
+        """What the learner is given of a step's groups."""
+        parts, rollouts = self._parts, self._config.rollouts
+        budget_tokens = self._config.algorithm.micro_batch_tokens
+        estimates = estimate(groups, parts.algorithm.credit_needs, parts.learner, budget_tokens)
+        return step_batches(
+            credit_step(groups, parts.algorithm, estimates),
+            parts.algorithm,
+            budget_tokens=budget_tokens,
+            constant=rollouts.max_tokens,
+            seed=(self._config.seed, step),
+        )
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
         if report is None:
@@ -265,17 +278,6 @@ def check_sampled_by(fingerprint: str, collected: CollectedStep) -> None:
                     f"the learner holds {fingerprint}: another or a stale adapter is being "
                     "sampled; nothing was updated"
                 )
-
-
-def step_batches(collected: CollectedStep, budget_tokens: int) -> list[Batch]:
-    """Credited groups to prefix trees."""
-    episodes = sum(len(c.group.usable) for c in collected.trained)
-    samples = [
-        sample
-        for credited in collected.trained
-        for sample in group_samples(credited.group.usable, credited.credits, episodes)
-    ]
-    return build_batches(samples, budget_tokens)
 
 
 def _add(totals: object, metrics: dict[str, JSON]) -> dict[str, JSON]:

@@ -37,6 +37,7 @@ def update_metrics(report: UpdateReport) -> dict[str, JSON]:
         "grad_norm": report.grad_norm,
         "entropy": report.entropy,
         "clip_share": report.clip_share,
+        "value_loss": report.value_loss,
         "kl_to_base": report.kl_to_base,
         "logprob_gap": report.logprob_gap,
         "update_tokens": report.tokens,

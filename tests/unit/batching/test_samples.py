@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from practicum.batching import episode_samples, group_samples
-from practicum.core.sample import Episode
+from practicum.core.sample import Credit, Episode
 from practicum.core.score import Score
 from practicum.core.trace import Node, SampledSpan, Trace
 
@@ -36,7 +36,7 @@ def trace(*nodes: Node) -> Trace:
 def test_a_walk_interleaves_what_was_given_and_what_was_sampled() -> None:
     [sample] = episode_samples(
         trace(given(None, 1, 2), sampled(0, 3, 4), given(1, 5), sampled(2, 6, temperature=0.5)),
-        (2.0, -1.0),
+        Credit(advantages=(2.0, -1.0)),
         weight=0.6,
     )
     assert sample.token_ids.tolist() == [1, 2, 3, 4, 5, 6]
@@ -50,7 +50,9 @@ def test_a_walk_interleaves_what_was_given_and_what_was_sampled() -> None:
 
 def test_log_probabilities_are_those_before_top_k_and_top_p() -> None:
     [sample] = episode_samples(
-        trace(given(None, 1), sampled(0, 2, 3, log_kept=(-0.25, -0.125))), (1.0,), 1.0
+        trace(given(None, 1), sampled(0, 2, 3, log_kept=(-0.25, -0.125))),
+        Credit(advantages=(1.0,)),
+        1.0,
     )
     assert sample.old_logprobs.tolist() == [0, -0.75, -1.125]
 
@@ -61,7 +63,7 @@ def test_forced_tokens_carry_no_loss_and_choices_are_kept_where_there_is_one() -
             given(None, 1),
             sampled(0, 7, 8, 9, mask=(True, False, True), choices=((6, 7), (8,), (9, 10, 11))),
         ),
-        (1.0,),
+        Credit(advantages=(1.0,)),
         1.0,
     )
     assert sample.loss_mask.tolist() == [False, True, False, True]
@@ -79,7 +81,7 @@ def test_branches_are_samples_and_a_shared_turn_is_trained_on_once() -> None:
         given(1, 5),
         sampled(4, 6),
     )
-    first, second = episode_samples(episode, (1.0, 2.0, 3.0), 3.0)
+    first, second = episode_samples(episode, Credit(advantages=(1.0, 2.0, 3.0)), 3.0)
     assert first.token_ids.tolist() == [1, 2, 3, 4]
     assert first.loss_mask.tolist() == [False, True, False, True]
     assert first.advantages.tolist() == [0, 1, 0, 2]
@@ -91,26 +93,26 @@ def test_branches_are_samples_and_a_shared_turn_is_trained_on_once() -> None:
 
 def test_a_branch_that_adds_nothing_sampled_is_no_sample() -> None:
     episode = trace(given(None, 1), sampled(0, 2), given(1, 3), given(1, 4))
-    assert len(episode_samples(episode, (1.0,), 1.0)) == 1
+    assert len(episode_samples(episode, Credit(advantages=(1.0,)), 1.0)) == 1
 
 
 def test_a_branch_whose_tokens_were_all_forced_is_no_sample() -> None:
     """It would have no loss of its own, and may end up in a batch by itself."""
     forced = sampled(3, 8, 9, mask=(False, False), choices=((8,), (9,)))
     episode = trace(given(None, 1), sampled(0, 2), given(1, 3), given(1, 4), forced)
-    [sample] = episode_samples(episode, (1.0, 2.0), 1.0)
+    [sample] = episode_samples(episode, Credit(advantages=(1.0, 2.0)), 1.0)
     assert sample.token_ids.tolist() == [1, 2, 3]
 
 
 def test_an_episode_without_a_decision_has_no_samples() -> None:
     forced = trace(given(None, 1), sampled(0, 2, mask=(False,), choices=((2,),)))
-    assert episode_samples(forced, (1.0,), 1.0) == []
-    assert episode_samples(trace(given(None, 1)), (), 1.0) == []
+    assert episode_samples(forced, Credit(advantages=(1.0,)), 1.0) == []
+    assert episode_samples(trace(given(None, 1)), Credit(advantages=()), 1.0) == []
 
 
 def test_credit_for_another_number_of_turns_is_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        episode_samples(trace(given(None, 1), sampled(0, 2)), (1.0, 2.0), 1.0)
+    with pytest.raises(ValueError, match="1 turns and credit for 2"):
+        episode_samples(trace(given(None, 1), sampled(0, 2)), Credit(advantages=(1.0, 2.0)), 1.0)
 
 
 def test_each_episode_counts_the_same_however_long_it_is() -> None:
@@ -119,6 +121,6 @@ def test_each_episode_counts_the_same_however_long_it_is() -> None:
     episodes = [
         Episode(trace=t, outcome=None, score=Score(components={"x": 1.0})) for t in (short, long)
     ]
-    samples = group_samples(episodes, [(1.0,), (1.0, 1.0)], episodes_in_step=4)
+    samples = group_samples(episodes, [Credit(advantages=(1.0,)), Credit(advantages=(1.0, 1.0))])
     shares = [sample.weight * int(np.sum(sample.loss_mask)) for sample in samples]
-    assert shares == pytest.approx([0.25, 0.25])
+    assert shares == pytest.approx([0.5, 0.5])

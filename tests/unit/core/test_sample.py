@@ -53,6 +53,8 @@ def test_a_batch_reports_what_sharing_saved() -> None:
         term_decision=ints,
         term_old_logprob=floats,
         term_advantage=floats,
+        term_return=floats,
+        term_old_value=floats,
         term_weight=floats,
         term_sample=ints,
         row_tokens=8,

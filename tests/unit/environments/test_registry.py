@@ -12,7 +12,7 @@ from practicum.environments import (
 )
 
 PLUGIN = """
-from practicum.core.config.stages import Stage
+from practicum.core.config.stage import Stage
 
 class Options(Stage):
     colour: str = "red"

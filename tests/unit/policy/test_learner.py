@@ -36,6 +36,7 @@ from practicum.algorithms import Grpo
 from practicum.batching import build_batches
 from practicum.core.config import LoraConfig
 from practicum.core.errors import PolicyMismatch
+from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Sample
 from practicum.policy.lora import trainable
@@ -175,10 +176,9 @@ class Spoiled:
 
     spoil: Callable[[LossTerms, torch.Tensor], torch.Tensor]
     epochs: int = 1
-    needs_base: bool = False
-
-    def credit(self, group: Any) -> Any:
-        return Grpo().credit(group)
+    loss_needs: frozenset[Need] = frozenset()
+    by_sequence: bool = False
+    from_policy: bool = True
 
     def loss(self, terms: LossTerms) -> LossReport:
         report = Grpo().loss(terms)

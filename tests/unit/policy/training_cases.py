@@ -10,8 +10,9 @@ from tests.unit.policy.reference import ask, choose_among, row_logits
 
 from practicum.algorithms import Grpo
 from practicum.batching import build_batches, episode_samples
+from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
-from practicum.core.sample import Batch, Sample
+from practicum.core.sample import Batch, Credit, Sample
 from practicum.core.sampling import ActionForm, Completion
 from practicum.core.trace import Node, SampledSpan, Trace
 from practicum.policy.lora import trainable
@@ -65,7 +66,11 @@ def samples_of(traces: Sequence[Trace]) -> list[Sample]:
         for number, trace in enumerate(traces)
         for sample in episode_samples(
             trace,
-            tuple(ADVANTAGES[(number + turn) % 6] for turn in range(len(trace.turns))),
+            Credit(
+                advantages=tuple(
+                    ADVANTAGES[(number + turn) % 6] for turn in range(len(trace.turns))
+                )
+            ),
             1 / len(traces),
         )
     ]
@@ -138,11 +143,16 @@ class WatchedGrpo:
         return self.inner.epochs
 
     @property
-    def needs_base(self) -> bool:
-        return self.inner.needs_base
+    def loss_needs(self) -> frozenset[Need]:
+        return self.inner.loss_needs
 
-    def credit(self, group: Any) -> Any:
-        return self.inner.credit(group)
+    @property
+    def by_sequence(self) -> bool:
+        return self.inner.by_sequence
+
+    @property
+    def from_policy(self) -> bool:
+        return self.inner.from_policy
 
     def loss(self, terms: LossTerms) -> LossReport:
         report = self.inner.loss(terms)

@@ -1,5 +1,7 @@
 """The reward by outcome, down to the advantages of a group."""
 
+from typing import Any
+
 import pytest
 
 from practicum.algorithms import Grpo
@@ -72,16 +74,20 @@ async def group_of_four() -> Group:
     return Group(task=TASK, episodes=tuple(episodes))
 
 
+async def credit_of(algorithm: Grpo) -> list[tuple[Any, ...]]:
+    [credits] = algorithm.credit([await group_of_four()], {})
+    return [credit.advantages for credit in credits]
+
+
 async def test_credit_by_episode_is_the_score_against_the_groups_mean() -> None:
     """Scores 1, -0.5, -0.5: mean 0, so each is its own advantage, for every turn it has."""
-    credit = Grpo(credit_by="episode", scale="none").credit(await group_of_four())
+    credit = await credit_of(Grpo(credit_by="episode", scale="none"))
     assert credit == [(1.0, 1.0), (-0.5,), (-0.5, -0.5)]
 
 
 async def test_the_groups_deviation_scales_it() -> None:
     """Squares 1, 0.25, 0.25 over 3 - 1: variance 0.75."""
-    credit = Grpo(credit_by="episode").credit(await group_of_four())
-    assert credit is not None
+    credit = await credit_of(Grpo(credit_by="episode"))
     spread = 0.75**0.5 + 1e-4
     assert credit[0] == pytest.approx((1 / spread, 1 / spread))
     assert credit[1] == pytest.approx((-0.5 / spread,))
@@ -93,8 +99,7 @@ async def test_credit_by_turn_works_with_a_reward_for_the_whole() -> None:
     The first turns stand in the same state: mean 0. The second ones stand in states of their own,
     and are compared with 1, -0.5, and 0 for the one that had ended: mean 1/6.
     """
-    credit = Grpo(credit_by="turn", scale="none").credit(await group_of_four())
-    assert credit is not None
+    credit = await credit_of(Grpo(credit_by="turn", scale="none"))
     assert credit[0] == pytest.approx((1.0, 1 - 1 / 6))
     assert credit[1] == pytest.approx((-0.5,))
     assert credit[2] == pytest.approx((-0.5, -0.5 - 1 / 6))

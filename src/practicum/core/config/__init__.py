@@ -1,17 +1,18 @@
 """What a run is told, checked when it is read. Imports nothing heavy."""
 
+from practicum.core.config.algorithm import AlgorithmConfig
 from practicum.core.config.parse import apply_overrides, build_config, changed_keys, parse_yaml
+from practicum.core.config.reward import RewardConfig
 from practicum.core.config.run import RunConfig
+from practicum.core.config.stage import Stage
 from practicum.core.config.stages import (
     LORA_PRESETS,
-    AlgorithmConfig,
     CheckpointConfig,
     EnvConfig,
     EvalConfig,
     HardwareConfig,
     LoraConfig,
     ModelConfig,
-    RewardConfig,
     RolloutConfig,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "RewardConfig",
     "RolloutConfig",
     "RunConfig",
+    "Stage",
     "apply_overrides",
     "build_config",
     "changed_keys",

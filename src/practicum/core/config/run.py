@@ -4,17 +4,17 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from practicum.core.config.algorithm import AlgorithmConfig
+from practicum.core.config.reward import RewardConfig
+from practicum.core.config.stage import Stage
 from practicum.core.config.stages import (
-    AlgorithmConfig,
     CheckpointConfig,
     EnvConfig,
     EvalConfig,
     HardwareConfig,
     LoraConfig,
     ModelConfig,
-    RewardConfig,
     RolloutConfig,
-    Stage,
 )
 
 __all__ = ["RunConfig"]

@@ -2,30 +2,20 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, model_validator
+
+from practicum.core.config.stage import Stage
 
 __all__ = [
     "LORA_PRESETS",
-    "AlgorithmConfig",
     "CheckpointConfig",
     "EnvConfig",
     "EvalConfig",
     "HardwareConfig",
     "LoraConfig",
     "ModelConfig",
-    "RewardConfig",
     "RolloutConfig",
-    "Stage",
 ]
-
-
-class Stage(BaseModel):
-    """Base of every config model: frozen, unknown keys refused, help from field docstrings."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class EnvConfig(Stage):
@@ -103,65 +93,6 @@ class RolloutConfig(Stage):
     replace_flat_groups: float = Field(default=1.0, ge=0.0)
     """Extra groups a step may try in place of groups whose scores are all equal, as a share of
     `tasks_per_step`; 0 never replaces."""
-
-
-class RewardConfig(Stage):
-    """How an episode's evidence becomes its score."""
-
-    name: Literal["auto", "turns", "os"] = "auto"
-    """`turns`: the sum of what the environment paid for each turn; `os`: one value for the whole
-    episode, by its outcome; `auto`: what the environment is made for."""
-    correct: float = 1.0
-    """With `os`: the task was done."""
-    incorrect: float = -0.5
-    """With `os`: it was not."""
-    unknown: float = 0.0
-    """With `os`: it cannot be said whether it was."""
-    malformed: float | None = None
-    """With `os`: it was not, and the episode ended with a turn in no known form; as `incorrect`
-    unless given."""
-
-    @model_validator(mode="after")
-    def _values_belong_to_outcomes(self) -> "RewardConfig":
-        values = _DEFAULT_VALUES.keys() & self.model_fields_set
-        stray = sorted(key for key in values if getattr(self, key) != _DEFAULT_VALUES[key])
-        if self.name == "turns" and stray:
-            raise PydanticCustomError(
-                "reward",
-                "{key} is for the reward `os`; `turns` takes what the environment pays",
-                {"key": stray[0]},
-            )
-        return self
-
-
-_DEFAULT_VALUES = {"correct": 1.0, "incorrect": -0.5, "unknown": 0.0, "malformed": None}
-
-
-class AlgorithmConfig(Stage):
-    """How scores become an update."""
-
-    name: Literal["grpo"] = "grpo"
-    lr: float = Field(default=3e-4, gt=0.0)
-    """Learning rate of AdamW."""
-    credit: Literal["turn", "episode"] = "turn"
-    """`turn`: each turn is credited with what it and later turns earned, where a reward for the
-    whole episode counts as earned at its end; `episode`: every turn with the whole episode's
-    score."""
-    discount: float = Field(default=1.0, gt=0.0, le=1.0)
-    """What a reward one turn later counts, with `credit: turn`."""
-    scale: Literal["std", "none"] = "std"
-    """Whether advantages are divided by the group's standard deviation."""
-    clip: float = Field(default=0.2, gt=0.0)
-    """The ratio to the sampling policy is clipped to 1 ± this."""
-    kl: float = Field(default=0.0, ge=0.0)
-    """Weight of the distance to the base model in the loss."""
-    epochs: int = Field(default=1, ge=1)
-    """Updates made from the same episodes."""
-    max_grad_norm: float = Field(default=1.0, gt=0.0)
-    weight_decay: float = Field(default=0.0, ge=0.0)
-    micro_batch_tokens: int = Field(default=0, ge=0)
-    """Unique tokens that go through the model at once while learning; 0 takes what suits the
-    machine's memory, as `practicum train --dry-run` shows. Another number gives other bits."""
 
 
 class EvalConfig(Stage):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from practicum.core.config.stages import Stage
+from practicum.core.config.stage import Stage
 
 __all__ = ["RemoteOptions"]
 

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from practicum.core.command import SandboxSpec
-from practicum.core.config.stages import Stage
+from practicum.core.config.stage import Stage
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.core.task import Split, Task

@@ -1,8 +1,15 @@
 import pytest
 from pydantic import ValidationError
 
-from practicum.core.config import LORA_PRESETS, EnvConfig, LoraConfig, RolloutConfig
-from practicum.core.config.stages import AlgorithmConfig, HardwareConfig, Stage
+from practicum.core.config import (
+    LORA_PRESETS,
+    AlgorithmConfig,
+    EnvConfig,
+    HardwareConfig,
+    LoraConfig,
+    RolloutConfig,
+    Stage,
+)
 
 
 def all_stages(kind: type[Stage] = Stage) -> list[type[Stage]]:

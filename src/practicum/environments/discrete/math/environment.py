@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
-from practicum.core.config.stages import Stage
+from practicum.core.config.stage import Stage
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task

@@ -1,0 +1,63 @@
+"""A batch where the model is, and how far its log-probabilities are from the sampler's."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from practicum.core.sample import Batch
+from practicum.policy.head import Predictions
+
+__all__ = ["BatchTensors", "largest_gap"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTensors:
+    """A batch on the device."""
+
+    token_ids: torch.Tensor
+    position: torch.Tensor
+    end: torch.Tensor
+    predictor: torch.Tensor
+    target: torch.Tensor
+    temperature: torch.Tensor
+    choice_ids: torch.Tensor
+    term_decision: torch.Tensor
+    old_logprobs: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+    old_values: torch.Tensor
+    samples: torch.Tensor
+    weights: torch.Tensor
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device) -> "BatchTensors":
+        """The batch's arrays as tensors on a device."""
+
+        def move(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return cls(
+            token_ids=move(batch.token_ids),
+            position=move(batch.position),
+            end=move(batch.end),
+            predictor=move(batch.predictor),
+            target=move(batch.target),
+            temperature=move(batch.temperature),
+            choice_ids=move(batch.choice_ids),
+            term_decision=move(batch.term_decision),
+            old_logprobs=move(batch.term_old_logprob),
+            advantages=move(batch.term_advantage),
+            returns=move(batch.term_return),
+            old_values=move(batch.term_old_value),
+            samples=move(batch.term_sample),
+            weights=move(batch.term_weight),
+        )
+
+
+def largest_gap(predictions: Predictions, tensors: BatchTensors) -> float:
+    """Largest distance to what the sampler recorded; infinite when anything is not a number."""
+    distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
+    largest = float(distance.max()) if distance.numel() else 0.0
+    return largest if math.isfinite(largest) else math.inf

@@ -1,0 +1,92 @@
+"""From a step's groups to batches: estimates, credit, samples, prefix trees."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from practicum.batching import build_batches, episode_samples, group_samples, loss_tokens, walks
+from practicum.core.interfaces import Algorithm, Learner, Need
+from practicum.core.sample import Batch, Credit, Episode, Estimates, Floats, Group, Sample
+from practicum.core.trace import Trace
+
+__all__ = ["credit_step", "estimate", "step_batches"]
+
+CreditedEpisodes = list[tuple[Episode, Credit]]
+
+
+def credit_step(
+    groups: Sequence[Group], algorithm: Algorithm, estimates: Mapping[str, Estimates]
+) -> CreditedEpisodes:
+    """The usable episodes of all groups, each with its credit."""
+    credits = algorithm.credit(groups, estimates)
+    return [
+        pair
+        for group, of_group in zip(groups, credits, strict=True)
+        for pair in zip(group.usable, of_group, strict=True)
+    ]
+
+
+def estimate(
+    groups: Sequence[Group], needs: frozenset[Need], learner: Learner, budget_tokens: int
+) -> dict[str, Estimates]:
+    """What the learner says of every loss token of the groups' episodes, by trace."""
+    if not needs:
+        return {}
+    traces = [episode.trace for group in groups for episode in group.usable]
+    batches = build_batches([s for t in traces for s in _uncredited(t)], budget_tokens)
+    found: dict[str, dict[str, Floats]] = {"logprobs": {}, "base_logprobs": {}, "values": {}}
+    for batch, measured in zip(batches, learner.measure(batches, needs), strict=True):
+        for name, by_sample in found.items():
+            by_sample.update(_by_sample(batch, getattr(measured, name)))
+    return {
+        trace.id: Estimates(**{name: _by_turn(trace, of) for name, of in found.items() if of})
+        for trace in traces
+    }
+
+
+def _uncredited(trace: Trace) -> list[Sample]:
+    return episode_samples(trace, Credit(advantages=(0.0,) * len(trace.turns)), 1.0)
+
+
+def _by_sample(batch: Batch, terms: Floats | None) -> Iterable[tuple[str, Floats]]:
+    """The terms of each sample, in the order of its tokens."""
+    if terms is None:
+        return []
+    return [(key, terms[batch.term_sample == n]) for n, key in enumerate(batch.sample_ids)]
+
+
+def _by_turn(trace: Trace, by_sample: Mapping[str, Floats]) -> tuple[Floats, ...]:
+    """An array for each turn; a turn without loss tokens has an empty one."""
+    turns: dict[int, Floats] = {}
+    for number, (_, fresh) in enumerate(walks(trace)):
+        sizes = [sum(s.loss_mask) if (s := trace.nodes[i].sampled) else 0 for i in fresh]
+        terms = by_sample[f"{trace.id}#{number}" if number else trace.id]
+        turns.update(zip(fresh, np.split(terms, list(accumulate(sizes))[:-1]), strict=True))
+    return tuple(turns.get(node, np.zeros(0, np.float32)) for node in trace.turns)
+
+
+def step_batches(
+    credited: CreditedEpisodes,
+    algorithm: Algorithm,
+    *,
+    budget_tokens: int,
+    constant: int,
+    seed: Sequence[int],
+) -> list[Batch]:
+    """Prefix trees of all minibatches; which episode is in which is drawn by the seed.
+
+    Episodes without a token to learn from are left out, so that they do not thin out a minibatch.
+    """
+    kept = [pair for pair in credited if loss_tokens(pair[0].trace)]
+    count = min(algorithm.minibatches, len(kept))
+    if count > 1:
+        order = np.random.default_rng(list(seed)).permutation(len(kept))
+        kept = [kept[i] for i in order]
+    batches: list[Batch] = []
+    for number in range(count):
+        part = kept[number::count]
+        samples = group_samples(*zip(*part, strict=True), algorithm.averaging, constant)
+        batches += [replace(b, minibatch=number) for b in build_batches(samples, budget_tokens)]
+    return batches
