@@ -20,6 +20,7 @@ from practicum.core.sample import (
     Estimates,
     Floats,
     Group,
+    Sample,
 )
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.core.score import Score
@@ -34,17 +35,20 @@ __all__ = [
     "Curriculum",
     "DiscreteSession",
     "Environment",
+    "ExampleRow",
     "GroupReward",
     "Learner",
     "Measured",
     "Need",
     "Objective",
     "Observation",
+    "OfflineMethod",
     "Reward",
     "Sampler",
     "Sandbox",
     "Sandboxes",
     "Session",
+    "Teacher",
     "TraceStore",
     "UpdateReport",
 ]
@@ -153,6 +157,10 @@ class ChatCodec(Protocol):
         """
         ...
 
+    def write(self, message: Message) -> tuple[int, ...]:
+        """Tokens of an assistant's turn as the model would have sampled it, its end included."""
+        ...
+
 
 class Conversation(Protocol):
     """One episode's line to the model. What goes through it is recorded as it is sampled."""
@@ -238,6 +246,10 @@ class Learner(Protocol):
         """Without learning: log-probabilities of the terms, and what else is asked for."""
         ...
 
+    def retune(self, settings: Any) -> None:
+        """Go on with other settings and an optimizer that remembers nothing."""
+        ...
+
     def fingerprint(self) -> str:
         """Which weights an update would start from, read from the tensors themselves."""
         ...
@@ -315,6 +327,79 @@ class Algorithm(Objective, Protocol):
             groups: The step's informative groups.
             estimates: What `credit_needs` asks for, by the id of the trace.
         """
+        ...
+
+
+class ExampleRow(Protocol):
+    """What a method over recorded conversations may know of one."""
+
+    @property
+    def label(self) -> bool | None:
+        """Whether it is one to want."""
+        ...
+
+    @property
+    def pair(self) -> str:
+        """What the two sides of a preference share."""
+        ...
+
+    @property
+    def chosen(self) -> bool | None:
+        """Which side of its pair it is."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """What it counts."""
+        ...
+
+    @property
+    def reward(self) -> float | None:
+        """What it scored."""
+        ...
+
+
+class OfflineMethod(Protocol):
+    """What each recorded conversation counts in an update: a pure function of a few sums."""
+
+    @property
+    def kind(self) -> Literal["sft", "kto", "dpo"]:
+        """What its rows must say; the two sides of a `dpo` pair follow each other, chosen first."""
+        ...
+
+    @property
+    def needs_measure(self) -> bool:
+        """Whether it reads the log-probabilities of whole conversations."""
+        ...
+
+    @property
+    def needs_mismatched(self) -> bool:
+        """Whether it also reads those of each beginning with another row's completion."""
+        ...
+
+    def advantages(
+        self,
+        rows: Sequence[ExampleRow],
+        policy_sums: Floats | None,
+        base_sums: Floats | None,
+        mismatched: tuple[Floats, Floats] | None,
+    ) -> tuple[Floats, float | None, Mapping[str, float]]:
+        """What a row's log-likelihood counts, the method's loss where it has one, and figures.
+
+        Args:
+            rows: The rows of an update.
+            policy_sums: The policy's log-probability of each row.
+            base_sums: The base model's.
+            mismatched: The policy's and the base model's of mismatched rows.
+        """
+        ...
+
+
+class Teacher(Protocol):
+    """A model that says how likely it finds what the policy sampled."""
+
+    def logprobs(self, samples: Sequence[Sample]) -> list[Floats]:
+        """For each sample, the log-probabilities of its loss tokens, in their order."""
         ...
 
 

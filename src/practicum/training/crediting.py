@@ -7,11 +7,14 @@ from itertools import accumulate
 import numpy as np
 
 from practicum.batching import build_batches, episode_samples, group_samples, loss_tokens, walks
-from practicum.core.interfaces import Algorithm, Learner, Need
+from practicum.core.interfaces import Algorithm, Learner, Need, Teacher
 from practicum.core.sample import Batch, Credit, Episode, Estimates, Floats, Group, Sample
 from practicum.core.trace import Trace
 
 __all__ = ["credit_step", "estimate", "step_batches"]
+
+ESTIMATED = ("logprobs", "base_logprobs", "values", "teacher_logprobs")
+"""Fields of `Estimates`; all but the last are the learner's."""
 
 CreditedEpisodes = list[tuple[Episode, Credit]]
 
@@ -29,17 +32,27 @@ def credit_step(
 
 
 def estimate(
-    groups: Sequence[Group], needs: frozenset[Need], learner: Learner, budget_tokens: int
+    groups: Sequence[Group],
+    needs: frozenset[Need],
+    learner: Learner,
+    teacher: Teacher | None,
+    budget_tokens: int,
 ) -> dict[str, Estimates]:
-    """What the learner says of every loss token of the groups' episodes, by trace."""
+    """What the learner, and a teacher, say of every loss token of the groups' episodes."""
     if not needs:
         return {}
     traces = [episode.trace for group in groups for episode in group.usable]
-    batches = build_batches([s for t in traces for s in _uncredited(t)], budget_tokens)
-    found: dict[str, dict[str, Floats]] = {"logprobs": {}, "base_logprobs": {}, "values": {}}
-    for batch, measured in zip(batches, learner.measure(batches, needs), strict=True):
-        for name, by_sample in found.items():
-            by_sample.update(_by_sample(batch, getattr(measured, name)))
+    samples = [sample for trace in traces for sample in _uncredited(trace)]
+    found: dict[str, dict[str, Floats]] = {name: {} for name in ESTIMATED}
+    if needs & {"base", "values"}:
+        batches = build_batches(samples, budget_tokens)
+        for batch, measured in zip(batches, learner.measure(batches, needs), strict=True):
+            for name in ESTIMATED[:3]:
+                found[name].update(_by_sample(batch, getattr(measured, name)))
+    if "teacher" in needs:
+        assert teacher is not None
+        said = teacher.logprobs(samples)
+        found["teacher_logprobs"] = {s.id: x for s, x in zip(samples, said, strict=True)}
     return {
         trace.id: Estimates(**{name: _by_turn(trace, of) for name, of in found.items() if of})
         for trace in traces

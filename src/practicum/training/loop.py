@@ -5,32 +5,21 @@ know the loop, and the two closed circles (weights to the sampler, scores to the
 through objects it was given.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
-from practicum.core.errors import PolicyMismatch, PracticumError
-from practicum.core.interfaces import (
-    Algorithm,
-    Curriculum,
-    Learner,
-    Sampler,
-    TraceStore,
-    UpdateReport,
-)
+from practicum.core.errors import PracticumError
+from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
 from practicum.core.report import EvalReport
-from practicum.core.sample import Batch, Episode, Group
-from practicum.core.task import JSON, Task
-from practicum.rollouts import RolloutParts, run_groups
+from practicum.core.sample import Episode
+from practicum.core.task import JSON
 from practicum.store import CheckpointStore, EventLog
 from practicum.training import checkpointing
-from practicum.training.collect import CollectedStep, collect_step
-from practicum.training.crediting import credit_step, estimate, step_batches
 from practicum.training.interrupt import Interrupted, InterruptGate
-from practicum.training.step_metrics import rollout_metrics, update_metrics
+from practicum.training.stages import TrainingStage, stage_at
 
 __all__ = ["Trainer", "TrainingObserver", "TrainingParts", "TrainingResult"]
 
@@ -71,10 +60,9 @@ class TrainingParts:
     """What the loop works with."""
 
     config: RunConfig
-    rollout: RolloutParts
+    stages: Sequence[TrainingStage]
     sampler: Sampler
     learner: Learner
-    algorithm: Algorithm
     curriculum: Curriculum
     metrics: EventLog
     traces: TraceStore
@@ -104,7 +92,6 @@ class Trainer:
         self._state = state
         self._saved_step = state.step if state.step else -1
         self._skipped = 0
-        self._started = self._rolled_out = 0.0
         self._last_metrics: dict[str, JSON] = {}
         self._reports = dict(parts.earlier_reports)
 
@@ -116,79 +103,37 @@ class Trainer:
                 self._mark_best()  # an attempt killed just after an evaluation has not
                 await self._evaluate_if_due(gate)
                 while self._state.step < self._config.steps:
-                    collected, curriculum_state = await self._collect(gate)
-                    self._learn(collected, curriculum_state)
+                    await self._step(gate)
                     self._save_if_due()
                     await self._evaluate_if_due(gate)
             except Interrupted:
                 self._save()
         return TrainingResult(state=self._state, interrupted=gate.asked, reports=self._reports)
 
-    async def _collect(self, gate: InterruptGate) -> tuple[CollectedStep, dict[str, JSON]]:
-        """Roll out one step. The state changes only once the step is complete."""
-        parts, rollouts, step = self._parts, self._config.rollouts, self._state.step + 1
-        self._started = time.monotonic()
-        parts.observer.step_started(step, rollouts.tasks_per_step * rollouts.group_size)
-        parts.sampler.forget()
-
-        async def roll_out(tasks: list[Task], round_number: int) -> list[Group]:
-            return await run_groups(
-                parts.rollout,
-                tasks,
-                rollouts.group_size,
-                label=f"train/{step}/{round_number}",
-                seed=self._config.seed,
-                on_episode=parts.observer.episode_done,
-            )
-
-        collected = await gate.through(
-            collect_step(
-                roll_out,
-                parts.curriculum,
-                parts.algorithm,
-                tasks_per_step=rollouts.tasks_per_step,
-                replace_share=rollouts.replace_flat_groups,
-            )
-        )
-        self._rolled_out = time.monotonic()
-        return collected, parts.curriculum.state()
-
-    def _learn(self, collected: CollectedStep, curriculum_state: dict[str, JSON]) -> None:
-        """Update from one step's episodes and record it."""
+    async def _step(self, gate: InterruptGate) -> None:
+        """One step. The state changes only once it is complete."""
         parts, step = self._parts, self._state.step + 1
-        check_any_usable(collected)
-        check_sampled_by(parts.learner.fingerprint(), collected)
-        batches = self._batches(collected.trained, step)
-        report = parts.learner.update(batches, parts.algorithm) if batches else None
-        metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
-        metrics["rollout_s"] = self._rolled_out - self._started
-        metrics["update_s"] = time.monotonic() - self._rolled_out
-        totals = _add(self._state.totals, metrics)
+        stage = stage_at(parts.stages, step)
+        if step == stage.first:
+            parts.learner.retune(stage.settings)
+        parts.observer.step_started(step, stage.source.episodes_expected)
+        material = await gate.through(stage.source.gather(step))
+        curriculum_state = parts.curriculum.state()
+        result = stage.source.learn(step, material)
+        metrics = {"stage": stage.name, **result.metrics}
         parts.traces.add_many(
-            [e for g in collected.groups for e in g.episodes],
+            result.episodes,
             attempt=parts.metrics.attempt,
             step=step,
             purpose="train",
-            tasks=[g.task for g in collected.groups],
+            tasks=result.tasks,
         )
         parts.metrics.append("step", step=step, values=metrics)
+        totals = _add(self._state.totals, metrics)
         self._state = LoopState(step=step, curriculum=curriculum_state, totals=totals)
-        self._count_skipped(report)
+        self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
-
-    def _batches(self, groups: Sequence[Group], step: int) -> list[Batch]:
-        """What the learner is given of a step's groups."""
-        parts, rollouts = self._parts, self._config.rollouts
-        budget_tokens = self._config.algorithm.micro_batch_tokens
-        estimates = estimate(groups, parts.algorithm.credit_needs, parts.learner, budget_tokens)
-        return step_batches(
-            credit_step(groups, parts.algorithm, estimates),
-            parts.algorithm,
-            budget_tokens=budget_tokens,
-            constant=rollouts.max_tokens,
-            seed=(self._config.seed, step),
-        )
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
         if report is None:
@@ -208,7 +153,8 @@ class Trainer:
             return False
         if step == 0:
             return config.before
-        return step == self._config.steps or bool(config.every and step % config.every == 0)
+        ends_stage = any(step == stage.last for stage in self._parts.stages)
+        return ends_stage or bool(config.every and step % config.every == 0)
 
     async def _evaluate_if_due(self, gate: InterruptGate) -> None:
         step = self._state.step
@@ -255,33 +201,8 @@ def best_step(reports: Mapping[int, EvalReport]) -> int:
     return max(reports, key=lambda s: (reports[s].success.low, reports[s].reward.value, s))
 
 
-def check_any_usable(collected: CollectedStep) -> None:
-    """Stop a run in which nothing works any more, rather than go through its steps in vain."""
-    episodes = [e for g in collected.groups for e in g.episodes]
-    if any(e.is_usable for e in episodes):
-        return
-    first = episodes[0]
-    reason = first.trace.failure.message if first.trace.failure else first.score.reason
-    raise PracticumError(
-        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}"
-    )
-
-
-def check_sampled_by(fingerprint: str, collected: CollectedStep) -> None:
-    """Refuse episodes that other weights have sampled."""
-    for group in collected.groups:
-        for episode in group.episodes:
-            foreign = episode.trace.fingerprints - {fingerprint}
-            if foreign:
-                raise PolicyMismatch(
-                    f"episode {episode.trace.id} was sampled by weights {sorted(foreign)[0]} but "
-                    f"the learner holds {fingerprint}: another or a stale adapter is being "
-                    "sampled; nothing was updated"
-                )
-
-
 def _add(totals: object, metrics: dict[str, JSON]) -> dict[str, JSON]:
     before = dict(totals) if isinstance(totals, dict) else {}
     for key in ("episodes", "sampled_tokens", "rollout_s", "update_s"):
-        before[key] = before.get(key, 0) + metrics[key]
+        before[key] = before.get(key, 0) + metrics.get(key, 0)
     return before

@@ -1,6 +1,7 @@
 """What a run is told, checked when it is read. Imports nothing heavy."""
 
 from practicum.core.config.algorithm import AlgorithmConfig
+from practicum.core.config.data import DataConfig, TrainingStageConfig
 from practicum.core.config.parse import apply_overrides, build_config, changed_keys, parse_yaml
 from practicum.core.config.reward import RewardConfig
 from practicum.core.config.run import RunConfig
@@ -20,6 +21,7 @@ __all__ = [
     "LORA_PRESETS",
     "AlgorithmConfig",
     "CheckpointConfig",
+    "DataConfig",
     "EnvConfig",
     "EvalConfig",
     "HardwareConfig",
@@ -29,6 +31,7 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "Stage",
+    "TrainingStageConfig",
     "apply_overrides",
     "build_config",
     "changed_keys",

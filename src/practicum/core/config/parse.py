@@ -137,6 +137,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "model_type":
         return f"{dotted} = {first['input']!r} cannot be used: write `key: value` lines under it"
     problem = first["msg"][0].lower() + first["msg"][1:]
+    if not path:
+        return problem
     return f"{dotted} = {first['input']!r} cannot be used: {problem}"
 
 

@@ -80,8 +80,8 @@ class RolloutConfig(Stage):
 
     tasks_per_step: int = Field(default=4, ge=1)
     """Groups trained on in each step."""
-    group_size: int = Field(default=8, ge=2)
-    """Episodes of the same task that are compared with each other."""
+    group_size: int = Field(default=8, ge=1)
+    """Episodes of the same task that are compared with each other; 1 where nothing is compared."""
     max_turns: int = Field(default=8, ge=1)
     """Turns after which an episode is cut off."""
     max_tokens: int = Field(default=64, ge=1)
