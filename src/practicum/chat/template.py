@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from practicum.chat.literals import DISGUISED, Disguise, any_of
 from practicum.core.errors import UserError
-from practicum.core.tool_calls import tools_as_text
-from practicum.core.trace import Message, ToolSpec
+from practicum.core.tool_calls import tools_as_text, write_tool_call
+from practicum.core.trace import Message, ToolCall, ToolSpec
 
 __all__ = ["ChatTokenizer", "TemplateCodec"]
 
@@ -97,6 +97,11 @@ class TemplateCodec:
         self._takes_system = self._shows_system()
         self._takes_tools = self._shows_tools()
         self._closing = self._find_closing()
+        self._takes_calls = self._takes_tools and self._shows(
+            {"tool_calls": [_call_as_dict(ToolCall(name=MARK))]}
+        )
+        self._takes_reasoning = self._shows({"reasoning_content": MARK})
+        self._plain_turn = self._turn({"role": "assistant", "content": MARK})
         self.turn_end_id: int = self._find_turn_end()
         """The id that the template itself closes an assistant's turn with."""
         self.end_of_turn_ids: frozenset[int] = frozenset(
@@ -134,6 +139,28 @@ class TemplateCodec:
         # token taken off afterwards. Blanks that the template puts before it were not sampled.
         return self._encode(closing + rest)[1:]
 
+    def write(self, message: Message) -> tuple[int, ...]:
+        """Tokens of an assistant's turn as the model would have sampled it, its end included.
+
+        What it says stays plain text and is not trimmed. Tool calls are in the form the template
+        writes them, or as text where it knows no tools; reasoning is there where the template has
+        a place for it.
+        """
+        content, shown = message.content, dict[str, Any]()
+        if message.reasoning and self._takes_reasoning:
+            shown["reasoning_content"] = message.reasoning
+        if message.tool_calls and self._takes_calls:
+            shown["tool_calls"] = [_call_as_dict(call) for call in message.tool_calls]
+        elif message.tool_calls:
+            calls = [write_tool_call(call) for call in message.tool_calls]
+            content = "\n".join([content, *calls] if content else calls)
+        turn = self._plain_turn
+        if shown:
+            # Nothing said is not an empty text to every template.
+            said = {"role": "assistant", "content": MARK if content else ""}
+            turn = self._turn(said | self._disguise.put_on(shown))
+        return (*self._encode(turn.replace(MARK, self._disguise.put_on(content))), self.turn_end_id)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of sampled tokens, without special ones."""
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
@@ -152,6 +179,28 @@ class TemplateCodec:
                 "was written; choose another model"
             )
         return after
+
+    def _turn(self, written: dict[str, Any]) -> str:
+        """What the template writes between where a turn begins and the token that closes it."""
+        before = self._render([_as_dict(QUESTION)])
+        text = self._render([_as_dict(QUESTION), written], generation=False)
+        if not text.startswith(before):  # it opens a turn otherwise than it shows one
+            before = text.partition(MARK)[0]
+        turn = text[len(before) :]
+        if self._closing is None:
+            return turn.removesuffix(self._after_completion([], generation=False))
+        return turn.rpartition(self._closing)[0]
+
+    def _shows(self, said: dict[str, Any]) -> bool:
+        """Whether the template shows a part of an assistant's message that contains the mark."""
+        written = {"role": "assistant", "content": "", **said}
+        try:
+            opened = self._render([_as_dict(QUESTION)])
+            text = self._render([_as_dict(QUESTION), written], generation=False)
+        except UserError:
+            return False
+        closes = (self._closing or "") in text.partition(MARK)[2]
+        return MARK in text and closes and text.startswith(opened)
 
     def _find_closing(self) -> str | None:
         """The special token that closes a completion, if the template has one."""
@@ -249,17 +298,16 @@ def _as_dict(message: Message) -> dict[str, Any]:
     """A message in the form that chat templates read."""
     result: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        result["tool_calls"] = [
-            {
-                "type": "function",
-                "id": call.id,
-                "function": {"name": call.name, "arguments": dict(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
+        result["tool_calls"] = [_call_as_dict(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
         result["tool_call_id"] = message.tool_call_id
     return result
+
+
+def _call_as_dict(call: ToolCall) -> dict[str, Any]:
+    """A tool call in the form that chat templates read."""
+    function = {"name": call.name, "arguments": dict(call.arguments)}
+    return {"type": "function", "id": call.id, "function": function}
 
 
 def _tool_as_dict(tool: ToolSpec) -> dict[str, Any]:
