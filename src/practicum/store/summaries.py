@@ -28,7 +28,10 @@ class EpisodeSummary:
     n_turns: int
     sampled_tokens: int
     created_at: float
-    """Seconds since the epoch when it was stored."""
+    """Seconds since the epoch when it was stored; when it began, for one recorded elsewhere."""
+    source: str = ""
+    """What recorded it; empty for a rollout of Practicum's own."""
+    model: str = ""
 
 
 def summarise(
@@ -36,6 +39,7 @@ def summarise(
 ) -> EpisodeSummary:
     """The row of an episode stored now."""
     trace, outcome = episode.trace, episode.outcome
+    began = trace.started_at if trace.source else 0.0
     return EpisodeSummary(
         id=trace.id,
         attempt=attempt,
@@ -49,5 +53,7 @@ def summarise(
         stop=trace.stop.value,
         n_turns=len(trace.turns),
         sampled_tokens=trace.sampled_tokens,
-        created_at=time.time(),
+        created_at=began or time.time(),
+        source=trace.source,
+        model=trace.model,
     )

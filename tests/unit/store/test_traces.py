@@ -9,6 +9,7 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
+from practicum.store.migrations import MIGRATIONS
 from practicum.store.traces import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]
@@ -66,7 +67,9 @@ def test_the_file_is_in_wal_mode_with_its_schema_version(path: Path) -> None:
     SqliteTraceStore(path).close()
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert database.execute("SELECT version FROM schema_version").fetchone() == (1,)
+        assert database.execute("SELECT version FROM schema_version").fetchone() == (
+            len(MIGRATIONS),
+        )
     database.close()
 
 
