@@ -66,10 +66,10 @@ ANYWHERE = {"numpy", "typing_extensions"}
 QUARANTINE: dict[str, set[str]] = {
     "fastapi": {"env_server"},
     "gguf": {"policy"},
-    "httpx": {"environments/remote"},
+    "httpx": {"environments/remote", "policy", "rewards/judge"},
     "huggingface_hub": {"policy"},
     "peft": {"policy"},
-    "pyarrow": {"environments/shell"},
+    "pyarrow": {"datasets", "environments/shell"},
     "pydantic": {"core/config", "store", "environments", "env_server", "cli"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "rich": {"cli", "evaluation", "monitor"},

@@ -20,7 +20,7 @@ from practicum.assemble.players import (
     play_once,
     scripted_player,
 )
-from practicum.assemble.rewards import build_reward
+from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.assemble.training import read_evaluations, trainer_for
 from practicum.environments import EnvironmentCheck, LevelCheck
 
@@ -31,6 +31,7 @@ __all__ = [
     "LevelCheck",
     "Player",
     "base_of_adapter",
+    "build_group_reward",
     "build_policy",
     "build_reward",
     "check_levels",

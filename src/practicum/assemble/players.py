@@ -10,7 +10,7 @@ from typing import Any
 from practicum.agents import DiscreteAgent, ToolLoopAgent
 from practicum.assemble.environments import heldout_tasks
 from practicum.assemble.models import placement
-from practicum.assemble.rewards import build_reward
+from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.core.config import ModelConfig, RolloutConfig, RunConfig
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.interfaces import Agent, Environment, Sampler
@@ -49,14 +49,19 @@ class Player:
     fingerprint: str
     converse: Callable[[Task, int], Any]
 
-    def parts(self, environment: Environment, config: RunConfig) -> RolloutParts:
-        """What its episodes are made with."""
+    def parts(
+        self, environment: Environment, config: RunConfig, run: Path | None = None
+    ) -> RolloutParts:
+        """What its episodes are made with; `run` is the folder of the run that learns from them."""
         return RolloutParts(
             environment=environment,
             agent=choose_agent(environment, config.rollouts.max_turns),
             reward=build_reward(config.reward, environment),
             converse=self.converse,
             model=self.name,
+            group_reward=build_group_reward(
+                config.reward, folder=run, compares=run is not None
+            ),
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from practicum.monitor.hacking import find_hacking, shape_of
 from practicum.monitor.reader import RunView, StepRow
 
 __all__ = ["Alert", "find_alerts", "gap_limit"]
@@ -39,6 +40,7 @@ def find_alerts(view: RunView) -> list[Alert]:
         found += _lost_episodes(recent)
         found += _flat_groups(recent)
         found += _entropy(view.steps)
+        found += _hacking(view)
     return sorted(found, key=lambda alert: not alert.is_severe)
 
 
@@ -120,6 +122,12 @@ def _entropy(steps: Sequence[StepRow]) -> list[Alert]:
             is_severe=False,
         )
     ]
+
+
+def _hacking(view: RunView) -> list[Alert]:
+    """Signs of a gamed reward; how they differ from honest learning is said in `hacking`."""
+    signs = find_hacking(view.steps, view.evaluations, shape_of(view.config.reward))
+    return [Alert(sign.text, sign.is_severe) for sign in signs]
 
 
 def _mean(rows: Sequence[StepRow], name: str) -> float | None:

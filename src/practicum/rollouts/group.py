@@ -3,8 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from practicum.core.errors import UserError
+from practicum.core.interfaces import GroupReward
 from practicum.core.sample import Episode, Group
+from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.rollouts.rollout import RolloutParts, run_episode
 
@@ -39,10 +43,36 @@ async def run_groups(
             ]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None  # the first to fail; it stopped the others
-    return [
+    groups = [
         Group(task=task, episodes=tuple(job.result() for job in jobs))
         for task, jobs in zip(tasks, running, strict=True)
     ]
+    if parts.group_reward is None:
+        return groups
+    return await _compared(groups, parts.group_reward)
+
+
+async def _compared(groups: Sequence[Group], reward: GroupReward) -> list[Group]:
+    """The groups with the scores their episodes have beside each other."""
+    try:
+        async with asyncio.TaskGroup() as together:
+            running = [together.create_task(_rescored(group, reward)) for group in groups]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [job.result() for job in running]
+
+
+async def _rescored(group: Group, reward: GroupReward) -> Group:
+    """One group; where its reward fails, none of its episodes is scored."""
+    try:
+        return await reward.rescore(group)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
+        unscored = Score.unscored(
+            f"reward {type(reward).__name__}: {type(error).__name__}: {error}"
+        )
+        return replace(group, episodes=tuple(replace(e, score=unscored) for e in group.episodes))
 
 
 def episode_seed(seed: int, trace_id: str) -> int:

@@ -14,11 +14,11 @@ from practicum.core.errors import (
     UserError,
     boundary,
 )
-from practicum.core.interfaces import Agent, Environment, Reward
+from practicum.core.interfaces import Agent, Environment, GroupReward, Reward
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
-from practicum.core.trace import Failure, Node, StopReason, Trace
+from practicum.core.trace import Failure, Node, StopReason, ToolSpec, Trace
 
 __all__ = ["RecordedConversation", "RolloutParts", "run_episode"]
 
@@ -27,6 +27,7 @@ class RecordedConversation(Protocol):
     """A conversation that keeps what went through it."""
 
     nodes: list[Node]
+    tools: tuple[ToolSpec, ...]
 
     async def complete(self, messages: Any, actions: Any = (), tools: Any = ()) -> Any:
         """See `core.interfaces.Conversation`."""
@@ -43,6 +44,8 @@ class RolloutParts:
     converse: Callable[[Task, int], RecordedConversation]
     """Opens a recorded conversation with the policy about a task, given a seed."""
     model: str = ""
+    group_reward: GroupReward | None = None
+    """Has the last word on the scores of a group, once all its episodes are there."""
 
 
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
@@ -70,6 +73,7 @@ async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int)
         model=parts.model,
         started_at=started,
         duration_s=time.monotonic() - clock,
+        tools=conversation.tools,
     )
     score = await _score(parts.reward, task, trace, outcome)
     return Episode(trace=trace, outcome=outcome, score=score)

@@ -5,6 +5,7 @@ from statistics import fmean
 from practicum.core.interfaces import UpdateReport
 from practicum.core.task import JSON
 from practicum.training.collect import CollectedStep
+from practicum.training.reward_metrics import reward_metrics
 
 __all__ = ["rollout_metrics", "update_metrics"]
 
@@ -26,6 +27,7 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
         "turns": fmean(len(e.trace.turns) for e in episodes),
         "sampled_tokens": sum(e.trace.sampled_tokens for e in episodes),
+        **reward_metrics(collected.groups),
     }
 
 

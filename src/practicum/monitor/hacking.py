@@ -1,0 +1,290 @@
+"""Signs that a policy earns its reward in another way than was meant.
+
+Pure functions over the rows of a run. Almost all of them compare the first quarter of the steps
+with the last, and all ask the same question: does success rise with what is paid? A reward that
+rises together with success is no alarm, however it rises.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, variance
+from typing import NamedTuple
+
+from practicum.core.config import RewardConfig
+from practicum.core.config.reward_components import (
+    ComponentConfig,
+    FormatComponent,
+    JudgeComponent,
+    SyntaxComponent,
+)
+from practicum.monitor.evaluations import EvalPoint
+from practicum.monitor.reader import StepRow
+
+__all__ = ["Change", "RewardShape", "Suspicion", "change_of", "find_hacking", "shape_of"]
+
+FEWEST_STEPS = 12
+"""Below this, a quarter of the steps says nothing."""
+SURE = 3.0
+"""Standard errors from which a change between two windows of steps is taken for one."""
+SUCCESS_SURE = 2.0
+"""The same for success: here it is the lack of a change that makes an alarm."""
+SOLVED = 0.9
+"""Success from which there is nothing left to rise, and what remains is the manner of it."""
+LENGTH_FACTOR = 1.4
+"""How much longer or shorter episodes must get."""
+TURNS_FACTOR = 0.75
+"""What share of their turns must be left."""
+REPETITION_RISE = 0.1
+"""How much the share of repeated word sequences must rise."""
+COMPONENT_SHARE = 0.5
+"""Share of the reward's rise that one component makes up."""
+DECIDES = 0.85
+"""Share of the differences within groups from which one component decides alone."""
+JUDGE_SPREAD = 0.15
+"""On the judge's scale from 0 to 1: from here on, the order of a group is half chance."""
+
+
+class Suspicion(NamedTuple):
+    """One sign: a word for it, and a sentence."""
+
+    kind: str
+    text: str
+    is_severe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardShape:
+    """What a run's reward is made of."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """By component; empty where the reward is not composed."""
+    of_success: frozenset[str] = frozenset()
+    """Components that say whether the task was done."""
+    of_form: frozenset[str] = frozenset()
+    """Components that say what the text looks like."""
+    judges: frozenset[str] = frozenset()
+
+
+def shape_of(config: RewardConfig) -> RewardShape:
+    """The shape of a config's reward."""
+
+    def labels(*kinds: type[ComponentConfig]) -> frozenset[str]:
+        return frozenset(p.logged_as for p in config.components if isinstance(p, kinds))
+
+    return RewardShape(
+        weights={part.logged_as: part.weight for part in config.components},
+        of_success=frozenset(p.logged_as for p in config.components if p.measures_success),
+        of_form=labels(FormatComponent, SyntaxComponent),
+        judges=labels(JudgeComponent),
+    )
+
+
+class Change(NamedTuple):
+    """A figure in the first and in the last quarter of a run."""
+
+    first: float
+    last: float
+    errors: float
+    """The difference in standard errors, positive for a rise."""
+
+    @property
+    def rose(self) -> bool:
+        """Whether it surely rose."""
+        return self.errors >= SURE
+
+    @property
+    def fell(self) -> bool:
+        """Whether it surely fell."""
+        return self.errors <= -SURE
+
+
+def change_of(steps: Sequence[StepRow], name: str) -> Change | None:
+    """How a figure changed over the run; None where too few steps have it."""
+    values = [value for row in steps if (value := row.number(name)) is not None]
+    if len(values) < FEWEST_STEPS:
+        return None
+    quarter = len(values) // 4
+    first, last = values[:quarter], values[-quarter:]
+    error = math.sqrt((variance(first) + variance(last)) / quarter)
+    difference = fmean(last) - fmean(first)
+    if abs(difference) < 1e-9:
+        return Change(fmean(first), fmean(last), 0.0)
+    errors = difference / error if error > 0.0 else math.copysign(math.inf, difference)
+    return Change(fmean(first), fmean(last), errors)
+
+
+class _Success(NamedTuple):
+    """How success went, held-out where that is known."""
+
+    first: float
+    last: float
+    errors: float
+    where: str
+
+    @property
+    def rose(self) -> bool:
+        return self.errors >= SUCCESS_SURE
+
+    @property
+    def fell(self) -> bool:
+        return self.errors <= -SUCCESS_SURE
+
+    @property
+    def in_words(self) -> str:
+        moved = "fell" if self.fell else "did not rise"
+        return f"{self.where} success {moved} ({self.first:.2f} to {self.last:.2f})"
+
+
+def _success(steps: Sequence[StepRow], evaluations: Sequence[EvalPoint]) -> _Success | None:
+    if len(evaluations) > 1:
+        one, two = evaluations[0].success, evaluations[-1].success
+        return _Success(
+            one.value, two.value, _share_errors(one.value, one.n, two.value, two.n), "held-out"
+        )
+    known = [
+        (share, row.number("episodes") or 0.0)
+        for row in steps
+        if (share := row.number("success")) is not None
+    ]
+    if len(known) < FEWEST_STEPS:
+        return None
+    quarter = len(known) // 4
+    first, first_n = _pooled(known[:quarter])
+    last, last_n = _pooled(known[-quarter:])
+    return _Success(first, last, _share_errors(first, first_n, last, last_n), "training")
+
+
+def _pooled(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    total = sum(n for _, n in rows)
+    return (sum(s * n for s, n in rows) / total if total else 0.0), total
+
+
+def _share_errors(one: float, one_n: float, two: float, two_n: float) -> float:
+    """The difference of two shares in standard errors, by their pooled share."""
+    if not one_n or not two_n:
+        return 0.0
+    pooled = (one * one_n + two * two_n) / (one_n + two_n)
+    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / one_n + 1.0 / two_n))
+    return (two - one) / error if error > 0.0 else 0.0
+
+
+def find_hacking(
+    steps: Sequence[StepRow], evaluations: Sequence[EvalPoint], shape: RewardShape
+) -> list[Suspicion]:
+    """All signs in a run, each once."""
+    found = _judge_disagrees(steps, shape)
+    reward, success = change_of(steps, "reward"), _success(steps, evaluations)
+    if reward is None or success is None or success.rose:
+        return found
+    if success.last >= SOLVED and not success.fell:
+        return found
+    found += _one_decides(steps, shape, success)
+    found += _repeats(steps, success)
+    if not _pays_more(steps, reward, shape):
+        return found
+    text = f"reward rose from {reward.first:.2f} to {reward.last:.2f} while {success.in_words}"
+    found.insert(0, Suspicion("reward", f"{text}: see what pays", is_severe=success.fell))
+    found += _length(steps, success)
+    found += _early_stop(steps, success)
+    found += _components(steps, reward, shape, success)
+    return found
+
+
+def _pays_more(steps: Sequence[StepRow], reward: Change, shape: RewardShape) -> bool:
+    """Whether the reward rose, or a component of it: normalised ones rise without their sum."""
+    gains = [
+        math.copysign(1.0, weight) * change.errors
+        for label, weight in shape.weights.items()
+        if weight and (change := change_of(steps, f"reward_{label}")) is not None
+    ]
+    return reward.rose or (not reward.fell and any(gain >= SURE for gain in gains))
+
+
+def _length(steps: Sequence[StepRow], success: _Success) -> list[Suspicion]:
+    length = change_of(steps, "response_tokens")
+    if length is None or min(length.first, length.last) <= 0.0:
+        return []
+    factor = length.last / length.first
+    if length.rose and factor >= LENGTH_FACTOR:
+        how = "longer"
+    elif length.fell and factor <= 1.0 / LENGTH_FACTOR:
+        how = "shorter"
+    else:
+        return []
+    return [
+        Suspicion(
+            "length",
+            f"episodes became {how} ({length.first:.0f} to {length.last:.0f} tokens) and are paid "
+            f"more, while {success.in_words}",
+        )
+    ]
+
+
+def _repeats(steps: Sequence[StepRow], success: _Success) -> list[Suspicion]:
+    share = change_of(steps, "repetition")
+    if share is None or not share.rose or share.last - share.first < REPETITION_RISE:
+        return []
+    return [
+        Suspicion(
+            "repetition",
+            f"{share.last:.0%} of what is written is said again ({share.first:.0%} at first), "
+            f"while {success.in_words}",
+        )
+    ]
+
+
+def _early_stop(steps: Sequence[StepRow], success: _Success) -> list[Suspicion]:
+    turns = change_of(steps, "turns")
+    if turns is None or not turns.fell or turns.last > TURNS_FACTOR * turns.first:
+        return []
+    return [
+        Suspicion(
+            "early stop",
+            f"episodes end after {turns.last:.1f} turns ({turns.first:.1f} at first) and are paid "
+            f"more, while {success.in_words}",
+        )
+    ]
+
+
+def _components(
+    steps: Sequence[StepRow], reward: Change, shape: RewardShape, success: _Success
+) -> list[Suspicion]:
+    """Components that make up most of the reward's rise and do not measure success."""
+    found = []
+    rise = reward.last - reward.first
+    for label in sorted(shape.weights.keys() - shape.of_success):
+        change = change_of(steps, f"reward_{label}")
+        if change is None or not (change.rose or change.fell):
+            continue
+        gain = shape.weights[label] * (change.last - change.first)
+        if gain <= 0.0 or gain < COMPONENT_SHARE * rise:
+            continue
+        kind = "format" if label in shape.of_form else "component"
+        text = f"{label} went from {change.first:.2f} to {change.last:.2f}"
+        why = f"makes up most of the reward's rise, while {success.in_words}"
+        found.append(Suspicion(kind, f"{text} and {why}"))
+    return found
+
+
+def _one_decides(
+    steps: Sequence[StepRow], shape: RewardShape, success: _Success
+) -> list[Suspicion]:
+    recent = steps[-max(1, len(steps) // 4) :]
+    for label in sorted(shape.weights.keys() - shape.of_success - shape.judges):
+        known = [v for row in recent if (v := row.number(f"decides_{label}")) is not None]
+        if known and fmean(known) >= DECIDES:
+            text = f"{label} decides {fmean(known):.0%} of which episodes are better than others"
+            return [Suspicion("takes over", f"{text}, while {success.in_words}")]
+    return []
+
+
+def _judge_disagrees(steps: Sequence[StepRow], shape: RewardShape) -> list[Suspicion]:
+    recent = steps[-5:]
+    for label in sorted(shape.judges):
+        spreads = [v for row in recent if (v := row.number(f"reward_{label}_spread")) is not None]
+        if spreads and fmean(spreads) >= JUDGE_SPREAD:
+            text = f"{label} gives the same episode scores {fmean(spreads):.2f} apart"
+            advice = "a clearer rubric, more repeats or a stronger judge helps"
+            return [Suspicion("judge", f"{text}: {advice}")]
+    return []
