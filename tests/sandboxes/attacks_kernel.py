@@ -1,359 +1,348 @@
-"""Attacks on the kernel's own controls: settings, devices, mounts, namespaces, privileged calls."""
+"""Attacks on the kernel's own controls: settings, devices, mounts, namespaces, tools.
 
+Each tries what it can and is then held still, while the host looks at what came of it.
+"""
+
+import ctypes
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
-from tests.sandboxes.host import Attacker, Host, attack
-
-from practicum.core.command import CommandStatus
+from tests.sandboxes.host import CALL, Attacker, Host, NothingToTry, attack, held, innocent
+from tests.sandboxes.looking import Seen, is_harmless_device, kernel_state
 
 NAMESPACED = ("/proc/sys/net/", "/proc/sys/user/", "/proc/sys/fs/mqueue/")
 """Settings of namespaces that die with the sandbox."""
 NAMESPACED_FILES = (
-    "hostname",
-    "domainname",
-    "sem",
-    "shmall",
-    "shmmax",
-    "shmmni",
-    "shm_rmid_forced",
+    *("hostname", "domainname", "sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced"),
+    *("msgmax", "msgmnb", "msgmni", "auto_msgmni", "sem_next_id", "msg_next_id"),
+    *("shm_next_id", "ns_last_pid", "pid_max"),
 )
-NAMESPACED_FILES += ("msgmax", "msgmnb", "msgmni", "auto_msgmni", "sem_next_id", "msg_next_id")
-NAMESPACED_FILES += ("shm_next_id", "ns_last_pid", "pid_max")
-
-CALLS = """
-import ctypes, errno, os
+ROOT_FOLDER_INODE = 2
+ESTIMATED_ERROR = 54_321
+CLOCK_JUMP_S = 2.0
 libc = ctypes.CDLL(None, use_errno=True)
-machine = os.uname().machine
-def call(name, x86, arm, *arguments):
-    number = x86 if machine == "x86_64" else arm
-    if number is None:
-        return
-    ctypes.set_errno(0)
-    result = libc.syscall(ctypes.c_long(number), *arguments)
-    code = ctypes.get_errno()
-    if result >= 0 or code not in (errno.EPERM, errno.ENOSYS, errno.EACCES):
-        print(name, result, errno.errorcode.get(code))
-"""
 
 
 @attack()
 async def writes_kernel_settings(attacker: Attacker, host: Host) -> str:
-    """Opens them for writing, and writes nothing."""
-    before = settings()
-    done = await attacker.python(
-        """
-import os
+    """Opens them for writing, and writes nothing; the host sees what is open."""
+    before = kernel_state()
+    script = f"""
 found = ["/proc/sysrq-trigger", "/proc/kcore", "/proc/kmsg", "/dev/kmsg", "/dev/mem",
          "/proc/kpagemap", "/proc/timer_list", "/proc/1/mem"]
 for top in ("/proc/sys", "/sys", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs"):
     for folder, _, names in os.walk(top):
         found += [folder + "/" + name for name in names][:5000]
 for path in found:
+    if path.startswith({NAMESPACED!r}) or path.rpartition("/")[2] in {NAMESPACED_FILES!r}:
+        continue
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-        print(path)
+        kept(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
         pass
+    if len(held) > 500:
+        break
 """
-    )
-    reached = [
-        path
-        for path in done.stdout.split()
-        if not path.startswith(NAMESPACED) and path.rpartition("/")[2] not in NAMESPACED_FILES
-    ]
-    after = settings()
-    return " ".join(reached) + ("" if before == after else f" {after}")
+    async with held(attacker, host, script) as process:
+        reached = [file.link for file in process.files_beyond()]
+    return " ".join(reached) or changed(before)
 
 
-def settings() -> list[str]:
-    """What the host's kernel is set to; recent kernels have a `pid_max` for each namespace."""
-    names = ("core_pattern", "pid_max", "hostname", "domainname", "threads-max")
-    return [Path(f"/proc/sys/kernel/{name}").read_text() for name in names]
+def changed(before: dict[str, str]) -> str:
+    """How the kernel is set otherwise than before."""
+    after = kernel_state()
+    return " ".join(name for name in before | after if before.get(name) != after.get(name))
 
 
 @attack()
 async def changes_settings_of_namespaces(attacker: Attacker, host: Host) -> str:
     """By a harmless little, which must stay inside."""
-    before = settings()
-    await attacker.bash(
-        "echo $(($(cat /proc/sys/kernel/pid_max) - 1)) > /proc/sys/kernel/pid_max; "
-        "echo attacked > /proc/sys/kernel/hostname; hostname attacked"
-    )
-    after = settings()
-    return "" if before == after else f"{after}"
+    before = kernel_state()
+    script = """
+import socket
+for name, change in (("pid_max", lambda old: str(int(old) - 1)), ("hostname", lambda old: mark[:8]),
+                     ("domainname", lambda old: mark[:8])):
+    try:
+        old = open("/proc/sys/kernel/" + name).read()
+        open("/proc/sys/kernel/" + name, "w").write(change(old))
+    except OSError:
+        pass
+try:
+    socket.sethostname(mark[:8])
+except OSError:
+    pass
+"""
+    async with held(attacker, host, script):
+        seen = changed(before)
+    return seen or changed(before) or ("renamed" if os.uname().nodename == host.secret[:8] else "")
 
 
 @attack()
 async def rewrites_the_core_pattern(attacker: Attacker, host: Host) -> str:
-    """With the value it has: who may write it runs programs as root when something crashes."""
-    path = "/proc/sys/kernel/core_pattern"
-    done = await attacker.bash(f'v=$(cat {path}); printf %s "$v" > {path} && echo written')
-    return done.stdout
-
-
-@attack()
-async def changes_its_control_group(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash(
-        "find / -xdev -name 'cgroup.procs' -o -xdev -name 'memory.max' -o -xdev "
-        "-name 'memory.limit_in_bytes' -o -xdev -name release_agent 2>/dev/null; "
-        "ls -A /sys/fs/cgroup 2>/dev/null; echo -1000 > /proc/self/oom_score_adj && echo spared"
-    )
-    return done.stdout
+    """Who may write it runs programs as root when something crashes; this one would name none."""
+    path = Path("/proc/sys/kernel/core_pattern")
+    before = path.read_text()
+    script = f"""
+for path in ("{path}", "/proc/1/root{path}"):
+    try:
+        open(path, "w").write("core." + mark)
+    except OSError:
+        pass
+"""
+    async with held(attacker, host, script):
+        after = path.read_text()
+    if after != before:
+        with suppress(OSError):
+            path.write_text(before)
+    return "" if after == before else after
 
 
 @attack()
 async def makes_devices(attacker: Attacker, host: Host) -> str:
+    """The host's disk, memory and log; it looks for the nodes itself, and for open ones."""
     device = os.stat("/").st_dev
-    done = await attacker.python(
-        f"""
-import os, stat
+    places = ("/tmp", "/work", "/srv", "/dev", "/dev/shm")
+    script = f"""
+import stat
 character = stat.S_IFCHR
 for kind, name, number in ((stat.S_IFBLK, "disk", {device}), (character, "mem", os.makedev(1, 1)),
                            (character, "kmsg", os.makedev(1, 11))):
-    for place in ("/tmp/", "/work/", "/root/", "/dev/", "/dev/shm/"):
+    for place in {places!r}:
+        path = place + "/" + name + mark
         try:
-            os.mknod(place + name, kind | 0o666, number)
-            os.close(os.open(place + name, os.O_RDONLY | os.O_NONBLOCK))
-            print("opened", place + name)
+            os.mknod(path, kind | 0o666, number)
+            kept(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
         except OSError:
             pass
+for place in {places!r}:
+    try:
+        open(place + "/file" + mark, "w").close()  # the host must find this one, or looks nowhere
+    except OSError:
+        pass
 """
-    )
-    return done.stdout
+    async with held(attacker, host, script) as process:
+        found = [f"opened {file.link}" for file in process.files_beyond() if file.is_device]
+        seen = names_in(process, places)
+    marked = {name for name in seen if host.secret in name}
+    if f"file{host.secret}" not in marked:
+        return "the host did not find what was made"
+    return " ".join([*found, *(marked - {f"file{host.secret}"})])
+
+
+def names_in(process: Seen, places: tuple[str, ...]) -> set[str]:
+    """What lies in folders of a process's file systems, as the host sees them."""
+    found: set[str] = set()
+    for place in places:
+        with suppress(OSError):
+            found |= set(os.listdir(f"/proc/{process.pid}/root{place}"))
+    return found
 
 
 @attack()
 async def opens_devices_of_the_host(attacker: Attacker, host: Host) -> str:
     """Those that are shown are the harmless ones: null, zero, full, random, urandom, tty, ptys."""
-    done = await attacker.bash(
-        "for f in /dev/vd* /dev/sd* /dev/nvme* /dev/mem /dev/kmem /dev/port /dev/kvm /dev/fuse "
-        "/dev/net/tun /dev/loop* /dev/vsock /dev/vhost* /dev/nvidia* /dev/dri/* /dev/input/* "
-        "/dev/mapper/* /dev/btrfs-control /dev/userfaultfd /dev/core /dev/console; do "
-        "test -e $f && (exec 3<$f) 2>/dev/null && echo $f; done; "
-        "find /dev -type b -o -type c | grep -vE '/(null|zero|full|u?random|tty|ptmx)$'"
-    )
-    return done.stdout
+    script = """
+for folder, _, names in os.walk("/dev"):
+    for name in names:
+        try:
+            kept(os.open(folder + "/" + name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        except OSError:
+            pass
+"""
+    async with held(attacker, host, script) as process:
+        opened = [file for file in process.files_beyond() if file.is_device]
+        shown = devices_below(f"/proc/{process.pid}/root/dev")
+    if not any(file.link == "/dev/null" for file in opened):
+        return "not even /dev/null was opened"
+    found = [file.link for file in opened if not is_harmless_device(file.device)]
+    return " ".join([*found, *(path for path, at in shown.items() if not is_harmless_device(at))])
+
+
+def devices_below(top: str) -> dict[str, int]:
+    """Device nodes in a folder and those below it, by their paths."""
+    found = {}
+    for folder, _, names in os.walk(top):
+        for name in names:
+            with suppress(OSError):
+                what = os.lstat(f"{folder}/{name}")
+                if what.st_rdev:
+                    found[f"{folder}/{name}"] = what.st_rdev
+    return found
 
 
 @attack()
 async def mounts(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        CALLS
+    """The host compares the mounts that it sees in the sandbox, and its own."""
+    before = kernel_state()
+    async with innocent(attacker, host) as process:
+        usual, root = process.mounts(), process.root()
+    script = (
+        CALL
         + """
 for source, target, kind, flags in ((b"none", b"/tmp", b"tmpfs", 0), (b"proc", b"/tmp", b"proc", 0),
         (b"/", b"/tmp", None, 4096), (b"none", b"/tmp", b"cgroup2", 0), (b"none", b"/", None, 32),
         (b"none", b"/tmp", b"sysfs", 0), (b"none", b"/tmp", b"devtmpfs", 0)):
-    flags = ctypes.c_ulong(flags)
-    call("mount " + repr((target, kind)), 165, 40, source, target, kind, flags, None)
-call("umount", 166, 39, b"/proc", 2)
-call("umount", 166, 39, b"/", 2)
-call("pivot_root", 155, 41, b".", b".")
-call("fsopen", 430, 430, b"tmpfs", 0)
-call("open_tree", 428, 428, -100, b"/", 1)
-call("move_mount", 429, 429, -100, b"/tmp", -100, b"/mnt", 0)
-call("fspick", 433, 433, -100, b"/", 0)
-call("mount_setattr", 442, 442, -100, b"/", 0, None, 0)
-call("chroot", 161, 51, b"/tmp")
+    call(165, 40, source, target, kind, ctypes.c_ulong(flags), None)
+call(166, 39, b"/proc", 2)
+call(166, 39, b"/", 2)
+call(155, 41, b".", b".")
+call(430, 430, b"tmpfs", 0)  # fsopen
+call(428, 428, -100, b"/", 1)  # open_tree
+call(429, 429, -100, b"/tmp", -100, b"/mnt", 0)  # move_mount
+call(433, 433, -100, b"/", 0)  # fspick
+call(442, 442, -100, b"/", 0, (ctypes.c_ulong * 4)(1, 0, 0, 0), 32)  # mount_setattr, read-only
+call(161, 51, b"/tmp")  # chroot
 """
     )
-    return done.stdout
+    async with held(attacker, host, script) as process:
+        found = [file.link for file in process.files_beyond()]
+        found += sorted(set(process.mounts()) ^ set(usual))
+        found += ["another root"] if process.root() != root else []
+    return " ".join(found) or changed(before)
 
 
-@attack()
+@attack(control="root")
 async def makes_namespaces(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        CALLS
+    """Or enters those of the first process; the host sees in which everyone is."""
+    async with innocent(attacker, host) as process:
+        usual = process.namespaces()
+    script = (
+        CALL
         + """
 NEW = {"mnt": 0x20000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,
        "net": 0x40000000, "cgroup": 0x2000000, "time": 0x80}
 for name, flag in NEW.items():
-    call("unshare " + name, 272, 97, flag)
-    call("unshare user " + name, 272, 97, flag | NEW["user"])
     if name != "time":  # clone takes its bit for a signal
-        pid = libc.syscall(ctypes.c_long(56 if machine == "x86_64" else 220), flag | 17, 0, 0, 0, 0)
-        if pid == 0:
-            os._exit(0)
-        if pid > 0:
-            print("clone", name)
-for who in ("1", "self"):
-    for name in ("mnt", "user", "pid", "net", "ipc", "uts", "cgroup"):
+        if call(56, 220, flag | 17, 0, 0, 0, 0) == 0:
+            libc.pause()
+for name, flag in NEW.items():
+    call(272, 97, flag)
+    call(272, 97, flag | NEW["user"])
+for name in ("mnt", "user", "pid", "net", "ipc", "uts", "cgroup"):
+    try:
+        fd = os.open(f"/proc/1/ns/{name}", os.O_RDONLY)
+    except OSError:
+        continue
+    call(308, 268, fd, 0)
+    os.close(fd)
+arguments = (ctypes.c_uint64 * 8)(NEW["user"], 0, 0, 0, 17)
+if call(435, 435, arguments, 64) == 0:  # clone3
+    libc.pause()
+"""
+    )
+    async with held(attacker, host, script) as process:
+        found = {
+            f"{name} of {pid}"
+            for pid in {process.pid, *host.marked()}
+            for name, which in Seen(pid).namespaces().items()
+            if which != usual[name]
+        }
+    return " ".join(sorted(found))
+
+
+@attack(control="root")
+async def opens_by_handle(attacker: Attacker, host: Host) -> str:
+    """The door through which containers once read every file of their host.
+
+    One handle is of a file of the host's, the other of the root of whatever file system it is.
+    """
+    given = ctypes.create_string_buffer(8 + 128)
+    ctypes.c_uint.from_buffer(given).value = 128
+    mount = ctypes.c_int()
+    path = str(host.readable).encode()
+    number = {"x86_64": 303, "aarch64": 264}[os.uname().machine]
+    if libc.syscall(number, -100, path, given, ctypes.byref(mount), 0) < 0:
+        raise NothingToTry("the file system of temporary files gives no handles")
+    script = (
+        CALL
+        + f"""
+root = bytes([8, 0, 0, 0, 1, 0, 0, 0, {ROOT_FOLDER_INODE}]) + bytes(120)
+for place in ("/usr", "/", "/tmp", "/work", "/proc/self"):
+    for content in ({given.raw!r}, root):
+        handle = ctypes.create_string_buffer(content)
         try:
-            fd = os.open(f"/proc/{who}/ns/{name}", os.O_RDONLY)
+            at = os.open(place, os.O_RDONLY)
         except OSError:
             continue
-        call(f"setns {who} {name}", 308, 268, fd, 0)
-call("clone3", 435, 435, None, 0)
+        call(304, 265, at, handle, 0)
+        os.close(at)
 """
     )
-    return done.stdout
+    async with held(attacker, host, script) as process:
+        return " ".join(file.link for file in process.files_beyond())
 
 
-@attack()
-async def opens_by_handle(attacker: Attacker, host: Host) -> str:
-    """The door through which containers once read every file of their host."""
-    done = await attacker.python(
-        CALLS
+@attack(control="root")
+async def takes_tools_of_the_kernel(attacker: Attacker, host: Host) -> str:
+    """Calls that would give an open file, with which a program reaches far into the kernel."""
+    script = (
+        CALL
         + """
-handle = ctypes.create_string_buffer(bytes([8, 0, 0, 0, 1, 0, 0, 0, 2]) + bytes(120))
-mount = ctypes.c_int()
-call("name_to_handle_at", 303, 264, -100, b"/usr", handle, ctypes.byref(mount), 0)
-call("open_by_handle_at", 304, 265, os.open("/usr", os.O_RDONLY), handle, 0)
+call(321, 280, 0, (ctypes.c_uint * 32)(2, 4, 4, 1), 128)  # bpf: an array of one number
+call(298, 241, (ctypes.c_uint * 32)(1, 128), 0, -1, -1, 0)  # perf_event_open: a clock
+call(323, 282, 1)  # userfaultfd, of one's own memory
+call(425, 425, 1, ctypes.create_string_buffer(120))  # io_uring_setup
+call(300, 262, 0x200, 0)  # fanotify_init
+at = call(434, 434, 1, 0)  # pidfd_open of the first process, which is allowed
+if at >= 0:
+    for number in range(10):
+        call(438, 438, at, number, 0)  # pidfd_getfd
+    os.close(at)
 """
     )
-    return done.stdout
+    async with held(attacker, host, script) as process:
+        return " ".join(file.link for file in process.files_beyond())
 
 
 @attack()
-async def calls_what_only_the_host_needs(attacker: Attacker, host: Host) -> str:
-    """With arguments that would do nothing if the call were let through."""
-    done = await attacker.python(
-        CALLS
-        + """
-call("bpf", 321, 280, 0, None, 0)
-call("perf_event_open", 298, 241, None, 0, -1, -1, 0)
-call("userfaultfd", 323, 282, 0)
-call("io_uring_setup", 425, 425, 1, None)
-call("io_uring_enter", 426, 426, -1, 0, 0, 0, None, 0)
-call("io_uring_register", 427, 427, -1, 0, None, 0)
-call("add_key", 248, 217, b"user", b"attack", b"x", 1, -2)
-call("request_key", 249, 218, b"user", b"attack", None, 0)
-call("keyctl", 250, 219, 0, -3, 0)
-call("init_module", 175, 105, None, 0, b"")
-call("finit_module", 313, 273, -1, b"", 0)
-call("delete_module", 176, 106, b"no_such_module", 0)
-call("kexec_load", 246, 104, 0, 0, None, 0)
-call("kexec_file_load", 320, 294, -1, -1, 0, b"", 0)
-call("reboot", 169, 142, 1, 2, 3, None)
-call("swapon", 167, 224, b"/nowhere", 0)
-call("swapoff", 168, 225, b"/nowhere")
-call("acct", 163, 89, b"/nowhere")
-call("quotactl", 179, 60, 0, None, 0, None)
-call("settimeofday", 164, 170, None, None)
-call("clock_settime", 227, 112, 0, None)
-call("adjtimex", 159, 171, None)
-call("syslog", 103, 116, 3, None, 0)
-call("iopl", 172, None, 3)
-call("ioperm", 173, None, 0, 1, 1)
-call("process_vm_readv", 310, 270, 1, None, 0, None, 0, 0)
-call("process_vm_writev", 311, 271, 1, None, 0, None, 0, 0)
-call("pidfd_getfd", 438, 438, -1, 0, 0)
-call("kcmp", 312, 272, 1, 1, 0, 0, 0)
-call("fanotify_init", 300, 262, 0, 0)
-call("lookup_dcookie", 212, 18, 0, None, 0)
-call("vhangup", 153, 58)
-"""
-    )
-    return done.stdout
+async def changes_the_kernel(attacker: Attacker, host: Host) -> str:
+    """Clock, log, accounting, Ctrl-Alt-Del, swap, modules: each would be seen by the host.
 
-
-@attack()
-async def enters_as_another_architecture(attacker: Attacker, host: Host) -> str:
-    """32-bit calls and x32 calls have other numbers, which a filter might not know."""
-    if os.uname().machine != "x86_64":
-        return ""
-    done = await attacker.python(
-        """
-import ctypes, mmap, os
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.syscall(ctypes.c_long(0x40000000 | 39)) > 0:
-    print("x32")
-page = mmap.mmap(-1, 4096, prot=7)
-page.write(b"\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3")  # getpid by int 0x80
-child = os.fork()
-if child == 0:
-    number = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
-    os._exit(7 if number == os.getpid() else 8)
-if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7:
-    print("int 0x80")
-"""
-    )
-    return done.stdout
-
-
-@attack()
-async def gains_rights_by_setuid(attacker: Attacker, host: Host) -> str:
-    """A program that is owned by root and runs as its owner, called by somebody else."""
-    done = await attacker.python(
-        """
-import os, shutil, subprocess
-path = "/work/become" if os.getuid() else "/become"
-shutil.copy("/usr/bin/id", path)
-try:
-    os.chmod(path, 0o6755)
-except OSError:
-    os.chmod(path, 0o755)
-def other():
-    if os.getuid() == 0:
-        os.setgroups([]); os.setgid(1234); os.setuid(1234)
-for command in ([path, "-u"], ["grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status"]):
-    print(subprocess.run(command, preexec_fn=other, capture_output=True).stdout.decode())
-"""
-    )
-    words = done.stdout.split()
-    is_well = (
-        done.status is CommandStatus.OK
-        and words[:1] in (["1000"], ["1234"])
-        and words[words.index("CapEff:") + 1] == "0" * 16
-        and words[words.index("NoNewPrivs:") + 1] == "1"
-    )
-    return "" if is_well else f"{done}"
-
-
-@attack()
-async def types_into_a_terminal(attacker: Attacker, host: Host) -> str:
-    """TIOCSTI puts characters into a terminal as if the user had typed them."""
-    done = await attacker.python(
-        """
-import fcntl, os, pty
-opened = []
-try:
-    opened.append(("/dev/tty", os.open("/dev/tty", os.O_RDWR)))
-    print("has a terminal")
-except OSError:
-    pass
-try:
-    opened.append(("pty", pty.openpty()[1]))
-except OSError:
-    pass
-for name, fd in opened:
-    for call in (0x5412, 0x541C):
-        try:
-            fcntl.ioctl(fd, call, b"x")
-            print("typed into", name, hex(call))
-        except OSError:
-            pass
-"""
-    )
-    return done.stdout
-
-
-@attack()
-async def raises_its_limits(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        """
-import os, resource
-for name in ("RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_NICE"):
-    kind = getattr(resource, name, None)
-    if kind is None:
-        continue
-    soft, hard = resource.getrlimit(kind)
+    What could do harm is asked for with arguments that do none: a wrong number, nothing to load.
+    """
+    before, offset = kernel_state(), time.time() - time.monotonic()
+    script = (
+        CALL
+        + f"""
+now = time.time() + {CLOCK_JUMP_S}
+at = (ctypes.c_long * 2)(int(now), 0)
+call(227, 112, 0, at)  # clock_settime
+call(164, 170, at, None)  # settimeofday
+adjusted = ctypes.create_string_buffer(256)
+ctypes.c_uint.from_buffer(adjusted).value = 8
+ctypes.c_long.from_buffer(adjusted, 32).value = {ESTIMATED_ERROR}
+call(159, 171, adjusted)  # adjtimex
+call(305, 266, 0, adjusted)  # clock_adjtime
+call(103, 116, 8, None, 5)  # syslog: what is shown on the console
+call(169, 142, 0xFEE1DEAD, 672274793, 0x89ABCDEF, None)  # reboot: turns on Ctrl-Alt-Del
+call(169, 142, 1, 2, 3, None)
+for place in ("/tmp", "/work"):
     try:
-        resource.setrlimit(kind, (hard + 1, hard + 1) if hard >= 0 else (soft, hard))
-        if hard >= 0:
-            print("raised", name)
-    except (OSError, ValueError):
+        open(place + "/account", "w").close()
+        call(163, 89, (place + "/account").encode())  # acct
+        call(167, 224, (place + "/account").encode(), 0)  # swapon
+    except OSError:
         pass
-try:
-    os.nice(-5)
-    print("nicer")
-except OSError:
-    pass
-try:
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    print("real time")
-except OSError:
-    pass
+os.system("true; /bin/true")
+call(175, 105, None, 0, b"")  # init_module
+call(313, 273, -1, b"", 0)  # finit_module
+call(176, 106, b"no_such_module", 0)  # delete_module
+call(246, 104, 0, 0, None, 0)  # kexec_load
+call(320, 294, -1, -1, 0, b"", 0)  # kexec_file_load
+call(179, 60, 0, None, 0, None)  # quotactl
 """
     )
-    return done.stdout
+    async with held(attacker, host, script) as process:
+        written = [
+            place
+            for place in ("/tmp", "/work")
+            for path in [Path(f"/proc/{process.pid}/root{place}/account")]
+            if path.exists() and path.stat().st_size
+        ]
+    moved = abs(time.time() - time.monotonic() - offset) > CLOCK_JUMP_S / 2
+    adjusted = ctypes.create_string_buffer(256)
+    libc.adjtimex(adjusted)
+    is_adjusted = ctypes.c_long.from_buffer(adjusted, 32).value == ESTIMATED_ERROR
+    return " ".join(written + ["clock"] * (moved or is_adjusted)) or changed(before)

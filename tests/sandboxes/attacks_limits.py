@@ -1,24 +1,32 @@
 """Attacks on what the sandboxes share: time, memory, files, processes, the host's patience."""
 
 import asyncio
+import math
 import os
 import resource
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
-from tests.sandboxes.host import LIMITS, Attacker, Confined, Host, attack
+from tests.sandboxes.host import (
+    LIMITS,
+    Attacker,
+    Host,
+    NothingToTry,
+    attack,
+    confined,
+    held,
+    innocent,
+)
+from tests.sandboxes.looking import Seen, resident_mb
 
 from practicum.core.command import CommandStatus
 
 MEBIBYTE = 1 << 20
 OTHERS_AT_ONCE = 2
 """A bomb may be counted while it dies."""
-
-
-def confined(attacker: Attacker) -> Confined:
-    """For attacks on files that the host collects; they have no unconfined form."""
-    assert isinstance(attacker, Confined)
-    return attacker
+OVER_LIMIT_S = 1.5
+"""Where no control group limits it, memory is looked at now and then."""
 
 
 @attack()
@@ -39,88 +47,126 @@ async def forks_without_end(attacker: Attacker, host: Host) -> str:
     return "" if attacker.profile == "machine" or await host.has_none_marked() else "left running"
 
 
-@attack()
+@attack(control="anyone")
 async def forks_many(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        """
-import os, time
+    """Children that wait; the host counts them."""
+    script = """
 started = 0
 try:
     while started < 400:
         if os.fork() == 0:
-            time.sleep(20)
+            time.sleep(40)
             os._exit(0)
         started += 1
+        time.sleep(0.002)  # slow enough to be counted
 except OSError:
     pass
-print(started)
-""",
-        timeout_s=5,
-    )
-    started = done.stdout.strip()
-    is_few = not started or int(started) <= OTHERS_AT_ONCE * LIMITS["processes"]
-    return "" if is_few else f"{started} processes"
+"""
+    most, _ = await watched(attacker, host, script, lambda pids: len(pids), 5.0)
+    if most < LIMITS["processes"] / 4:
+        return f"the host saw only {most} processes"
+    return "" if most <= OTHERS_AT_ONCE * LIMITS["processes"] else f"{most} processes"
 
 
-@attack()
+async def watched(
+    attacker: Attacker,
+    host: Host,
+    script: str,
+    measure: Callable[[list[int]], float],
+    timeout_s: float,
+    limit: float = math.inf,
+) -> tuple[float, float]:
+    """The most that the host measures while a program runs, and how long it was over a limit."""
+    text = f"import os, time\nmark = {host.secret!r}\n{script}"
+    running = asyncio.create_task(attacker.python(text + "\ntime.sleep(40)", timeout_s=timeout_s))
+    most, over_s, last = 0.0, 0.0, time.monotonic()
+    until = last + timeout_s - 1.0
+    try:
+        while not running.done() and time.monotonic() < until:
+            found = measure(host.marked())
+            now = time.monotonic()
+            over_s += now - last if found > limit else 0.0
+            most, last = max(most, found), now
+            await asyncio.sleep(0.05)
+    finally:
+        host.end_marked()
+        await running
+    return most, over_s
+
+
+TAKES = """
+for _ in range({hands}):
+    if os.fork() == 0:
+        held = []
+        for _ in range({each}):
+            held.append(b"x" * (1 << 20))
+            time.sleep(0.001)  # slow enough to be measured
+        time.sleep(40)
+"""
+
+
+@attack(control="anyone")
 async def takes_memory(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        "import time\nheld = [b'x' * (1 << 20) for _ in range(300)]\ntime.sleep(1)\nprint('held')"
-    )
-    return "" if done.status is CommandStatus.OOM and "held" not in done.stdout else f"{done}"
+    return await too_much_memory(attacker, host, hands=1, each=300)
 
 
-@attack()
+@attack(control="anyone")
 async def takes_memory_with_many_hands(attacker: Attacker, host: Host) -> str:
     """No single process takes much; a limit for each alone would not notice."""
-    done = await attacker.python(
-        """
-import os, time
-told, tell = os.pipe()
-for _ in range(8):
-    if os.fork() == 0:
-        held = [b"x" * (1 << 20) for _ in range(40)]
-        os.write(tell, b".")
-        time.sleep(20)
-seen = 0
-os.set_blocking(told, False)
-until = time.monotonic() + 6
-while seen < 8 and time.monotonic() < until:
-    try:
-        seen += len(os.read(told, 8))
-    except BlockingIOError:
-        time.sleep(0.05)
-time.sleep(1)
-print("held", seen)
-""",
-        timeout_s=12,
-    )
-    allowed = (CommandStatus.OOM, CommandStatus.OK)
-    return "" if done.status in allowed and "held 8" not in done.stdout else f"{done}"
+    return await too_much_memory(attacker, host, hands=8, each=40)
+
+
+async def too_much_memory(attacker: Attacker, host: Host, hands: int, each: int) -> str:
+    """What more than the limit is held for longer than a watcher needs to see it."""
+    script = TAKES.format(hands=hands, each=each)
+    limit = LIMITS["memory_mb"] + hands * 4
+    most, over_s = await watched(attacker, host, script, resident_mb, 5.0, limit)
+    if most < LIMITS["memory_mb"] / 4:
+        return f"the host saw only {most} MiB"
+    return "" if over_s < OVER_LIMIT_S else f"{most} MiB, over the limit for {over_s} s"
+
+
+PLACES = ["/work", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm", "/dev", "/", "/run", "/mnt"]
 
 
 @attack()
 async def fills_the_disk(attacker: Attacker, host: Host) -> str:
-    """One file in every place that can be written; all of them together count."""
-    done = await attacker.python(
-        """
-import os
-total = 0
-for place in "/work /tmp /root /home /var/tmp /dev/shm /dev / /run /mnt".split():
+    """One file in every place that can be written; all of them together count.
+
+    The host measures the file systems as the processes of the sandbox have them.
+    """
+    script = f"""
+for place in {PLACES!r}:
     try:
-        with open(place + "/full", "wb", buffering=0) as file:
+        with open(place + "/full-" + mark, "wb", buffering=0) as file:
             for _ in range(300):
-                total += file.write(bytes(1 << 20))
-                print(total)
+                file.write(bytes(1 << 20))
     except OSError:
         pass
-""",
-        timeout_s=20,
-    )
-    words = done.stdout.split()
-    written = int(words[-1]) / MEBIBYTE if words else 0.0
-    most = 2 * LIMITS["disk_mb"] + 16 + 4
-    return "" if written <= most and done.status is not CommandStatus.DIED else f"{written} MiB"
+"""
+    most, _ = await watched(attacker, host, script, written_mb, 8.0)
+    on_host = [place for place in PLACES if os.path.exists(f"{place}/full-{host.secret}")]
+    if on_host:
+        return f"the host's: {on_host}"
+    if most < LIMITS["disk_mb"] / 2:
+        return f"the host saw only {most} MiB"
+    return "" if most <= 2 * LIMITS["disk_mb"] + 16 + 4 else f"{most} MiB"
+
+
+def written_mb(pids: list[int]) -> float:
+    """What lies on the file systems in memory that processes have."""
+    used: dict[int, float] = {}
+    for pid in pids:
+        for place in PLACES:
+            path = f"/proc/{pid}/root{place}"
+            with suppress(OSError):
+                found = os.statvfs(path)
+                if found.f_fsid and not found.f_flag & os.ST_RDONLY and found.f_blocks:
+                    size = found.f_blocks * found.f_frsize
+                    if size <= 2 * LIMITS["disk_mb"] * MEBIBYTE:
+                        taken = (found.f_blocks - found.f_bfree) * found.f_frsize
+                        used[os.stat(path).st_dev] = taken / MEBIBYTE
+    return sum(used.values())
 
 
 @attack()
@@ -146,17 +192,24 @@ for number in range(100_000):
 
 @attack()
 async def opens_countless_files(attacker: Attacker, host: Host) -> str:
-    done = await attacker.python(
-        "import os\nfds = []\ntry:\n  while len(fds) < 5000: fds.append(os.open('/dev/null', 0))\n"
-        "except OSError: pass\nprint(len(fds))"
-    )
-    return "" if 0 < int(done.stdout or 0) <= 1024 else f"{done}"
+    script = """
+try:
+    while len(held) < 5000:
+        kept(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+"""
+    async with held(attacker, host, script) as process:
+        count = len(process.files())
+    return "" if 100 < count <= 1024 else f"{count} files"
 
 
 @attack()
 async def loops_without_end(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash("while :; do :; done", timeout_s=0.5)
-    return "" if done.status is CommandStatus.TIMEOUT and done.exit_code is None else f"{done}"
+    done = await attacker.bash(f": {host.secret}; while :; do :; done", timeout_s=0.5)
+    if done.status is not CommandStatus.TIMEOUT or done.exit_code is not None:
+        return f"{done}"
+    return "" if await host.has_none_marked() else "left running"
 
 
 @attack()
@@ -183,7 +236,14 @@ time.sleep(30)
 
 @attack()
 async def stops_everything(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash("kill -STOP 1; kill -STOP -1; kill -STOP $$; sleep 30", timeout_s=1)
+    async with innocent(attacker, host) as process:
+        first = Seen(process.parent.pid)
+    script = f": {host.secret}; kill -STOP 1; kill -STOP -1; kill -STOP $$; sleep 30"
+    done = await attacker.bash(script, timeout_s=1)
+    if not first.is_running():
+        return "the first process is stopped"
+    if not await host.has_none_marked():
+        return "left behind"
     after = await attacker.bash("echo here")
     is_well = done.status is CommandStatus.TIMEOUT and after.stdout == "here\n"
     return "" if is_well else f"{done} {after}"
@@ -248,9 +308,13 @@ async def floods_with_output(attacker: Attacker, host: Host) -> str:
 
 @attack()
 async def prints_for_ever(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash("yes & yes >&2", timeout_s=0.7)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = await attacker.bash(f"yes {host.secret} & yes {host.secret} >&2", timeout_s=0.7)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     is_well = done.status is CommandStatus.TIMEOUT and len(done.stdout) + len(done.stderr) < 140_000
-    return "" if is_well else f"{done.status}"
+    if not is_well or grown > 64:
+        return f"{done.status} {grown}"
+    return "" if await host.has_none_marked() else "left running"
 
 
 @attack()
@@ -292,7 +356,7 @@ async def leads_the_collector_astray(attacker: Attacker, host: Host) -> str:
 async def stops_the_collector(attacker: Attacker, host: Host) -> str:
     """A background job that stops or kills whatever else runs, while the host wants a file."""
     if attacker.profile == "code":
-        return ""  # nothing is left running there
+        raise NothingToTry("nothing is left running in the background of `code`")
     box = confined(attacker).box
     await attacker.bash("echo good > /root/file")
     await attacker.bash(

@@ -10,22 +10,41 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
+
+from tests.sandboxes.looking import Seen, pids_with
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
 from practicum.core.interfaces import Sandbox, Sandboxes
 
-__all__ = ["ATTACKS", "Attack", "Attacker", "Confined", "Host", "Unconfined", "attack"]
+__all__ = [
+    "ATTACKS",
+    "CALL",
+    "Attack",
+    "Attacker",
+    "Confined",
+    "Host",
+    "NothingToTry",
+    "Unconfined",
+    "attack",
+    "confined",
+    "held",
+    "innocent",
+]
 
 libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
 USER_KEYRING = -4
 ADD_KEY = {"x86_64": 248, "aarch64": 217}
 KEYCTL = {"x86_64": 250, "aarch64": 219}
-KEYCTL_UNLINK = 9
+KEYCTL_UNLINK, KEYCTL_READ = 9, 11
+UNTOUCHED = b"untouched"
+"""What is in the memory and the key that attacks try to change."""
+HOLD_S = 30.0
 LIMITS = {"memory_mb": 96, "disk_mb": 32, "processes": 48}
 
 
@@ -92,33 +111,63 @@ class Host:
         return True
 
     def put_key(self) -> int:
-        """A key in the keyring of this user, or 0 where the kernel keeps none."""
+        """A key in the keyring of this user."""
         machine = os.uname().machine
         number = libc.syscall(
-            ADD_KEY[machine], b"user", self.secret.encode(), b"1", 1, USER_KEYRING
+            ADD_KEY[machine],
+            b"user",
+            self.secret.encode(),
+            UNTOUCHED,
+            len(UNTOUCHED),
+            USER_KEYRING,
         )
-        if number > 0:
-            self._closes.append(
-                lambda: libc.syscall(KEYCTL[machine], KEYCTL_UNLINK, number, USER_KEYRING)
-            )
-        return max(0, number)
+        if number <= 0:
+            raise NothingToTry(f"this kernel keeps no keys: {os.strerror(ctypes.get_errno())}")
+        self._closes.append(
+            lambda: libc.syscall(KEYCTL[machine], KEYCTL_UNLINK, number, USER_KEYRING)
+        )
+        return int(number)
 
-    def put_shared_memory(self) -> int:
-        """The key of a segment of System V shared memory."""
+    def content_of_key(self, number: int) -> bytes:
+        """What the key holds now."""
+        content = ctypes.create_string_buffer(100)
+        size = libc.syscall(KEYCTL[os.uname().machine], KEYCTL_READ, number, content, 100, 0)
+        return content.raw[: max(0, size)]
+
+    def put_terminal(self) -> tuple[int, str]:
+        """A terminal: where the host reads what is typed into it or written to it, and its name."""
+        ours, theirs = os.openpty()
+        self._closes += [lambda: os.close(ours), lambda: os.close(theirs)]
+        os.set_blocking(ours, False)
+        return ours, os.ttyname(theirs)
+
+    def put_shared_memory(self) -> "tuple[int, ctypes.Array[ctypes.c_char]]":
+        """The key of a segment of System V shared memory, and what is in it."""
         key = 1 + secrets.randbelow(2**31 - 1)
         number = libc.shmget(key, 4096, 0o1666)
         assert number >= 0
         self._closes.append(lambda: libc.shmctl(number, 0, None))
-        return key
+        address = libc.shmat(number, None, 0)
+        self._closes.append(lambda: libc.shmdt(ctypes.c_void_p(address)))
+        held = (ctypes.c_char * len(UNTOUCHED)).from_address(address)
+        held[:] = UNTOUCHED
+        return key, held
+
+    def marked(self, mark: str | None = None) -> list[int]:
+        """Processes anywhere on the host whose arguments hold the mark."""
+        own = (os.getpid(), self.victim.pid)
+        found = pids_with((mark or self.secret).encode(), "cmdline")
+        return [pid for pid in found if pid not in own]
 
     def count_marked(self, mark: str | None = None) -> int:
-        """Processes anywhere on the host whose arguments hold the mark."""
-        wanted, found = (mark or self.secret).encode(), 0
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            if int(path.parent.name) not in (os.getpid(), self.victim.pid):
-                with suppress(OSError):
-                    found += wanted in path.read_bytes()
-        return found
+        """How many there are."""
+        return len(self.marked(mark))
+
+    def end_marked(self) -> None:
+        """Kill them: whoever started a sandbox may."""
+        for pid in self.marked():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     async def has_none_marked(self, mark: str | None = None, within_s: float = 2.0) -> bool:
         """Whether no such process is left, or is not within a moment."""
@@ -182,11 +231,12 @@ class Unconfined:
 
     async def bash(self, script: str, timeout_s: float = 10.0) -> CommandResult:
         """Run a shell script."""
-        return self._run(["bash", "-c", script], timeout_s)
+        return await asyncio.to_thread(self._run, ["bash", "-c", script], timeout_s)
 
     async def python(self, script: str, timeout_s: float = 10.0) -> CommandResult:
         """Run a Python program."""
-        return self._run([sys.executable, "-I", "-S", "-u", "-c", script], timeout_s)
+        command = [sys.executable, "-I", "-S", "-u", "-c", script]
+        return await asyncio.to_thread(self._run, command, timeout_s)
 
     def _run(self, command: list[str], timeout_s: float) -> CommandResult:
         done = subprocess.run(
@@ -198,7 +248,71 @@ class Unconfined:
         )
 
 
+BEGIN = """
+import ctypes, os, time
+mark = {mark!r}
+libc = ctypes.CDLL(None, use_errno=True)
+def kept(fd):
+    held.append(fd)
+    return fd
+held = []
+"""
+CALL = """
+machine = os.uname().machine
+def call(x86, arm, *arguments):
+    number = x86 if machine == "x86_64" else arm
+    return -1 if number is None else libc.syscall(ctypes.c_long(number), *arguments)
+"""
+"""For programs that are held: a call of the kernel by its number."""
+END = """
+libc.prctl(15, {name!r}, 0, 0, 0)
+time.sleep(60)
+"""
+
+
+@asynccontextmanager
+async def held(
+    attacker: Attacker, host: Host, script: str, within_s: float = 15.0
+) -> AsyncIterator[Seen]:
+    """Run a Python program to its end and hold it there, so that the host can look at it.
+
+    It takes another name when it is through; a program that never gets there is an error, so that
+    no attack passes because it was not tried.
+    """
+    name = "t" + secrets.token_hex(7)
+    text = BEGIN.format(mark=host.secret) + script + END.format(name=name.encode())
+    running = asyncio.create_task(attacker.python(text, timeout_s=HOLD_S))
+    try:
+        until = time.monotonic() + within_s
+        while not (found := pids_with(f"{name}\n".encode(), "comm")):
+            if running.done() or time.monotonic() > until:
+                said = running.result() if running.done() else "it still runs"
+                raise RuntimeError(f"the attack was not tried to its end: {said}")
+            await asyncio.sleep(0.01)
+        yield Seen(found[0])
+    finally:
+        host.end_marked()
+        await running
+
+
+@asynccontextmanager
+async def innocent(attacker: Attacker, host: Host) -> AsyncIterator[Seen]:
+    """A program that tries nothing: what every command of a sandbox looks like."""
+    async with held(attacker, host, "") as process:
+        yield process
+
+
+def confined(attacker: Attacker) -> Confined:
+    """For attacks on files that the host collects; they have no unconfined form."""
+    assert isinstance(attacker, Confined)
+    return attacker
+
+
 Tried = Callable[..., Awaitable[str]]
+
+
+class NothingToTry(Exception):
+    """What an attack is aimed at is not there; the sentence says what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +321,8 @@ class Attack:
 
     tried: Tried
     """Called with an attacker and a host; what got through, or nothing."""
-    has_control: bool
-    """Whether it is shown to succeed where nothing stops it."""
+    control: "Control"
+    """Whether it is shown to succeed where nothing stops it, and for whom."""
 
     @property
     def name(self) -> str:
@@ -216,14 +330,15 @@ class Attack:
         return self.tried.__name__
 
 
+Control = Literal["none", "anyone", "root"]
 ATTACKS: dict[str, Attack] = {}
 
 
-def attack(*, control: bool = False) -> Callable[[Tried], Tried]:
+def attack(control: Control = "none") -> Callable[[Tried], Tried]:
     """Put a function on the list of attacks."""
 
     def listed(tried: Tried) -> Tried:
-        found = Attack(tried=tried, has_control=control)
+        found = Attack(tried=tried, control=control)
         assert found.name not in ATTACKS
         ATTACKS[found.name] = found
         return tried
@@ -238,7 +353,4 @@ def spec_for(profile: SandboxProfile) -> SandboxSpec:
 
 def is_alive(process: "subprocess.Popen[bytes]") -> bool:
     """Whether it runs, neither ended nor stopped."""
-    if process.poll() is not None:
-        return False
-    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state not in "TtZX" and signal.SIGKILL == 9
+    return process.poll() is None and Seen(process.pid).is_running()

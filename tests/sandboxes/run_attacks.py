@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.sandboxes import attacks_kernel, attacks_limits, attacks_reach
-from tests.sandboxes.host import ATTACKS, Attack, Confined, Host, spec_for
+from tests.sandboxes import attacks_kernel, attacks_limits, attacks_reach, attacks_rights
+from tests.sandboxes.host import ATTACKS, Attack, Confined, Host, NothingToTry, spec_for
 
 from practicum.core.command import SandboxProfile
 from practicum.core.interfaces import Sandboxes
@@ -22,7 +22,7 @@ from practicum.sandboxes.opening import unchecked_sandboxes
 
 __all__ = ["ATTACKS", "main"]
 
-LISTS = (attacks_reach, attacks_kernel, attacks_limits)
+LISTS = (attacks_reach, attacks_kernel, attacks_rights, attacks_limits)
 AT_ONCE = 4
 LATE_S = 6.0
 """How long after its limit a command may be answered: the host's own grace, and a busy machine."""
@@ -33,9 +33,12 @@ async def tried(attack: Attack, sandboxes: Sandboxes, profile: SandboxProfile) -
     began = time.monotonic()
     box = await sandboxes.open(spec_for(profile))
     attacker = Confined(box, profile)
+    seen, skip = "", None
     try:
         with Host(profile=profile, sandboxes=sandboxes) as host:
             seen = await attack.tried(attacker, host)
+    except NothingToTry as error:
+        skip = str(error)
     except Exception as error:  # noqa: BLE001 - told to the test, which fails on it
         seen = f"{type(error).__name__}: {error}"
     finally:
@@ -44,6 +47,7 @@ async def tried(attack: Attack, sandboxes: Sandboxes, profile: SandboxProfile) -
         seen += f" (a command was answered {attacker.late_s:.1f} s late)"
     return {
         "seen": seen,
+        "skip": skip,
         "statuses": attacker.statuses,
         "seconds": time.monotonic() - began,
     }

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sandboxes.host import ATTACKS, Host, Unconfined
+from tests.sandboxes.host import ATTACKS, Host, NothingToTry, Unconfined
 from tests.sandboxes.run_attacks import LISTS, launchers_of
 
 import practicum
@@ -218,6 +218,8 @@ def required(starter: str, profile: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_gets_nowhere(starter: str, profile: str, name: str) -> None:
     found = required(starter, profile)["attacks"][name]
+    if found["skip"] is not None:
+        pytest.skip(found["skip"])
     assert found["seen"] == ""
     assert all(status in set(CommandStatus) for status in found["statuses"])
 
@@ -235,14 +237,19 @@ def test_there_are_enough_attacks() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [a.name for a in ATTACKS.values() if a.has_control])
+@pytest.mark.parametrize("name", [a.name for a in ATTACKS.values() if a.control != "none"])
 async def test_an_attack_succeeds_where_nothing_stops_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if ATTACKS[name].control == "root" and os.geteuid() != 0:
+        pytest.skip("only root can show it")
     with Host() as host:
         monkeypatch.setenv("ATTACKED_SECRET", host.secret)
         attacker = Unconfined({**os.environ})
-        assert await ATTACKS[name].tried(attacker, host) != ""
+        try:
+            assert await ATTACKS[name].tried(attacker, host) != ""
+        except NothingToTry as reason:
+            pytest.skip(str(reason))
 
 
 OWNER = """
