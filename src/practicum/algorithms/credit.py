@@ -239,9 +239,11 @@ def _spread(returns: Sequence[tuple[float, ...]], centred: Sequence[Sequence[flo
     Episodes that end up with nearly the same score can differ by much on the way: divided by the
     spread of their scores alone, those turns would get huge advantages.
     """
-    whole = float(np.std([values[0] for values in returns if values], ddof=1))
+    wholes = [values[0] for values in returns if values]
+    whole = float(np.std(wholes, ddof=1)) if len(wholes) > 1 else 0.0
     turns = np.asarray([a for row in centred for a in row])
-    return max(whole, float(np.sqrt(np.mean(turns**2)))) + STD_FLOOR
+    own = float(np.sqrt(np.mean(turns**2))) if turns.size else 0.0
+    return max(whole, own) + STD_FLOOR
 
 
 def _states(trace: Trace) -> tuple[Hashable, ...]:

@@ -116,5 +116,7 @@ def kto_loss(
     """Mean over examples of what each one's value falls short of its most."""
     gained = beta * (policy_sums - base_sums - kl_z0)
     value = torch.sigmoid(torch.where(labels, gained, -gained))
-    by_class = torch.where(labels, desirable_weight, undesirable_weight).to(value.dtype)
+    by_class = torch.where(
+        labels, value.new_tensor(desirable_weight), value.new_tensor(undesirable_weight)
+    )
     return (weights * by_class * (1.0 - value)).mean()

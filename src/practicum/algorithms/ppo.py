@@ -47,7 +47,7 @@ from practicum.algorithms.methods import OnlineMethod
 from practicum.algorithms.surrogate import clipped_gain, sum_by_sample, weigh
 from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
-from practicum.core.sample import Averaging, Credit, Episode, Estimates, Floats, Group
+from practicum.core.sample import Averaging, Credit, Episode, Estimates, Floats, Group, Ints
 
 __all__ = [
     "NO_TARGET",
@@ -161,8 +161,7 @@ class Ppo(OnlineMethod):
         rewards[ends] += deciding_rewards(turn_rewards(episode, {}, 0.0), lengths.tolist())
         values = np.concatenate([np.zeros(0), *by_turn])
         advantages = self._estimate(episode, rewards, values)
-        cuts = np.cumsum(lengths)[:-1]
-        return np.split(advantages, cuts), np.split(advantages + values, cuts)
+        return _split(advantages, lengths), _split(advantages + values, lengths)
 
     def _estimate(
         self, episode: Episode, rewards: Sequence[float] | Precise, values: Precise
@@ -245,6 +244,11 @@ def value_error(terms: LossTerms, value_clip: float) -> torch.Tensor:
         count = sum_by_sample(has_target.to(weights.dtype), terms.samples)
         weights = (weight / count.clamp(min=1.0))[terms.samples]
     return 0.5 * (weights * has_target * errors).sum()
+
+
+def _split(tokens: Precise, lengths: Ints) -> list[Precise]:
+    """The tokens of each turn; no turns give no parts."""
+    return [tokens[end - n : end] for n, end in zip(lengths, np.cumsum(lengths), strict=True)]
 
 
 def _floats(turns: Sequence[Floats | Precise]) -> tuple[Floats, ...]:

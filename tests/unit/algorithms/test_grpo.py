@@ -1,62 +1,33 @@
 """The arithmetic of GRPO by hand. Small numbers, so that each can be followed."""
 
 import math
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
-
-from practicum.algorithms.grpo import (
-    Grpo,
-    episode_advantages,
-    grpo_loss,
-    returns_to_go,
-    turn_advantages,
+from tests.unit.algorithms.cases import (
+    assert_same_loss,
+    group,
+    kl_estimates,
+    make_episode,
+    paid,
+    random_terms,
+    sequences,
+    whole,
 )
+
+from practicum.algorithms import Grpo
+from practicum.algorithms.grpo import grpo_loss
 from practicum.core.loss import LossTerms
-from practicum.core.sample import Episode, Group
+from practicum.core.sample import Episode
 from practicum.core.score import Score
-from practicum.core.task import Task
-from practicum.core.trace import Node, SampledSpan, StopReason, Trace
+from practicum.core.trace import StopReason
 
 
-def make_trace(name: str, turns: list[tuple[int, ...]], stop: StopReason) -> Trace:
-    """One given token, then each turn's tokens with one given token between turns."""
-    nodes = [Node(parent=None, messages=(), token_ids=(0,))]
-    for turn, ids in enumerate(turns):
-        if turn:
-            nodes.append(Node(parent=len(nodes) - 1, messages=(), token_ids=(0,)))
-        span = SampledSpan(logprobs=(-1.0,) * len(ids), loss_mask=(True,) * len(ids))
-        nodes.append(Node(parent=len(nodes) - 1, messages=(), token_ids=ids, sampled=span))
-    return Trace(id=name, task_id="t", env="e", nodes=tuple(nodes), stop=stop)
-
-
-def make_episode(
-    *turns: tuple[int, ...], score: Score, stop: StopReason = StopReason.FINISHED
-) -> Episode:
-    return Episode(trace=make_trace(str(turns), list(turns), stop), outcome=None, score=score)
-
-
-def paid(*rewards: float) -> Score:
-    return Score(components={"turns": sum(rewards)}, turn_values=rewards)
-
-
-def group(*episodes: Episode) -> Group:
-    return Group(task=Task(id="t", env="e", split="train"), episodes=episodes)
-
-
-def test_episode_advantages_are_centred_and_scaled_by_the_sample_deviation() -> None:
-    """Scores 1 0 0 1 0: mean 0.4, variance (2 * 0.36 + 3 * 0.16) / 4 = 0.3."""
-    found = episode_advantages((1.0, 0.0, 0.0, 1.0, 0.0), "std")
-    deviation = math.sqrt(0.3) + 1e-4
-    assert found == pytest.approx([d / deviation for d in (0.6, -0.4, -0.4, 0.6, -0.4)])
-    assert episode_advantages((1.0, 0.0), "none") == [0.5, -0.5]
-
-
-def test_returns_to_go_discount_what_comes_later() -> None:
-    """G3 = 4, G2 = 2 + 0.5 * 4 = 4, G1 = 1 + 0.5 * 4 = 3."""
-    assert returns_to_go((1.0, 2.0, 4.0), 0.5) == (3.0, 4.0, 4.0)
-    assert returns_to_go((), 0.9) == ()
+def credited(algorithm: Grpo, *episodes: Episode) -> list[Any]:
+    """Advantages of one group that is all there is to a step."""
+    [credits] = algorithm.credit([group(*episodes)], {})
+    return [credit.advantages for credit in credits]
 
 
 def test_turns_are_compared_with_those_from_the_same_state() -> None:
@@ -67,7 +38,7 @@ def test_turns_are_compared_with_those_from_the_same_state() -> None:
     a = make_episode((5,), (6,), score=paid(0.0, 3.0))
     b = make_episode((5,), (7,), score=paid(0.0, 1.0))
     c = make_episode((9,), score=paid(2.0))
-    credit = Grpo(scale="none").credit(group(a, b, c))
+    credit = credited(Grpo(scale="none"), a, b, c)
     assert credit == [(1.0, 1.0), (-1.0, -1.0), (0.0,)]
 
 
@@ -79,21 +50,10 @@ def test_a_state_of_its_own_is_compared_with_the_groups_returns_at_that_turn() -
     a = make_episode((5,), (6,), score=paid(2.0, 4.0))
     b = make_episode((7,), (6,), score=paid(0.0, 1.0))
     c = make_episode((9,), score=paid(2.0))
-    credit = Grpo(scale="none").credit(group(a, b, c))
-    assert credit is not None
+    credit = credited(Grpo(scale="none"), a, b, c)
     assert credit[0] == pytest.approx((3.0, 4 - 5 / 3))
     assert credit[1] == pytest.approx((-2.0, 1 - 5 / 3))
     assert credit[2] == pytest.approx((-1.0,))
-
-
-def test_the_spread_of_whole_returns_scales_every_turn() -> None:
-    """Whole returns 3, 1, 2: deviation 1."""
-    returns = [(3.0, 3.0), (1.0, 1.0), (2.0,)]
-    states = [("s", "x"), ("s", "x"), ("s",)]
-    plain = turn_advantages(returns, states, "none")
-    scaled = turn_advantages(returns, states, "std")
-    for one, other in zip(plain, scaled, strict=True):
-        assert other == pytest.approx([value / (1.0 + 1e-4) for value in one])
 
 
 def test_what_is_paid_for_the_whole_episode_belongs_to_its_last_turn() -> None:
@@ -103,20 +63,20 @@ def test_what_is_paid_for_the_whole_episode_belongs_to_its_last_turn() -> None:
     )
     a = make_episode((5,), (6,), score=with_bonus)
     b = make_episode((5,), (6,), score=paid(0.0, 0.0))
-    assert Grpo(scale="none").credit(group(a, b)) == [(2.5, 2.0), (-2.5, -2.0)]
+    assert credited(Grpo(scale="none"), a, b) == [(2.5, 2.0), (-2.5, -2.0)]
 
 
 def test_an_episode_scored_as_a_whole_is_paid_at_its_end() -> None:
-    a = make_episode((5,), (6,), score=Score(components={"solved": 1.0}))
-    b = make_episode((5,), (6,), score=Score(components={"solved": 0.0}))
-    credit = Grpo(scale="none", discount=0.5).credit(group(a, b))
+    a = make_episode((5,), (6,), score=whole(1.0))
+    b = make_episode((5,), (6,), score=whole(0.0))
+    credit = credited(Grpo(scale="none", discount=0.5), a, b)
     assert credit == [(0.25, 0.5), (-0.25, -0.5)]
 
 
 def test_credit_by_episode_gives_every_turn_the_same() -> None:
     a = make_episode((5,), (6,), (7,), score=paid(1.0, 1.0, 1.0))
     b = make_episode((5,), score=paid(1.0))
-    credit = Grpo(credit_by="episode", scale="none").credit(group(a, b))
+    credit = credited(Grpo(credit_by="episode", scale="none"), a, b)
     assert credit == [(1.0, 1.0, 1.0), (-1.0,)]
 
 
@@ -127,24 +87,26 @@ def test_masked_and_unscored_episodes_are_left_out(credit_by: str) -> None:
     broken = make_episode((5,), score=paid(100.0), stop=StopReason.ENVIRONMENT_FAILED)
     unscored = make_episode((5,), score=Score.unscored("judge was away"))
     algorithm = Grpo(credit_by=credit_by, scale="none")  # type: ignore[arg-type]
-    assert algorithm.credit(group(broken, good, unscored, bad)) == [(1.0,), (-1.0,)]
+    assert credited(algorithm, broken, good, unscored, bad) == [(1.0,), (-1.0,)]
 
 
 def test_a_group_without_a_difference_has_nothing_to_learn() -> None:
     same = [make_episode((5,), (6,), score=paid(1.0, 2.0)) for _ in range(4)]
     other_way = make_episode((7,), score=paid(3.0))
-    assert Grpo().credit(group(*same, other_way)) is None
-    assert Grpo().credit(group(same[0])) is None
-    assert Grpo().credit(group()) is None
+    assert not Grpo().is_informative(group(*same, other_way))
+    assert not Grpo().is_informative(group(same[0]))
+    assert not Grpo().is_informative(group())
+    assert Grpo().is_informative(group(*same, make_episode((7,), score=paid(3.5))))
+    assert Grpo(kl_in_reward=0.1).is_informative(group(*same))
+    assert not Grpo(kl_in_reward=0.1).is_informative(group(same[0]))
 
 
 @pytest.mark.parametrize("credit_by", ["turn", "episode"])
 def test_an_episode_that_sampled_nothing_is_compared_but_not_credited(credit_by: str) -> None:
-    idle = make_episode(score=Score(components={"solved": 0.0}))
-    busy = make_episode((5,), score=Score(components={"solved": 1.0}))
+    idle = make_episode(score=whole(0.0))
+    busy = make_episode((5,), score=whole(1.0))
     algorithm = Grpo(credit_by=credit_by, scale="none")  # type: ignore[arg-type]
-    credit = algorithm.credit(group(idle, busy))
-    assert credit is not None
+    credit = credited(algorithm, idle, busy)
     assert credit[0] == ()
     assert credit[1][0] > 0
 
@@ -153,7 +115,7 @@ def test_turn_values_for_another_number_of_turns_are_refused() -> None:
     wrong = make_episode((5,), (6,), score=paid(1.0))
     other = make_episode((5,), (6,), score=paid(1.0, 2.0))
     with pytest.raises(ValueError, match="2 turns but 1 turn values"):
-        Grpo().credit(group(wrong, other))
+        Grpo().credit([group(wrong, other)], {})
 
 
 def terms(
@@ -186,7 +148,7 @@ def test_the_loss_is_the_clipped_gain_with_its_sign_turned() -> None:
         [-1.0] * 4,
         [2.0, 1.0, -1.0, -1.0],
     )
-    report = grpo_loss(case, clip=0.2, kl=0.0)
+    report = grpo_loss(case, clip_low=0.2, clip_high=0.2, kl=0.0)
     assert report.loss.item() == pytest.approx(-0.125)
     assert report.clipped.item() == pytest.approx(1.25)
     [gradient] = torch.autograd.grad(report.loss, case.logprobs)
@@ -196,7 +158,7 @@ def test_the_loss_is_the_clipped_gain_with_its_sign_turned() -> None:
 def test_a_ratio_that_moved_against_its_advantage_is_not_clipped() -> None:
     """Ratio 0.5 with advantage 1 gives 0.5, ratio 1.5 with -1 gives -1.5: both as they are."""
     case = terms([-1 - math.log(2), -1 + math.log(1.5)], [-1.0] * 2, [1.0, -1.0])
-    report = grpo_loss(case, clip=0.2, kl=0.0)
+    report = grpo_loss(case, clip_low=0.2, clip_high=0.2, kl=0.0)
     assert report.loss.item() == pytest.approx(-(0.5 * 0.5) + 0.25 * 1.5)
     assert report.clipped.item() == 0.0
 
@@ -205,9 +167,11 @@ def test_the_distance_to_the_base_is_added_with_its_weight() -> None:
     """d = base - logp = ln 2: 2 - ln 2 - 1; d = -ln 2: 0.5 + ln 2 - 1. Advantages 0."""
     case = terms([-2.0, -2.0], [-2.0, -2.0], [0.0, 0.0], [-2 + math.log(2), -2 - math.log(2)])
     expected = 0.5 * (1 - math.log(2)) + 0.25 * (math.log(2) - 0.5)
-    assert grpo_loss(case, clip=0.2, kl=3.0).loss.item() == pytest.approx(3 * expected)
-    assert Grpo(kl=3.0).needs_base
-    assert not Grpo().needs_base
+    assert grpo_loss(case, clip_low=0.2, clip_high=0.2, kl=3.0).loss.item() == pytest.approx(
+        3 * expected
+    )
+    assert Grpo(kl=3.0).loss_needs == {"base"}
+    assert Grpo().loss_needs == frozenset()
 
 
 def test_right_after_sampling_the_gradient_is_the_plain_policy_gradient() -> None:
@@ -218,12 +182,63 @@ def test_right_after_sampling_the_gradient_is_the_plain_policy_gradient() -> Non
     assert report.clipped.item() == 0.0
 
 
-def test_credit_and_loss_of_many_random_groups_follow_the_formula() -> None:
-    chance = np.random.default_rng(0)
-    for _ in range(50):
-        values = tuple(chance.normal(size=chance.integers(2, 9)).tolist())
-        deviation = math.sqrt(
-            sum((v - sum(values) / len(values)) ** 2 for v in values) / (len(values) - 1)
-        )
-        expected = [(v - sum(values) / len(values)) / (deviation + 1e-4) for v in values]
-        assert episode_advantages(values, "std") == pytest.approx(expected)
+def test_groups_are_compared_within_themselves_and_keep_their_order() -> None:
+    low = group(make_episode((5,), score=paid(0.0)), make_episode((6,), score=paid(1.0)))
+    high = group(make_episode((5,), score=paid(9.0)), make_episode((6,), score=paid(3.0)))
+    found = Grpo(scale="none").credit([low, high], {})
+    assert [[c.advantages for c in of] for of in found] == [[(-0.5,), (0.5,)], [(3.0,), (-3.0,)]]
+
+
+def test_kl_in_the_reward_is_paid_by_the_turn_that_left_the_base() -> None:
+    """beta 0.5. Paid: a 0.5 * (1 + 1) = 1 and 0.5 * 2 = 1; b 0 and 0.5 * -2 = -1.
+
+    Rewards: a 0 - 1, 4 - 1; b 0, 1 + 1. Returns to go: a 2, 3; b 2, 2. Same states: means 2, 2.5.
+    """
+    a = make_episode((5, 5), (6,), score=paid(0.0, 4.0), name="a")
+    b = make_episode((5, 5), (7,), score=paid(0.0, 1.0), name="b")
+    estimates = {"a": kl_estimates([1.0, 1.0], [2.0]), "b": kl_estimates([0.0, 0.0], [-2.0])}
+    algorithm = Grpo(scale="none", kl_in_reward=0.5)
+    [[first, second]] = algorithm.credit([group(a, b)], estimates)
+    assert first.advantages == pytest.approx((0.0, 0.5))
+    assert second.advantages == pytest.approx((0.0, -0.5))
+    assert algorithm.credit_needs == {"base"}
+    assert algorithm.loss_needs == frozenset()
+    assert Grpo().credit_needs == frozenset()
+
+
+def test_kl_in_the_reward_of_a_whole_episode_is_paid_for_all_its_tokens() -> None:
+    """Scores 4 and 1 less 0.5 * 4 and 0.5 * -2: 2 and 2, although the scores differ."""
+    a = make_episode((5, 5), (6,), score=whole(4.0), name="a")
+    b = make_episode((5, 5), (7,), score=whole(1.0), name="b")
+    estimates = {"a": kl_estimates([1.0, 1.0], [2.0]), "b": kl_estimates([0.0, 0.0], [-2.0])}
+    algorithm = Grpo(credit_by="episode", kl_in_reward=0.5)
+    [credits] = algorithm.credit([group(a, b)], estimates)
+    for credit in credits:
+        assert credit.advantages == pytest.approx((0.0, 0.0), abs=1e-2)
+
+
+def from_the_paper(terms: LossTerms, clip: float, kl: float) -> torch.Tensor:
+    """Equation 3 of arXiv 2402.03300, episode by episode and token by token."""
+    total = torch.zeros((), dtype=torch.float64)
+    episodes = sequences(terms)
+    for places in episodes:
+        inner = torch.zeros((), dtype=torch.float64)
+        for t in places:
+            ratio = terms.logprobs[t].exp() / terms.old_logprobs[t].exp()
+            advantage = terms.advantages[t]
+            plain, bounded = ratio * advantage, ratio.clip(1 - clip, 1 + clip) * advantage
+            inverse = terms.base_logprobs[t].exp() / terms.logprobs[t].exp()
+            distance = inverse - inverse.log() - 1
+            inner = inner + (plain if plain <= bounded else bounded) - kl * distance
+        total = total + inner / len(places)
+    return -total / len(episodes)
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_loss_and_gradient_are_the_papers(seed: int, kl: float) -> None:
+    case = random_terms(seed, per_token=seed % 2 == 0)
+    assert Grpo().loss(case).clipped > 0
+    assert_same_loss(
+        lambda: Grpo(kl=kl).loss(case).loss, lambda: from_the_paper(case, 0.2, kl), case.logprobs
+    )

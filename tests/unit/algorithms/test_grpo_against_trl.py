@@ -10,7 +10,8 @@ from tests.unit.policy.reference import build_policy, stock_model
 from tests.unit.policy.training_cases import WatchedGrpo, relative_error
 
 from practicum.algorithms import Grpo
-from practicum.algorithms.grpo import episode_advantages, grpo_loss
+from practicum.algorithms.credit import episode_advantages
+from practicum.algorithms.grpo import grpo_loss
 from practicum.batching import build_batches
 from practicum.core.loss import LossTerms
 from practicum.core.sample import Sample
@@ -127,7 +128,7 @@ def test_the_loss_of_the_same_log_probabilities_is_trls(case: Any) -> None:
         weights=weights,
         base_logprobs=inputs["ref_per_token_logps"][mask],
     )
-    report = grpo_loss(terms, clip=0.2, kl=trainer.beta)
+    report = grpo_loss(terms, clip_low=0.2, clip_high=0.2, kl=trainer.beta)
     with torch.no_grad():
         expected = trainer.compute_loss(trainer.model, inputs).item()
     assert report.loss.item() == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,44 @@
+"""Right after sampling, every online method makes the plain policy gradient step."""
+
+import dataclasses
+
+import pytest
+import torch
+from tests.unit.algorithms.cases import random_terms, sequences
+
+from practicum.algorithms import (
+    Cispo,
+    Dapo,
+    Distill,
+    DrGrpo,
+    Grpo,
+    Gspo,
+    Ppo,
+    ReinforcePlusPlus,
+    Rloo,
+)
+
+METHODS = [Grpo(), DrGrpo(), Dapo(), Gspo(), Cispo(), ReinforcePlusPlus(), Ppo(), Distill()]
+
+
+@pytest.mark.parametrize("per_token", [False, True], ids=["by sequence", "by token"])
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+def test_with_the_samplers_own_weights_the_gradient_is_reinforce(
+    method: Grpo, per_token: bool
+) -> None:
+    """- sum of weight * A * grad logp, the weights being those of the method's own mean."""
+    case = random_terms(1, method.averaging, per_token=per_token, apart=0.0)
+    case = dataclasses.replace(case, old_logprobs=case.logprobs.detach().clone())
+    [found] = torch.autograd.grad(method.loss(case).loss, case.logprobs)
+    torch.testing.assert_close(found, -case.weights * case.advantages)
+    if not isinstance(method, Cispo):
+        assert method.loss(case).clipped.item() == 0.0
+
+
+def test_rloo_counts_every_token_of_a_sequence_in_full() -> None:
+    """Its action is the sequence: the weight of all of its tokens together stands before each."""
+    case = random_terms(1, apart=0.0)
+    [found] = torch.autograd.grad(Rloo().loss(case).loss, case.logprobs)
+    for places in sequences(case):
+        whole = case.weights[places].sum()
+        torch.testing.assert_close(found[places], -whole * case.advantages[places])
