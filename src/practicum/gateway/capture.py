@@ -38,6 +38,7 @@ class CapturedConversation(NodePath):
         """Add messages and sample the assistant's turn after them."""
         if not self.nodes:
             given = self._codec.open(messages, tools)
+            self.tools = tools
         else:
             given = self._codec.extend(messages, self._ended_turn)
         prompt = self._path + given

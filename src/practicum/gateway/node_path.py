@@ -1,6 +1,6 @@
 """The nodes of one conversation, each the child of the one before."""
 
-from practicum.core.trace import Message, Node, SampledSpan
+from practicum.core.trace import Message, Node, SampledSpan, ToolSpec
 
 __all__ = ["NodePath"]
 
@@ -10,6 +10,8 @@ class NodePath:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.tools: tuple[ToolSpec, ...] = ()
+        """Those that were offered when the conversation opened."""
 
     def add(
         self,

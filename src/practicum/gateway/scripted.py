@@ -33,6 +33,8 @@ class ScriptedConversation(NodePath):
         tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
         """Add messages and take the next written turn."""
+        if not self.nodes:
+            self.tools = tools
         text = self._next_text(actions)
         ids = tuple(text.encode())
         completion = Completion(
