@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from practicum.core.config import ModelConfig, RunConfig
+from practicum.core.config import ModelConfig, RunConfig, TrainingStageConfig
 from practicum.hardware import (
     choose_device,
     choose_dtype,
@@ -14,17 +14,19 @@ from practicum.hardware import (
 )
 
 if TYPE_CHECKING:
+    from practicum.policy.learner import LearnerSettings
     from practicum.policy.models import DTypeName
     from practicum.policy.pull import ListedModel, Pulled
     from practicum.policy.torch_policy import TorchPolicy
 
 __all__ = [
     "build_policy",
+    "learner_settings",
     "list_models",
     "placement",
     "pull_model",
+    "stage_view",
     "thread_count",
-    "with_batch_size",
 ]
 
 
@@ -52,7 +54,6 @@ def placement(model: ModelConfig) -> "tuple[DTypeName, str]":
 
 def build_policy(config: RunConfig) -> "TorchPolicy":
     """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
-    from practicum.policy.learner import LearnerSettings
     from practicum.policy.threads import pin_threads
     from practicum.policy.torch_policy import TorchPolicy, load_for_policy
 
@@ -62,22 +63,41 @@ def build_policy(config: RunConfig) -> "TorchPolicy":
     if given.checkpointed and device == "cpu":
         make_heap_compact()  # without it the heap would hold on to what is not kept
     loaded = load_for_policy(config.model.name, dtype, device)
-    algorithm = config.algorithm
-    settings = LearnerSettings(
-        lr=algorithm.lr,
-        weight_decay=algorithm.weight_decay,
-        max_grad_norm=algorithm.max_grad_norm,
-        max_logprob_gap=config.hardware.gap_limit(dtype),
-        checkpointed=given.checkpointed,
-    )
+    settings = learner_settings(config, config.all_stages[0])
     return TorchPolicy.build(loaded, config.lora, settings, config.seed, max_slots=given.kv_slots)
 
 
-def with_batch_size(config: RunConfig) -> RunConfig:
-    """The config with the micro-batch that suits the machine, where it names none."""
-    tokens = plan_allotment(config, detect_machine()).batch_tokens
-    algorithm = config.algorithm.model_copy(update={"micro_batch_tokens": tokens})
-    return config.model_copy(update={"algorithm": algorithm})
+def learner_settings(config: RunConfig, stage: TrainingStageConfig) -> "LearnerSettings":
+    """How the adapter is updated in a stage."""
+    from practicum.policy.learner import LearnerSettings
+
+    dtype, _ = placement(config.model)
+    value_lrs = [s.algorithm.value_lr for s in config.all_stages if s.algorithm.value_lr]
+    return LearnerSettings(
+        lr=stage.algorithm.lr,
+        weight_decay=stage.algorithm.weight_decay,
+        max_grad_norm=stage.algorithm.max_grad_norm,
+        max_logprob_gap=config.hardware.gap_limit(dtype),
+        checkpointed=plan_allotment(config, detect_machine()).checkpointed,
+        # The value head is made with the policy, whichever stage needs it.
+        value_lr=stage.algorithm.value_lr or (value_lrs[0] if value_lrs else None),
+    )
+
+
+def stage_view(config: RunConfig, stage: TrainingStageConfig) -> RunConfig:
+    """A run that has only this stage, with the micro-batch that suits the machine."""
+    view = config.model_copy(
+        update={
+            "algorithm": stage.algorithm,
+            "rollouts": config.rollouts_of(stage),
+            "data": stage.data,
+            "stages": (),
+            "steps": stage.steps,
+        }
+    )
+    tokens = plan_allotment(view, detect_machine()).batch_tokens
+    algorithm = stage.algorithm.model_copy(update={"micro_batch_tokens": tokens})
+    return view.model_copy(update={"algorithm": algorithm})
 
 
 def thread_count(config: RunConfig) -> int:

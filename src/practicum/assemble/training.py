@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from practicum.assemble.environments import open_environment, sandbox_kind
-from practicum.assemble.models import placement, thread_count, with_batch_size
+from practicum.assemble.models import learner_settings, placement, thread_count
 from practicum.assemble.players import evaluate_player, sampling_params, sampling_player
+from practicum.assemble.stages import build_stages, stage_of
 from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
 from practicum.core.interfaces import Environment
@@ -23,21 +24,6 @@ __all__ = ["read_evaluations", "trainer_for"]
 
 EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
-
-
-def build_algorithm(config: RunConfig) -> Any:
-    """Credit and loss as the config says."""
-    from practicum.algorithms import Grpo
-
-    algorithm = config.algorithm
-    return Grpo(
-        credit_by=algorithm.credit,
-        discount=algorithm.discount,
-        scale=algorithm.scale,
-        clip=algorithm.clip,
-        kl=algorithm.kl,
-        epochs=algorithm.epochs,
-    )
 
 
 @contextmanager
@@ -61,10 +47,9 @@ def trainer_for(
         observer.warned(damaged.reason)
     state = LoopState(step=0, curriculum=curriculum.state())
     if found.checkpoint is not None:
+        policy.learner.retune(learner_settings(config, stage_of(config, found.checkpoint.step)))
         state = restore(found.checkpoint, policy.learner, curriculum)
     attempt = _begin_attempt(config, run, environment, state.step)
-    explore = sampling_params(config.rollouts, config.rollouts.temperature)
-    explorer = sampling_player(config.model.name, policy.sampler, policy.codec, explore)
     with (
         EventLog(run.metrics_path, attempt=attempt, from_step=state.step) as metrics,
         SqliteTraceStore(run.traces_path) as traces,
@@ -82,11 +67,10 @@ def trainer_for(
             return report
 
         parts = TrainingParts(
-            config=with_batch_size(config),
-            rollout=explorer.parts(environment, config),
+            config=config,
+            stages=build_stages(config, run, policy, environment, curriculum, observer),
             sampler=policy.sampler,
             learner=policy.learner,
-            algorithm=build_algorithm(config),
             curriculum=curriculum,
             metrics=metrics,
             traces=traces,

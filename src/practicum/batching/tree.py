@@ -101,7 +101,7 @@ def _lay_down(samples: Sequence[Sample]) -> _Tree:
     )
 
 
-def _decisions(samples: Sequence[Sample], tree: _Tree) -> dict[str, npt.NDArray[Any]]:
+def _decisions(samples: Sequence[Sample], tree: _Tree) -> dict[str, Any]:
     """Predictions to make, in the order of the tree, equal ones once; and the terms about them."""
     at = np.flatnonzero(_join((s.loss_mask for s in samples), np.bool_))  # (M,) of all R
     lengths = [s.token_ids.size for s in samples]

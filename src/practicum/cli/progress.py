@@ -94,7 +94,7 @@ class TrainingProgress(_Shown):
         self._bars = _bar(console)
         self._run = self._bars.add_task("steps", total=steps)
         self._part = self._bars.add_task("episodes", total=1, visible=False)
-        self._has_heading = False
+        self._heading = ""
 
     def step_started(self, step: int, episodes: int) -> None:
         """A step begins."""
@@ -107,10 +107,12 @@ class TrainingProgress(_Shown):
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
         """A step is complete."""
-        if not self._has_heading:
-            self._console.print(HEADING, style="bold", highlight=False)
-            self._has_heading = True
-        self._console.print(_line(step, metrics), highlight=False)
+        is_recorded = "examples" in metrics
+        heading, line = (RECORDED_HEADING, _recorded_line) if is_recorded else (HEADING, _line)
+        if self._heading != heading:
+            self._console.print(heading, style="bold", highlight=False)
+            self._heading = heading
+        self._console.print(line(step, metrics), highlight=False)
         self._bars.update(self._run, completed=step)
 
     def evaluation_started(self, step: int, episodes: int) -> None:
@@ -146,6 +148,19 @@ def _line(step: int, metrics: dict[str, JSON]) -> str:
         f"{_show(metrics['flat_share'], '4.2f')}  {_show(metrics.get('entropy'), '7.3f')}  "
         f"{_show(metrics.get('kl_to_base'), '6.3f')}  {_show(metrics.get('logprob_gap'), '7.1e')}  "
         f"{_show(metrics.get('update_tokens'), '6d')}  {seconds:8.1f}"
+    )
+
+
+RECORDED_HEADING = "step  method           loss  epoch  examples   KL      tokens   seconds"
+
+
+def _recorded_line(step: int, metrics: dict[str, JSON]) -> str:
+    """A step that learned from recorded examples."""
+    return (
+        f"{step:4d}  {metrics.get('stage', '')!s:12}  {_show(metrics.get('loss'), '7.3f')}  "
+        f"{_show(metrics.get('epoch'), '5.2f')}  {_show(metrics.get('examples'), '8d')}  "
+        f"{_show(metrics.get('kl_to_base'), '6.3f')}  {_show(metrics.get('update_tokens'), '6d')}  "
+        f"{_number(metrics.get('update_s')):8.1f}"
     )
 
 

@@ -334,6 +334,11 @@ class ExampleRow(Protocol):
     """What a method over recorded conversations may know of one."""
 
     @property
+    def id(self) -> str:
+        """Its name, for messages."""
+        ...
+
+    @property
     def label(self) -> bool | None:
         """Whether it is one to want."""
         ...
@@ -372,11 +377,6 @@ class OfflineMethod(Protocol):
         """Whether it reads the log-probabilities of whole conversations."""
         ...
 
-    @property
-    def needs_mismatched(self) -> bool:
-        """Whether it also reads those of each beginning with another row's completion."""
-        ...
-
     def advantages(
         self,
         rows: Sequence[ExampleRow],
@@ -390,7 +390,8 @@ class OfflineMethod(Protocol):
             rows: The rows of an update.
             policy_sums: The policy's log-probability of each row.
             base_sums: The base model's.
-            mismatched: The policy's and the base model's of mismatched rows.
+            mismatched: For `kto`, the policy's and the base model's of each row's beginning with
+                another row's completion.
         """
         ...
 

@@ -77,6 +77,8 @@ class Credit:
     """What the value head is to predict; empty where nothing is to be predicted."""
     old_values: tuple[float | Floats, ...] = ()
     """What it predicted when the episode was credited."""
+    counts: bool = True
+    """False leaves the episode out of the update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

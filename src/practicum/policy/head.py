@@ -51,10 +51,12 @@ class _ChunkedPredictions(torch.autograd.Function):
         needs_grad, needs_entropy = needs
         rows = head.chunk_rows()
         parts = zip(*(x.split(rows) for x in (hidden, target, temperature)), strict=True)
-        if needs_grad and needs_entropy:
-            found = [head.decide_with_entropy(*part) for part in parts]
-        else:
-            found = [head.decide(*part, needs_grad=needs_grad) for part in parts]
+        found: list[tuple[torch.Tensor, ...]] = [
+            head.decide_with_entropy(*part)
+            if needs_grad and needs_entropy
+            else head.decide(*part, needs_grad=needs_grad)
+            for part in parts
+        ]
         logprobs, entropies, *directions = (
             torch.cat(column) for column in zip(*found, strict=True)
         )

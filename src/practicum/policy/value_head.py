@@ -26,7 +26,8 @@ class ValueHead(torch.nn.Module):
         """(N, H) to (N,)."""
         states = hidden.float()
         states = states / states.square().mean(-1, keepdim=True).add(1e-6).sqrt()
-        return self.linear(states)[:, 0]  # type: ignore[no-any-return]
+        values: torch.Tensor = self.linear(states)[:, 0]
+        return values
 
     def save(self, folder: Path) -> None:
         """Write the weights into an existing folder."""

@@ -2,13 +2,25 @@
 
 from practicum.training.checkpointing import restore
 from practicum.training.curriculum import TaskStream
+from practicum.training.example_steps import ExampleSteps
 from practicum.training.loop import Trainer, TrainingObserver, TrainingParts, TrainingResult
+from practicum.training.rollout_steps import RolloutSteps
+from practicum.training.rows import Row, episode_rows, example_row, units
+from practicum.training.stages import StepSource, TrainingStage
 
 __all__ = [
+    "ExampleSteps",
+    "RolloutSteps",
+    "Row",
+    "StepSource",
     "TaskStream",
     "Trainer",
     "TrainingObserver",
     "TrainingParts",
     "TrainingResult",
+    "TrainingStage",
+    "episode_rows",
+    "example_row",
     "restore",
+    "units",
 ]

@@ -92,7 +92,7 @@ def step_batches(
 
     Episodes without a token to learn from are left out, so that they do not thin out a minibatch.
     """
-    kept = [pair for pair in credited if loss_tokens(pair[0].trace)]
+    kept = [(e, credit) for e, credit in credited if credit.counts and loss_tokens(e.trace)]
     count = min(algorithm.minibatches, len(kept))
     if count > 1:
         order = np.random.default_rng(list(seed)).permutation(len(kept))
@@ -100,6 +100,7 @@ def step_batches(
     batches: list[Batch] = []
     for number in range(count):
         part = kept[number::count]
-        samples = group_samples(*zip(*part, strict=True), algorithm.averaging, constant)
+        episodes, credits = [e for e, _ in part], [credit for _, credit in part]
+        samples = group_samples(episodes, credits, algorithm.averaging, constant)
         batches += [replace(b, minibatch=number) for b in build_batches(samples, budget_tokens)]
     return batches

@@ -8,7 +8,7 @@ method's own loss, however the conversations are divided.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,12 +24,16 @@ from practicum.training.step_metrics import update_metrics
 __all__ = ["ExampleSteps"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Units = Sequence[tuple[Row, ...]]
+"""What is drawn together: a row alone, or the two sides of a preference."""
+
+
+@dataclass(slots=True, kw_only=True)
 class ExampleSteps:
     """Rows drawn epoch by epoch, each epoch in an order of its own."""
 
-    units: Sequence[tuple[Row, ...]]
-    """What is drawn together: a row alone, or the two sides of a preference."""
+    load: Callable[[], Awaitable[Units]]
+    """Called once, when the first rows are drawn."""
     method: OfflineMethod
     objective: Objective
     learner: Learner
@@ -41,6 +45,7 @@ class ExampleSteps:
     micro_batch_tokens: int
     base_sums: dict[str, float] = field(default_factory=dict)
     """Of rows met before: the base model does not change."""
+    units: Units = ()
 
     @property
     def episodes_expected(self) -> int:
@@ -49,14 +54,18 @@ class ExampleSteps:
 
     async def gather(self, step: int) -> list[Row]:
         """The rows of a step; the seed and the step decide which."""
+        self.units = self.units or await self.load()
         count, begin = len(self.units), (step - self.first) * self.batch
         drawn: list[Row] = []
         for place in range(begin, begin + min(self.batch, count)):
             drawn += self.units[self._order(place // count)[place % count]]
         return drawn
 
-    def _order(self, epoch: int) -> Sequence[int]:
-        return np.random.default_rng([self.seed, epoch]).permutation(len(self.units)).tolist()
+    def _order(self, epoch: int) -> list[int]:
+        order: list[int] = (
+            np.random.default_rng([self.seed, epoch]).permutation(len(self.units)).tolist()
+        )
+        return order
 
     def learn(self, step: int, material: list[Row]) -> StepResult:
         """Measure, let the method say what each row counts, and update."""
@@ -81,7 +90,7 @@ class ExampleSteps:
         if not self.method.needs_measure:
             return self.method.advantages(rows, None, None, None)
         policy, base = self._sums(rows)
-        swapped = self._swapped(rows) if self.method.needs_mismatched else None
+        swapped = self._swapped(rows) if self.method.kind == "kto" else None
         return self.method.advantages(rows, policy, base, swapped)
 
     def _sums(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:

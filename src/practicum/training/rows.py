@@ -25,6 +25,11 @@ class Row:
     weight: float = 1.0
     reward: float | None = None
 
+    @property
+    def id(self) -> str:
+        """The name of its trace, and of the walk where there are several."""
+        return self.sample.id
+
     def with_completion_of(self, other: "Row") -> Sample:
         """What was given here, followed by what was said there."""
         begin = _given(self.sample)

@@ -40,9 +40,9 @@ TAKES: dict[str, dict[str, Any]] = {
     "dr_grpo": {**_GROUPED, "scale": "none", "clip": 0.2},
     "dapo": {**_GROUPED, "clip": 0.2, "clip_high": 0.28, "filter_cut_off": False},
     "gspo": {**_GROUPED, "clip": 3e-4, "clip_high": 4e-4},
-    "cispo": {**_GROUPED, "clip_high": 5.0},
-    "rloo": {**_ONLINE, "clip": 0.2, "credit": "episode"},
-    "reinforce++": {**_ONLINE, "clip": 0.2, "baseline": True},
+    "cispo": {**_GROUPED, "clip": 1.0, "clip_high": 4.0},
+    "rloo": {key: v for key, v in _ONLINE.items() if key != "discount"} | {"clip": 0.2},
+    "reinforce++": {**_ONLINE, "credit": "turn", "clip": 0.2, "baseline": True},
     "ppo": {
         **_ONLINE,
         "epochs": 4,
@@ -57,7 +57,7 @@ TAKES: dict[str, dict[str, Any]] = {
     },
     "distill": {"teacher": None, "reward_coef": 0.0, "clip": 0.2, "epochs": 1, "minibatches": 1},
     "sft": _OFFLINE,
-    "weighted_sft": {**_OFFLINE, "weigh": "exp", "temperature": 1.0},
+    "weighted_sft": {**_OFFLINE, "weigh": "exponential", "temperature": 1.0},
     "kto": {**_OFFLINE, "beta": 0.1, "desirable": 1.0, "undesirable": 1.0},
     "dpo": {**_OFFLINE, "beta": 0.1, "label_smoothing": 0.0, "loss": "sigmoid"},
 }
@@ -122,10 +122,10 @@ class AlgorithmConfig(Stage):
     """What the reward counts beside the teacher (`distill`)."""
     batch: int | None = Field(default=None, ge=1)
     """Examples of an update, where the method learns from `data`."""
-    weigh: Literal["exp", "positive"] | None = None
+    weigh: Literal["exponential", "positive"] | None = None
     """How an example's reward becomes its weight (`weighted_sft`)."""
     temperature: float | None = Field(default=None, gt=0.0)
-    """With `weigh: exp`: rewards this far apart differ by a factor of e."""
+    """With `weigh: exponential`: rewards this far apart differ by a factor of e."""
     beta: float | None = Field(default=None, gt=0.0)
     """How closely the policy is held to the base model (`kto`, `dpo`)."""
     desirable: float | None = Field(default=None, ge=0.0)
