@@ -1,12 +1,28 @@
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from practicum.assemble import build_reward
+from practicum.assemble import build_group_reward, build_reward
+from practicum.assemble.rewards import PLAIN
 from practicum.core.config import RewardConfig, build_config
+from practicum.core.config.reward_components import COMPONENTS
 from practicum.core.errors import ConfigError
 from practicum.environments import build_environment
-from practicum.rewards import OutcomeReward, TurnRewards
+from practicum.rewards import (
+    AgentCompanyScore,
+    Efficiency,
+    FormatCompliance,
+    LengthPenalty,
+    NormalisedComponents,
+    OutcomeReward,
+    RepetitionPenalty,
+    SyntaxCheck,
+    TaskCompletion,
+    ToolSuccess,
+    TurnRewards,
+)
 
 
 def test_each_environment_is_scored_by_what_it_is_made_for() -> None:
@@ -43,3 +59,90 @@ def test_a_wrong_reward_is_refused_in_a_sentence(reward: object, sentence: str) 
 def test_a_saved_config_is_read_back_as_it_was() -> None:
     config = build_config({"env": "math", "reward": "turns"})
     assert build_config(config.model_dump()) == config
+
+
+def composed(*components: object, combine: str = "sum") -> RewardConfig:
+    return build_config(
+        {"env": "math", "reward": {"components": list(components), "combine": combine}}
+    ).reward
+
+
+def test_components_become_rewards_with_their_options() -> None:
+    config = composed(
+        {"name": "outcome", "incorrect": 0},
+        {"name": "efficiency", "turns": 8, "weight": 0.2},
+        {"name": "length", "limit": 100, "margin": 20, "of": "turn"},
+        {"name": "repetition", "n": 4},
+        {"name": "format", "must": ["x"], "turns": "final"},
+        "tool_success",
+        "task_completion",
+        "agent_company",
+        "syntax",
+        "turns",
+    )
+    reward: Any = build_reward(config, build_environment("math"))
+    assert [(part.label, part.weight) for part in reward.parts][:2] == [
+        ("outcome", 1.0),
+        ("efficiency", 0.2),
+    ]
+    assert [part.reward for part in reward.parts] == [
+        OutcomeReward(incorrect=0.0),
+        Efficiency(turns=8),
+        LengthPenalty(limit=100, margin=20, of="turn"),
+        RepetitionPenalty(n=4),
+        FormatCompliance(must=("x",), turns="final"),
+        ToolSuccess(),
+        TaskCompletion(),
+        AgentCompanyScore(),
+        SyntaxCheck(),
+        TurnRewards(),
+    ]
+    assert build_group_reward(config) is None
+
+
+def test_turns_among_components_are_refused_where_turns_pay_nothing() -> None:
+    with pytest.raises(ConfigError, match="'shell' pays nothing for a turn"):
+        build_reward(composed("turns"), build_environment("shell"))
+
+
+def test_every_component_of_the_config_is_built_by_something() -> None:
+    built_by_hand = {"turns", "code_execution", "syntax", "judge"}
+    built_elsewhere = {"learned"}
+    plain = {name for name, kind in COMPONENTS.items() if kind in PLAIN}
+    assert plain | built_by_hand | built_elsewhere >= set(COMPONENTS)
+
+
+def test_a_function_of_the_users_is_found_beside_where_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rewards_of_mine.py").write_text("def short(task, trace, outcome):\n    return 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    reward: Any = build_reward(composed("rewards_of_mine:short"), build_environment("math"))
+    assert reward.parts[0].reward.function(None, None, None) == 3
+    with pytest.raises(ConfigError, match="has no function 'long'; it has short"):
+        build_reward(composed("rewards_of_mine:long"), build_environment("math"))
+
+
+def test_a_module_that_is_not_there_is_told_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="the folder that holds no_such_module"):
+        build_reward(composed("no_such_module:score"), build_environment("math"))
+
+
+def test_a_judge_waits_for_the_group_and_keeps_its_word_with_the_run(tmp_path: Path) -> None:
+    judge = {"name": "judge", "model": "m", "endpoint": "http://localhost:1/v1", "weight": 0.5}
+    config = composed("outcome", {**judge, "repeats": 3})
+    reward: Any = build_reward(config, build_environment("math"))
+    assert reward.judged_later == (("judge", 0.5),)
+    group: Any = build_group_reward(config, folder=tmp_path)
+    [step] = group.rewards
+    assert (step.label, step.weight, step.repeats) == ("judge", 0.5, 3)
+    with pytest.raises(ConfigError, match="has no endpoint"):
+        build_group_reward(composed({"name": "judge", "model": "m"}))
+
+
+def test_components_are_normalised_for_learning_and_not_for_reports() -> None:
+    config = composed("turns", {"name": "efficiency", "turns": 8}, combine="normalise")
+    learning: Any = build_group_reward(config)
+    assert learning.rewards == (NormalisedComponents(turns="turns"),)
+    assert build_group_reward(config, compares=False) is None

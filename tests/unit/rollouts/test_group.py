@@ -1,11 +1,13 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.rollouts.counting import CountingEnvironment, make_parts, make_task
 
 from practicum.core.errors import UserError
-from practicum.core.sample import Episode
+from practicum.core.sample import Episode, Group
+from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.core.trace import StopReason
 from practicum.gateway import ScriptedConversation
@@ -134,3 +136,40 @@ async def test_cancelling_ends_every_episode() -> None:
 
 async def test_no_tasks_make_no_groups() -> None:
     assert await run_groups(make_parts(CountingEnvironment()), [], 3, label="x", seed=0) == []
+
+
+class Ranking:
+    """Scores episodes by their place in the group; fails where it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    async def rescore(self, group: Group) -> Group:
+        if self._error is not None and group.task.id == "b":
+            raise self._error
+        ranked = [
+            replace(episode, score=Score(components={"rank": float(place)}))
+            for place, episode in enumerate(group.episodes)
+        ]
+        return replace(group, episodes=tuple(ranked))
+
+
+async def ranked(error: Exception | None = None) -> list[Group]:
+    parts = make_parts(CountingEnvironment(), group_reward=Ranking(error))
+    return await run_groups(parts, [make_task("a"), make_task("b")], 2, label="x", seed=0)
+
+
+async def test_a_group_reward_has_the_last_word() -> None:
+    assert [group.values for group in await ranked()] == [(0.0, 1.0), (0.0, 1.0)]
+
+
+async def test_a_group_reward_that_fails_leaves_its_group_unscored() -> None:
+    one, two = await ranked(ZeroDivisionError("no episodes"))
+    assert one.values == (0.0, 1.0)
+    assert two.usable == ()
+    assert two.episodes[0].score.reason == "reward Ranking: ZeroDivisionError: no episodes"
+
+
+async def test_what_the_user_must_mend_goes_on_to_the_user() -> None:
+    with pytest.raises(UserError, match="the key is refused"):
+        await ranked(UserError("the key is refused"))

@@ -9,6 +9,8 @@ from typing import Any
 __all__ = ["ReadAnswer", "read_answer"]
 
 LONGEST_ANSWER = 200_000
+MOST_STARTS = 500
+"""Brackets that are tried as the beginning of something; there are few in an answer that is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ def read_answer(text: str, count: int) -> ReadAnswer:
 def _json_values(text: str) -> Iterator[Any]:
     """Every JSON object or list in a text that is not inside another one."""
     decoder, at = json.JSONDecoder(), 0
-    while True:
+    for _ in range(MOST_STARTS):
         starts = [place for sign in "{[" if (place := text.find(sign, at)) >= 0]
         if not starts:
             return
