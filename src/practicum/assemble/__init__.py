@@ -1,5 +1,6 @@
 """The composition root: configs and names to wired objects. The one place that knows them all."""
 
+from practicum.assemble.datasets import DatasetSource, DatasetWatcher, build_dataset
 from practicum.assemble.environments import (
     CheckWatcher,
     check_levels,
@@ -22,19 +23,25 @@ from practicum.assemble.players import (
 )
 from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.assemble.training import read_evaluations, trainer_for
+from practicum.datasets import BuildOptions, describe_dataset, write_dataset
 from practicum.environments import EnvironmentCheck, LevelCheck
 
 __all__ = [
     "SCRIPTED_POLICIES",
+    "BuildOptions",
     "CheckWatcher",
+    "DatasetSource",
+    "DatasetWatcher",
     "EnvironmentCheck",
     "LevelCheck",
     "Player",
     "base_of_adapter",
+    "build_dataset",
     "build_group_reward",
     "build_policy",
     "build_reward",
     "check_levels",
+    "describe_dataset",
     "evaluate_player",
     "find_task",
     "heldout_tasks",
@@ -49,4 +56,5 @@ __all__ = [
     "sandbox_kind",
     "scripted_player",
     "trainer_for",
+    "write_dataset",
 ]

@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
 from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
@@ -37,6 +38,7 @@ app.command()(train)
 app.command(name="eval")(evaluate)
 app.command()(runs)
 app.command()(watch)
+app.add_typer(dataset, name="dataset")
 app.add_typer(env, name="env")
 app.add_typer(sandbox, name="sandbox")
 

@@ -17,7 +17,8 @@ from practicum.policy.staging import silent
 from practicum.policy.tiny import CHAT_TEMPLATE, build_tiny_tokenizer
 
 HEADERS = (
-    "{% for m in messages %}{{ '<|start|>' + m['role'] + '<|stop|>\n\n' + m['content'] + '<|eot|>' }}"
+    "{% for m in messages %}{{ '<|start|>' + m['role'] + '<|stop|>\n\n' }}"
+    "{{ m['content'] + '<|eot|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|start|>assistant<|stop|>\n\n' }}{% endif %}"
 )
 SPACED = (
