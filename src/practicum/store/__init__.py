@@ -5,6 +5,7 @@ Whatever is written here is there whole or not at all, whenever the process dies
 
 from practicum.store.checkpoints import CheckpointStore, Damaged, Found, verify_checkpoint
 from practicum.store.events import DamagedLine, EventLog, EventRow, Rows, read_metrics, read_rows
+from practicum.store.export import ExportKind, export_kind, export_traces
 from practicum.store.failpoints import FAILPOINTS
 from practicum.store.imports import ImportProgress, Stored
 from practicum.store.memory import InMemoryTraceStore
@@ -27,6 +28,7 @@ __all__ = [
     "EpisodeSummary",
     "EventLog",
     "EventRow",
+    "ExportKind",
     "Found",
     "FoundEpisode",
     "ImportProgress",
@@ -37,6 +39,8 @@ __all__ = [
     "RunFacts",
     "SqliteTraceStore",
     "Stored",
+    "export_kind",
+    "export_traces",
     "find_run",
     "latest_run",
     "list_runs",

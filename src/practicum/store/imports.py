@@ -116,6 +116,12 @@ class ImportTable(LabelTable):
         values = dict(zip(PROGRESS, rows[0], strict=True))
         return ImportProgress(**{**values, "is_done": bool(values["is_done"])})
 
+    def content_hash(self, row: int) -> bytes | None:
+        """What an episode from elsewhere is known by; None for a rollout of our own."""
+        found = self._query("SELECT content_hash FROM episodes WHERE row = ?", (row,))
+        value: bytes | None = found[0][0] if found else None
+        return value
+
     def forget_import(self, content: str) -> None:
         """Begin a file anew the next time; what is stored of it stays."""
         with self._transaction():

@@ -1,0 +1,33 @@
+"""Python values as values that JSON can hold, whatever they were."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from practicum.core.task import JSON
+
+__all__ = ["as_json"]
+
+DEEPEST = 40
+"""Levels of nesting that are kept as values; what lies deeper is kept as text."""
+
+
+def as_json(value: Any, depth: int = 0) -> JSON:
+    """The value itself where JSON can hold it, else the text it would be printed as.
+
+    >>> as_json({"n": 1, "at": {2.5}, "nan": float("nan")})
+    {'n': 1, 'at': '{2.5}', 'nan': 'nan'}
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if depth < DEEPEST and isinstance(value, Mapping):
+        return {str(key): as_json(one, depth + 1) for key, one in value.items()}
+    if depth < DEEPEST and isinstance(value, list | tuple):
+        return [as_json(one, depth + 1) for one in value]
+    return str(value)

@@ -1,0 +1,197 @@
+"""Traces and checkpoints of ToolBoxV2's FlowAgent.
+
+A trace file holds one run: the question, the tool calls, the reasoning steps, the answer. A
+checkpoint holds the conversations of its sessions; the next checkpoint holds them again, with what
+came after. Each exchange of a session (a question and all up to the next one) is one episode, given
+what went before it, and is the same episode in whichever checkpoint it is met.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from practicum.core.json_values import as_json
+from practicum.core.trace import Message, StopReason, ToolCall
+from practicum.importers.chat import read_message
+from practicum.importers.json_files import (
+    array_items,
+    begins_with_array,
+    parts_of_items,
+    parts_of_lines,
+)
+from practicum.importers.pickles import PICKLE_MAGIC, load_plain
+from practicum.importers.records import Draft, Imported, Malformed, Part, Verdict
+from practicum.importers.values import (
+    as_list,
+    as_map,
+    as_number,
+    as_seconds,
+    as_text,
+    as_truth,
+    decode_json,
+)
+
+__all__ = ["SOURCE", "read"]
+
+SOURCE = "toolbox"
+FACTS = (
+    "session_id",
+    "tasks_created",
+    "tasks_completed",
+    "tasks_failed",
+    "total_tokens_in",
+    "total_tokens_out",
+    "total_cost",
+    "llm_calls_count",
+)
+
+
+def read(path: Path, skip: int) -> Iterator[Part]:
+    """A trace or a checkpoint a file, or traces as an array or as lines."""
+    with path.open("rb") as file:
+        is_pickle = file.read(1) == PICKLE_MAGIC
+    if not is_pickle and begins_with_array(path):
+        return parts_of_items(array_items(path), skip, convert)
+    if not is_pickle and path.suffix == ".jsonl":
+        return parts_of_lines(path, skip, convert)
+    return _one_file(path, skip, is_pickle)
+
+
+def _one_file(path: Path, skip: int, is_pickle: bool) -> Iterator[Part]:
+    if skip:
+        return
+    size = path.stat().st_size
+    try:
+        if is_pickle:
+            value = load_plain(path.read_bytes())
+        else:
+            value = decode_json(path.read_text(encoding="utf-8"))
+        yield Part(line=1, offset=size, found=convert(value))
+    except UnicodeDecodeError as error:
+        yield Part(line=0, offset=size, problem=f"it is not UTF-8 text ({error.reason})")
+    except Malformed as error:
+        yield Part(line=error.line, offset=size, problem=str(error))
+
+
+def convert(value: Any) -> tuple[Imported, ...]:
+    """All episodes of a trace or a checkpoint."""
+    row = as_map(value, "the file")
+    if "session_data" in row or "conversation_history" in row:
+        return tuple(_exchanges(row))
+    if "user_query" in row:
+        return (_trace(row).finish(),)
+    raise Malformed('it has neither "user_query" (a trace) nor "session_data" (a checkpoint)')
+
+
+def _trace(row: dict[str, Any]) -> Draft:
+    draft = Draft(
+        source=SOURCE,
+        messages=[Message(role="user", content=as_text(row.get("user_query")))],
+        id=as_text(row.get("trace_id")),
+        env=as_text(row.get("agent_name")),
+        started_at=as_seconds(row.get("timestamp")),
+        duration_s=_milliseconds(row.get("execution_duration_ms")),
+        evidence={name: as_json(row[name]) for name in FACTS if row.get(name)},
+        verdicts=_verdicts(row),
+    )
+    reward = as_number(row.get("reward_score"), "reward_score")
+    draft.rewards = {} if reward is None else {"reward_score": reward}
+    reasoning = _reasoning(row)
+    for number, value in enumerate(as_list(row.get("tool_calls"), "tool_calls"), 1):
+        _add_call(draft, as_map(value, f"tool call {number}"), number, reasoning)
+        reasoning = ""
+    draft.messages.append(
+        Message(role="assistant", content=as_text(row.get("final_response")), reasoning=reasoning)
+    )
+    return draft
+
+
+def _reasoning(row: dict[str, Any]) -> str:
+    """The steps of reasoning; the file does not say between which calls they lay."""
+    steps = as_list(row.get("reasoning_steps"), "reasoning_steps")
+    return "\n".join(as_text(as_map(step, "a reasoning step").get("content")) for step in steps)
+
+
+def _add_call(draft: Draft, call: dict[str, Any], number: int, reasoning: str) -> None:
+    arguments = as_json(as_map(call.get("arguments"), "arguments"))
+    asked = ToolCall(
+        name=as_text(call.get("tool_name")) or "tool",
+        arguments=arguments if isinstance(arguments, dict) else {},
+        id=f"call-{number}",
+    )
+    failed = as_truth(call.get("success"), "success") is False
+    error = as_text(call.get("error"))
+    draft.messages.append(
+        Message(role="assistant", content="", tool_calls=(asked,), reasoning=reasoning)
+    )
+    draft.durations[len(draft.messages)] = _milliseconds(call.get("duration_ms"))
+    draft.messages.append(
+        Message(
+            role="tool",
+            content=as_text(call.get("result")) or error,
+            tool_call_id=asked.id,
+            is_error=failed or bool(error),
+        )
+    )
+
+
+def _verdicts(row: dict[str, Any]) -> tuple[Verdict, ...]:
+    label = as_truth(row.get("label"), "label")
+    if label is None:
+        return ()
+    by_person = row.get("manual_review") is True
+    note = as_text(row.get("review_notes"))
+    return (Verdict(value=float(label), author=SOURCE, note=note, is_suggestion=not by_person),)
+
+
+def _milliseconds(value: Any) -> float:
+    return (as_number(value, "a duration") or 0.0) / 1000
+
+
+def _exchanges(checkpoint: dict[str, Any]) -> Iterator[Imported]:
+    sessions = as_map(checkpoint.get("session_data"), "session_data")
+    histories = {
+        name: as_map(session, f"session {name!r}").get("history")
+        for name, session in sessions.items()
+    }
+    if not any(histories.values()):
+        histories = {"default": checkpoint.get("conversation_history")}
+    agent = as_map(as_json(checkpoint.get("agent_state") or {}), "agent_state")
+    for session, history in histories.items():
+        entries = [
+            as_map(entry, f"message {n} of session {session!r}")
+            for n, entry in enumerate(as_list(history, "history"), 1)
+        ]
+        for start, end in _bounds(entries):
+            draft = _exchange(entries, start, end)
+            draft.env = as_text(agent.get("agent_name") or agent.get("name"))
+            draft.evidence["session_id"] = session
+            # The time stands in for what went before, which later checkpoints may have cut off.
+            told = [session, *map(_told, entries[start:end])]
+            draft.identity = f"{SOURCE} {told!r}"
+            yield draft.finish()
+
+
+def _bounds(entries: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Where each exchange that was answered begins and ends."""
+    starts = [i for i, entry in enumerate(entries) if entry.get("role") == "user"]
+    for start, end in zip(starts, [*starts[1:], len(entries)], strict=True):
+        if any(entry.get("role") == "assistant" for entry in entries[start:end]):
+            yield start, end
+
+
+def _exchange(entries: list[dict[str, Any]], start: int, end: int) -> Draft:
+    messages = [read_message(entry, n) for n, entry in enumerate(entries[:end], 1)]
+    return Draft(
+        source=SOURCE,
+        messages=messages,
+        given=set(range(start)),
+        instruction=messages[start].content,
+        started_at=as_seconds(entries[start].get("timestamp")),
+        stop=StopReason.FINISHED,
+    )
+
+
+def _told(entry: dict[str, Any]) -> str:
+    keys = ("role", "content", "timestamp", "tool_calls")
+    return as_text({key: entry[key] for key in keys if entry.get(key) is not None})

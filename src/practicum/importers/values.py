@@ -1,0 +1,94 @@
+"""Values of unknown files, read with care: each is what was asked for, or a sentence."""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from practicum.core.json_values import as_json
+from practicum.importers.records import Malformed
+
+__all__ = [
+    "as_list",
+    "as_map",
+    "as_number",
+    "as_seconds",
+    "as_text",
+    "as_truth",
+    "decode_json",
+]
+
+
+def decode_json(text: str) -> Any:
+    """The value a text states; `Malformed` where it is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Malformed(f"it is not JSON ({error!s:.100})") from None
+    except RecursionError:
+        raise Malformed("its JSON is nested too deep") from None
+
+
+def as_map(value: Any, what: str) -> dict[str, Any]:
+    """An object; an empty one where there is nothing."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Malformed(f"{what} is not an object")
+    return value
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """A list; an empty one where there is nothing."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Malformed(f"{what} is not a list")
+    return value
+
+
+def as_text(value: Any) -> str:
+    """A value as the text it would be shown as; nothing is an empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(as_json(value), ensure_ascii=False)
+
+
+def as_number(value: Any, what: str) -> float | None:
+    """A finite number, None where there is none."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise Malformed(f"{what} is {value!r:.40}, not a number")
+    return float(value)
+
+
+def as_truth(value: Any, what: str) -> bool | None:
+    """True or false, None where it is not said."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and value in (0, 1):
+        return bool(value)
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in WORDS:
+        return WORDS[word]
+    raise Malformed(f"{what} is {value!r:.40}; it must be true, false, 1 or 0")
+
+
+WORDS = {"true": True, "yes": True, "good": True, "false": False, "no": False, "bad": False}
+
+
+def as_seconds(value: Any) -> float:
+    """A moment, as a number or in ISO 8601, in seconds since the epoch; 0 where none is given."""
+    if isinstance(value, int | float) and math.isfinite(value):
+        # Nobody's traces are from after the year 5000: such numbers are milliseconds.
+        return float(value) / 1000 if value > 1e11 else float(value)
+    if not isinstance(value, str) or not value:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
