@@ -40,7 +40,7 @@ def split_examples(
         near: Jaccard index from which two questions are too alike to be on two sides.
         seed: Which tasks.
     """
-    if share == 0:
+    if share == 0 or not examples:
         return SplitExamples(train=tuple(examples), heldout=(), clusters=0, largest=0)
     clusters = leakage_clusters(examples, near)
     tasks = sum(len(cluster) for cluster in clusters)

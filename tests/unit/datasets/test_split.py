@@ -107,3 +107,8 @@ def test_without_a_share_nothing_is_held_out() -> None:
     examples = many(0)
     split = split_examples(examples, share=0.0, near=0.8, seed=0)
     assert (split.train, split.heldout) == (tuple(examples), ())
+
+
+def test_nothing_is_split_into_nothing() -> None:
+    split = split_examples([], share=0.2, near=0.8, seed=0)
+    assert (split.train, split.heldout) == ((), ())
