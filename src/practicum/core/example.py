@@ -21,6 +21,8 @@ class Example:
     env: str = ""
     given: int = 0
     """So many of the first messages are not learned from, whoever said them."""
+    shown: tuple[int, ...] = ()
+    """Places of later assistant messages that are not learned from: someone else wrote them."""
     label: bool | None = None
     """Whether it is an answer to want or to avoid; None where nothing says so."""
     pair: str = ""
@@ -40,8 +42,12 @@ class Example:
     @property
     def opening(self) -> int:
         """How many messages come before the first turn that is learned from."""
-        turns = (i for i, m in enumerate(self.messages) if m.role == "assistant")
-        return next((i for i in turns if i >= self.given), len(self.messages))
+        learned = (
+            i
+            for i, message in enumerate(self.messages)
+            if message.role == "assistant" and i >= self.given and i not in self.shown
+        )
+        return next(learned, len(self.messages))
 
     @property
     def prompt(self) -> tuple[Message, ...]:

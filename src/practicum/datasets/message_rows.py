@@ -6,7 +6,14 @@ from typing import Any
 
 from practicum.core.trace import Message, Role, ToolCall, ToolSpec
 
-__all__ = ["RowFault", "read_messages", "read_tools", "write_message", "write_tool"]
+__all__ = [
+    "RowFault",
+    "read_messages",
+    "read_shown",
+    "read_tools",
+    "write_message",
+    "write_tool",
+]
 
 ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -23,8 +30,8 @@ class RowFault(Exception):
     """What is wrong with a row, as the end of a sentence that begins with its place."""
 
 
-def write_message(message: Message) -> dict[str, Any]:
-    """A message as it is written.
+def write_message(message: Message, *, learned: bool = True) -> dict[str, Any]:
+    """A message as it is written; one of an assistant that is not learned from weighs 0.
 
     The arguments of calls are JSON inside a string, as OpenAI's are, so that all rows have the
     same columns.
@@ -45,6 +52,8 @@ def write_message(message: Message) -> dict[str, Any]:
         row["reasoning_content"] = message.reasoning
     if message.is_error:
         row["is_error"] = True
+    if not learned:
+        row["weight"] = 0
     return row
 
 
@@ -65,6 +74,17 @@ def read_messages(value: object, column: str, role: Role) -> tuple[Message, ...]
     if not isinstance(value, Sequence) or not value:
         raise RowFault(f"{column!r} is neither a text nor a list of messages")
     return tuple(_read_message(item, column) for item in value)
+
+
+def read_shown(value: object) -> list[int]:
+    """Places of the messages that weigh 0, as OpenAI writes what is not to be learned from."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return []
+    return [
+        place
+        for place, item in enumerate(value)
+        if isinstance(item, Mapping) and item.get("weight") == 0
+    ]
 
 
 def read_tools(value: object) -> tuple[ToolSpec, ...]:

@@ -49,6 +49,7 @@ def _schema(pyarrow: Any, kind: str) -> Any:
             "tool_call_id": text,
             "reasoning_content": text,
             "is_error": pyarrow.bool_(),
+            "weight": integer,
         }
     )
     messages, ids = pyarrow.list_(message), pyarrow.list_(integer)

@@ -12,7 +12,7 @@ from practicum.core.errors import MissingExtra, UserError
 from practicum.core.example import Example
 from practicum.core.trace import Message
 from practicum.datasets.made_up import MADE_UP, says_made_up
-from practicum.datasets.message_rows import RowFault, read_messages, read_tools
+from practicum.datasets.message_rows import RowFault, read_messages, read_shown, read_tools
 
 __all__ = ["FORMATS", "Fault", "read_examples", "read_row"]
 
@@ -125,17 +125,22 @@ def _read_conversation(row: Mapping[str, Any], name: str) -> Example:
     given = row.get("given")
     if given is not None and not (isinstance(given, int) and 0 <= given <= len(messages)):
         raise RowFault(f"'given' is {given!r}, not a number of messages")
-    return _example(row, name, messages, given or 0)
+    return _example(row, name, messages, given or 0, read_shown(row["messages"]))
 
 
 def _read_answer(row: Mapping[str, Any], name: str) -> Example:
     prompt = read_messages(row.get("prompt"), "prompt", "user")
     completion = read_messages(row["completion"], "completion", "assistant")
-    return _example(row, name, (*prompt, *completion), len(prompt))
+    shown = [len(prompt) + place for place in read_shown(row["completion"])]
+    return _example(row, name, (*prompt, *completion), len(prompt), shown)
 
 
 def _example(
-    row: Mapping[str, Any], name: str, messages: tuple[Message, ...], given: int
+    row: Mapping[str, Any],
+    name: str,
+    messages: tuple[Message, ...],
+    given: int,
+    shown: Sequence[int],
 ) -> Example:
     label, reward = _truth(row, "label"), _number(row, "reward")
     made_up = says_made_up(row)
@@ -145,6 +150,7 @@ def _example(
         **_about(row, name),
         messages=messages,
         given=given,
+        shown=tuple(shown),
         label=label,
         weight=_weight(row.get("weight")),
         # Nobody gave a made-up answer, so it is never compared with those that were given.
@@ -175,6 +181,7 @@ def _read_pair(row: Mapping[str, Any], name: str) -> list[Example]:
                 **{**about, "id": str(row.get(f"{side}_id") or f"{about['id']}/{side}")},
                 messages=(*prompt, *messages),
                 given=len(prompt),
+                shown=_shown_after(row[side], messages, len(prompt)),
                 pair=about["id"],
                 chosen=side == "chosen",
                 weight=_weight(row.get("weight")),
@@ -219,6 +226,7 @@ def _read_member(
         **{**about, "id": str(mine.get("id") or f"{about['id']}/{place}")},
         messages=(*prompt, *read_messages(answer, "completions", "assistant")),
         given=len(prompt),
+        shown=tuple(len(prompt) + place for place in read_shown(answer)),
         weight=_weight(mine.get("weight")),
         reward=_number(mine, "reward"),
         **_tokens(mine, ""),
@@ -237,11 +245,19 @@ MEMBERS = {
 """Columns of a group that have an entry for each answer, and what an entry is."""
 
 
+def _shown_after(column: object, messages: Sequence[Message], begin: int) -> tuple[int, ...]:
+    """Places of what is only shown, where the last of a column's messages follow a prompt."""
+    cut = len(column) - len(messages) if isinstance(column, list) else 0
+    return tuple(begin + place - cut for place in read_shown(column) if place >= cut)
+
+
 def _normal(example: Example) -> Example:
     """The example with `given` counted up to its first turn, as examples are built."""
     if example.opening == len(example.messages):
         raise RowFault("no turn of an assistant is in it to learn from")
-    return replace(example, given=example.opening)
+    given, messages = example.opening, example.messages
+    shown = (i for i in example.shown if i > given and messages[i].role == "assistant")
+    return replace(example, given=given, shown=tuple(shown))
 
 
 def _about(row: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ __all__ = ["episode_examples", "verdict"]
 
 BROKEN = "it broke off through no fault of the policy"
 SILENT = "the assistant said nothing"
-INTERLEAVED = "a turn that was given to the model lies between its own"
 
 
 def verdict(episode: Episode, label: float | None, good_at: float) -> bool | None:
@@ -62,6 +61,7 @@ def episode_examples(episode: Episode, good: bool | None, left_out: LeftOut) -> 
             messages=walk.messages,
             tools=trace.tools,
             given=walk.given,
+            shown=walk.shown,
             label=good,
             reward=episode.score.value,
             token_ids=ids,
@@ -92,14 +92,21 @@ class _Walk:
         first = self.path.index(self.fresh[0]) if self.fresh else len(self.path)
         return sum(len(self._node(i).messages) for i in self.path[:first])
 
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """Assistant messages after those that the model did not write, by place."""
+        fresh = set(self.fresh)
+        owned = [(m, i in fresh) for i in self.path for m in self._node(i).messages]
+        return tuple(
+            place
+            for place, (message, own) in enumerate(owned)
+            if message.role == "assistant" and not own and place >= self.given
+        )
+
     def fault(self) -> str:
         """Why nothing can be learned from it."""
         said = [message for i in self.fresh for message in self._node(i).messages]
-        if not any(m.content.strip() or m.tool_calls for m in said):
-            return SILENT
-        after = self.path[self.path.index(self.fresh[0]) :]
-        shown = [m for i in after if not self._node(i).sampled for m in self._node(i).messages]
-        return INTERLEAVED if any(m.role == "assistant" for m in shown) else ""
+        return "" if any(m.content.strip() or m.tool_calls for m in said) else SILENT
 
     def tokens(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
         """The tokens as the model saw and sampled them; empty where they are not all known.

@@ -9,11 +9,10 @@ Every row also has `id`, `task_id` and `env`, and `tools` where any were offered
 own tokens are known they are kept beside the text, with the mask of those it learns from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from practicum.core.example import Example
-from practicum.core.trace import Message
 from practicum.datasets.build import Kind, Unit
 from practicum.datasets.message_rows import write_message, write_tool
 
@@ -35,7 +34,7 @@ def write_row(kind: Kind, unit: Unit) -> dict[str, Any]:
 def _sft(unit: Unit) -> dict[str, Any]:
     (example,) = unit
     return {
-        "messages": _messages(example.messages),
+        "messages": _messages(example, 0),
         "given": example.opening,
         "weight": example.weight,
         "reward": example.reward,
@@ -46,8 +45,8 @@ def _sft(unit: Unit) -> dict[str, Any]:
 def _kto(unit: Unit) -> dict[str, Any]:
     (example,) = unit
     return {
-        "prompt": _messages(example.prompt),
-        "completion": _messages(example.completion),
+        "prompt": _prompt(example),
+        "completion": _messages(example, example.opening),
         "label": example.label,
         "weight": example.weight,
         "reward": example.reward,
@@ -59,9 +58,9 @@ def _dpo(unit: Unit) -> dict[str, Any]:
     chosen, rejected = unit
     return {
         "id": chosen.pair,
-        "prompt": _messages(chosen.prompt),
-        "chosen": _messages(chosen.completion),
-        "rejected": _messages(rejected.completion),
+        "prompt": _prompt(chosen),
+        "chosen": _messages(chosen, chosen.opening),
+        "rejected": _messages(rejected, rejected.opening),
         "weight": chosen.weight,
         **_side(chosen, "chosen"),
         **_side(rejected, "rejected"),
@@ -76,8 +75,8 @@ def _side(example: Example, side: str) -> dict[str, Any]:
 def _grpo(unit: Unit) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": f"group of {unit[0].id}",
-        "prompt": _messages(unit[0].prompt),
-        "completions": [_messages(example.completion) for example in unit],
+        "prompt": _prompt(unit[0]),
+        "completions": [_messages(example, example.opening) for example in unit],
         "rewards": [example.reward for example in unit],
         "weights": [example.weight for example in unit],
         "ids": [example.id for example in unit],
@@ -90,8 +89,14 @@ def _grpo(unit: Unit) -> dict[str, Any]:
 BODIES = {"sft": _sft, "kto": _kto, "dpo": _dpo, "grpo": _grpo}
 
 
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    return [write_message(message) for message in messages]
+def _prompt(example: Example) -> list[dict[str, Any]]:
+    return [write_message(message) for message in example.prompt]
+
+
+def _messages(example: Example, begin: int) -> list[dict[str, Any]]:
+    """The messages from a place on; those that are only shown are marked."""
+    numbered = list(enumerate(example.messages))[begin:]
+    return [write_message(m, learned=place not in example.shown) for place, m in numbered]
 
 
 def _tokens(example: Example) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ def tokenise(example: Example, codec: ChatCodec, *, model: str = "") -> Tokenise
             given = codec.open(pending, example.tools)
         said = codec.write(message)
         ids += [*given, *said]
-        mask += [False] * len(given) + [True] * len(said)
+        mask += [False] * len(given) + [index not in example.shown] * len(said)
         pending, spoken = [], True
     return _tokenised(ids, mask, example.id)
 

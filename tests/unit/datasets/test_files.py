@@ -50,6 +50,7 @@ def varied() -> list[Example]:
             more = (
                 replace(plain.messages[2], tool_calls=(call,), reasoning="hm"),
                 Message(role="tool", content="no", tool_call_id="c1", is_error=True),
+                Message(role="assistant", content="Go on, said someone else."),
                 Message(role="assistant", content=f"done {good}"),
             )
             found.append(
@@ -57,6 +58,7 @@ def varied() -> list[Example]:
                     plain,
                     messages=(*plain.messages[:2], *more),
                     tools=(BASH,),
+                    shown=(4,) if task % 4 else (),
                     token_ids=(1, 2, 3),
                     loss_mask=(False, True, True),
                     tokens_of="tiny",
@@ -245,6 +247,20 @@ def read_one(tmp_path: Path, row: dict[str, Any]) -> list[Example]:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row) + "\n")
     return list(read_examples(path))
+
+
+def test_messages_that_weigh_nothing_are_shown_and_not_learned_from(tmp_path: Path) -> None:
+    said = [{"role": "assistant", "content": text, "weight": w} for text, w in (("a", 0), ("b", 1))]
+    asked = [{"role": "user", "content": "q"}]
+    (example,) = read_one(tmp_path, {"messages": [*asked, *said, *said]})
+    assert (example.given, example.shown) == (2, (3,))
+    (example,) = read_one(tmp_path, {"prompt": asked, "completion": [said[1], *said]})
+    assert (example.given, example.shown) == (1, (2,))
+    other = {"role": "assistant", "content": "c"}
+    pair = {"chosen": [*asked, said[1], *said], "rejected": [*asked, other, *said]}
+    chosen, rejected = read_one(tmp_path, pair)
+    assert chosen.prompt == rejected.prompt
+    assert (chosen.given, chosen.shown, rejected.shown) == (1, (2,), (2,))
 
 
 def test_a_made_up_answer_that_is_not_called_worse_is_never_compared(tmp_path: Path) -> None:

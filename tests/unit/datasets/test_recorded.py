@@ -140,11 +140,11 @@ def test_what_cannot_be_learned_from_is_left_out_with_the_reason(
     assert [reason in text for text in left_out] == [True]
 
 
-def test_a_turn_given_between_the_models_own_is_refused() -> None:
+def test_a_turn_given_between_the_models_own_is_only_shown() -> None:
     shown = Node(
         parent=1, messages=(Message(role="assistant", content="not mine"),), token_ids=(5,)
     )
     trace = replace(OWN.trace, nodes=(*OWN.trace.nodes[:2], shown, sampled("b", (6,), (True,), 2)))
-    found, left_out = examples_of(replace(OWN, trace=trace))
-    assert found == []
-    assert list(left_out) == ["a turn that was given to the model lies between its own"]
+    (example,), _ = examples_of(replace(OWN, trace=trace))
+    assert (example.given, example.shown) == (1, (2,))
+    assert example.loss_mask == (False, False, False, True, False, True)

@@ -101,6 +101,16 @@ def test_turns_shown_as_part_of_the_prompt_are_not_learned_from(codec: TemplateC
     assert shown.completion == EXAMPLE.messages[4:]
 
 
+def test_a_turn_that_someone_else_wrote_is_shown_and_not_learned_from(codec: TemplateCodec) -> None:
+    three = conversation(
+        ("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b"), ("assistant", "c")
+    )
+    example = replace(EXAMPLE, messages=three, shown=(3,))
+    assert learned(codec, example) == ["a<|im_end|>", "c<|im_end|>"]
+    whole, all_learned = tokenise(example, codec), tokenise(replace(example, shown=()), codec)
+    assert whole.token_ids.tolist() == all_learned.token_ids.tolist()
+
+
 def test_what_follows_the_last_turn_is_left_out(codec: TemplateCodec) -> None:
     answered = replace(
         EXAMPLE, messages=(*EXAMPLE.messages, Message(role="user", content="Solved."))
