@@ -14,5 +14,5 @@ def __getattr__(name: str) -> object:
     if name in ("Recorder", "record"):
         from practicum import recording
 
-        return getattr(recording, name)  # type: ignore[no-any-return]
+        return getattr(recording, name)
     raise AttributeError(f"module 'practicum' has no attribute {name!r}")

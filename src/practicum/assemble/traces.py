@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
-from practicum.core.errors import UserError
-from practicum.core.interfaces import Reward
+from practicum.assemble.rewards import build_reward
+from practicum.core.config import RewardConfig
+from practicum.core.config.reward_components import JudgeComponent, TurnsComponent
+from practicum.core.errors import ConfigError, UserError
+from practicum.core.interfaces import Environment, Reward
 from practicum.core.sample import Episode
 from practicum.core.task import Outcome, Task
 from practicum.importers import Format, Imported, Part, files_in, find_format, recognise
@@ -23,6 +26,7 @@ __all__ = [
     "Problem",
     "ScoreReport",
     "import_traces",
+    "reward_for_traces",
     "score_traces",
 ]
 
@@ -270,6 +274,11 @@ class ScoreReport:
         """Of those that could be scored."""
         return self.total / self.scored if self.scored else None
 
+    @property
+    def means(self) -> dict[str, float]:
+        """The same of each component."""
+        return {name: total / self.scored for name, total in self.components.items()}
+
 
 async def score_traces(
     store: SqliteTraceStore, reward: Reward, watcher: ScoreWatcher, *, where: str = ""
@@ -304,3 +313,24 @@ def _count(report: ScoreReport, episode: Episode) -> None:
     report.total += value
     for name, component in episode.score.components.items():
         report.components[name] = report.components.get(name, 0.0) + (component or 0.0)
+
+
+class _RecordedEnvironment:
+    """Stands for where stored episodes came from, as far as a reward asks about it."""
+
+    name = "recorded traces"
+
+    def __init__(self, default_reward: str) -> None:
+        self.default_reward = default_reward
+
+
+def reward_for_traces(config: RewardConfig) -> Reward:
+    """The reward that stored episodes are scored with, whatever they came from."""
+    if any(isinstance(part, JudgeComponent) for part in config.components):
+        raise ConfigError(
+            "the component 'judge' compares episodes of a group and cannot score stored ones one "
+            "by one; leave it out"
+        )
+    pays_turns = any(isinstance(part, TurnsComponent) for part in config.components)
+    made_for = "turns" if config.name == "turns" or pays_turns else "os"
+    return build_reward(config, cast(Environment, _RecordedEnvironment(made_for)))

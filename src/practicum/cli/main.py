@@ -13,6 +13,7 @@ from practicum.cli.play import play
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.tasks import tasks
+from practicum.cli.traces import app as traces
 from practicum.cli.train import train
 from practicum.cli.watch import watch
 from practicum.core.errors import PracticumError, UserError
@@ -38,6 +39,7 @@ app.command()(train)
 app.command(name="eval")(evaluate)
 app.command()(runs)
 app.command()(watch)
+app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(env, name="env")
 app.add_typer(sandbox, name="sandbox")

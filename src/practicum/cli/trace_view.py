@@ -1,0 +1,112 @@
+"""Episodes on a terminal: a row each, or one of them whole."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from practicum.cli.plain_text import indented, plain
+from practicum.core.label import Label
+from practicum.core.sample import Episode
+from practicum.core.trace import Message
+from practicum.store import FoundEpisode
+
+__all__ = ["episode_table", "print_episode"]
+
+COLOURS = {"system": "dim", "user": "cyan", "assistant": "bold", "tool": "green"}
+MINUTE = "%Y-%m-%d %H:%M"
+
+
+def episode_table(found: Sequence[FoundEpisode]) -> Table:
+    """A row for each episode."""
+    table = Table(box=None, header_style="bold")
+    for heading in ("id", "source", "env", "task", "turns", "success", "score", "label", "begun"):
+        is_number = heading in ("turns", "score", "label")
+        # An id is there to be copied, so it is never broken.
+        table.add_column(
+            heading,
+            overflow="fold",
+            justify="right" if is_number else "left",
+            no_wrap=is_number or heading not in ("env", "task"),
+        )
+    for one in found:
+        row = one.summary
+        cells = (
+            row.id,
+            row.source or "-",
+            row.env,
+            row.task_id,
+            str(row.n_turns),
+            {True: "yes", False: "no", None: "-"}[row.success],
+            "-" if row.score is None else f"{row.score:.3g}",
+            "-" if one.label is None else f"{one.label:g}",
+            _day(row.created_at),
+        )
+        table.add_row(*(escape(plain(cell)) for cell in cells))
+    return table
+
+
+def print_episode(episode: Episode, labels: Sequence[Label]) -> None:
+    """All that was said, in order; a branch says where it begins."""
+    console = Console(highlight=False)
+    trace = episode.trace
+    facts = [
+        f"environment {trace.env}, task {trace.task_id}",
+        f"recorded by {trace.source}" if trace.source else "a rollout of this program",
+        f"model {trace.model}" if trace.model else "",
+        f"begun {_minute(trace.started_at)}" if trace.started_at else "",
+        f"took {trace.duration_s:.1f} s" if trace.duration_s else "",
+        f"ended: {trace.stop.value}",
+    ]
+    console.print(Text(plain(trace.id), style="bold"))
+    console.print(plain(", ".join(filter(None, facts))), markup=False, style="dim")
+    for index, node in enumerate(trace.nodes):
+        if node.parent != (index - 1 if index else None):
+            after = "the start" if node.parent is None else f"message {node.parent + 1}"
+            console.print(f"-- another branch, from {after}", style="yellow")
+        for message in node.messages:
+            _print_message(console, message)
+    if trace.failure is not None:
+        said = f"failed: {trace.failure.kind}: {trace.failure.message}"
+        console.print(plain(said), style="red", markup=False)
+    _print_verdicts(console, episode, labels)
+
+
+def _print_message(console: Console, message: Message) -> None:
+    style = "red" if message.is_error else COLOURS[message.role]
+    if message.reasoning:
+        console.print(f"thinks  {indented(message.reasoning, 8)}", style="dim", markup=False)
+    lines = [message.content] if message.content or not message.tool_calls else []
+    for call in message.tool_calls:
+        arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+        lines.append(f"calls {call.name} {arguments}")
+    for line in lines:
+        text = f"{message.role:10s}{indented(line, 10)}"
+        console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _print_verdicts(console: Console, episode: Episode, labels: Sequence[Label]) -> None:
+    outcome, score = episode.outcome, episode.score
+    success = None if outcome is None else outcome.success
+    console.print(f"success: {'not known' if success is None else str(success).lower()}")
+    if score.value is None:
+        console.print(plain(f"score: none ({score.reason})"), markup=False)
+    else:
+        parts = ", ".join(f"{name} {value}" for name, value in score.components.items())
+        console.print(plain(f"score: {score.value:g} ({parts})"), markup=False)
+    for label in labels:
+        who = f"suggested by {label.author}" if label.is_suggestion else f"by {label.author}"
+        note = f": {label.note}" if label.note else ""
+        console.print(plain(f"label {label.value:g} {who}{note}"), markup=False)
+
+
+def _minute(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime(MINUTE) if seconds else "-"
+
+
+def _day(seconds: float) -> str:
+    return _minute(seconds).partition(" ")[0]
