@@ -220,9 +220,10 @@ for name, flag in NEW.items():
 for name, flag in NEW.items():
     call(272, 97, flag)
     call(272, 97, flag | NEW["user"])
-for name in ("mnt", "user", "pid", "net", "ipc", "uts", "cgroup"):
+names = ("mnt", "user", "pid", "net", "ipc", "uts", "cgroup")
+for path in [f"/proc/{who}/ns/{name}" for who in ("1", "self") for name in names]:
     try:
-        fd = os.open(f"/proc/1/ns/{name}", os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
         continue
     call(308, 268, fd, 0)
@@ -239,6 +240,7 @@ if call(435, 435, arguments, 64) == 0:  # clone3
             for name, which in Seen(pid).namespaces().items()
             if which != usual[name]
         }
+        found |= {file.link for file in process.files_beyond()}
     return " ".join(sorted(found))
 
 
@@ -261,6 +263,8 @@ async def opens_by_handle(attacker: Attacker, host: Host) -> str:
 root = bytes([8, 0, 0, 0, 1, 0, 0, 0, {ROOT_FOLDER_INODE}]) + bytes(120)
 for place in ("/usr", "/", "/tmp", "/work", "/proc/self"):
     for content in ({given.raw!r}, root):
+        handle = ctypes.create_string_buffer(content)
+        call(303, 264, -100, place.encode(), handle, ctypes.byref(ctypes.c_int()), 0)
         handle = ctypes.create_string_buffer(content)
         try:
             at = os.open(place, os.O_RDONLY)
@@ -285,7 +289,7 @@ call(298, 241, (ctypes.c_uint * 32)(1, 128), 0, -1, -1, 0)  # perf_event_open: a
 call(323, 282, 1)  # userfaultfd, of one's own memory
 call(425, 425, 1, ctypes.create_string_buffer(120))  # io_uring_setup
 call(300, 262, 0x200, 0)  # fanotify_init
-at = call(434, 434, 1, 0)  # pidfd_open of the first process, which is allowed
+at = libc.syscall(ctypes.c_long(434), 1, 0)  # pidfd_open of the first process is allowed
 if at >= 0:
     for number in range(10):
         call(438, 438, at, number, 0)  # pidfd_getfd
@@ -298,10 +302,7 @@ if at >= 0:
 
 @attack()
 async def changes_the_kernel(attacker: Attacker, host: Host) -> str:
-    """Clock, log, accounting, Ctrl-Alt-Del, swap, modules: each would be seen by the host.
-
-    What could do harm is asked for with arguments that do none: a wrong number, nothing to load.
-    """
+    """Clock, console, accounting, Ctrl-Alt-Del, swap: each would be seen by the host."""
     before, offset = kernel_state(), time.time() - time.monotonic()
     script = (
         CALL
@@ -326,12 +327,6 @@ for place in ("/tmp", "/work"):
     except OSError:
         pass
 os.system("true; /bin/true")
-call(175, 105, None, 0, b"")  # init_module
-call(313, 273, -1, b"", 0)  # finit_module
-call(176, 106, b"no_such_module", 0)  # delete_module
-call(246, 104, 0, 0, None, 0)  # kexec_load
-call(320, 294, -1, -1, 0, b"", 0)  # kexec_file_load
-call(179, 60, 0, None, 0, None)  # quotactl
 """
     )
     async with held(attacker, host, script) as process:
@@ -341,8 +336,43 @@ call(179, 60, 0, None, 0, None)  # quotactl
             for path in [Path(f"/proc/{process.pid}/root{place}/account")]
             if path.exists() and path.stat().st_size
         ]
+        written += [file.link for file in process.files_beyond()]
     moved = abs(time.time() - time.monotonic() - offset) > CLOCK_JUMP_S / 2
     adjusted = ctypes.create_string_buffer(256)
     libc.adjtimex(adjusted)
     is_adjusted = ctypes.c_long.from_buffer(adjusted, 32).value == ESTIMATED_ERROR
     return " ".join(written + ["clock"] * (moved or is_adjusted)) or changed(before)
+
+
+@attack(control="root")
+async def calls_what_only_the_host_needs(attacker: Attacker, host: Host) -> str:
+    """With arguments that do nothing where the call is let through."""
+    before = kernel_state()
+    script = (
+        CALL
+        + """
+call(175, 105, None, 0, b"")  # init_module
+call(313, 273, -1, b"", 0)  # finit_module
+call(176, 106, b"no_such_module", 0)  # delete_module
+call(246, 104, 0, 0, None, ctypes.c_ulong(0xFFFF0000))  # kexec_load, of no architecture
+call(320, 294, -1, -1, 0, b"", 0)  # kexec_file_load
+call(169, 142, 1, 2, 3, None)  # reboot
+call(168, 225, b"/nowhere")  # swapoff
+call(179, 60, 0, None, 0, None)  # quotactl
+call(103, 116, 10, None, 0)  # syslog: how long the log is
+call(172, None, 9)  # iopl, of no level
+call(173, None, 1 << 20, 1, 1)  # ioperm, of no port
+call(310, 270, 1, None, 0, None, 0, 0)  # process_vm_readv
+call(311, 271, 1, None, 0, None, 0, 0)  # process_vm_writev
+call(312, 272, 1, 1, 0, 0, 0)  # kcmp
+call(426, 426, -1, 0, 0, 0, None, 0)  # io_uring_enter
+call(427, 427, -1, 0, None, 0)  # io_uring_register
+call(212, 18, 0, None, 0)  # lookup_dcookie
+call(250, 219, 0, -3, 0)  # keyctl
+call(249, 218, b"user", b"attack", None, 0)  # request_key
+call(135, 92, 0x0008)  # personality, of another system
+"""
+    )
+    async with held(attacker, host, script) as process:
+        count = len(process.files_beyond())
+    return f"{count} calls were not refused" if count else changed(before)

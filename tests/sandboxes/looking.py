@@ -254,7 +254,7 @@ def set_apart(process: Seen) -> set[str]:
 
 
 def kernel_state() -> dict[str, str]:
-    """What could be seen of the kernel's settings, modules, swap and mounts if they were changed.
+    """What could be seen of the kernel's settings, swap and mounts if they were changed.
 
     Of the mounts only those that attacks are aimed at: others may come and go meanwhile.
     """
@@ -263,9 +263,6 @@ def kernel_state() -> dict[str, str]:
         with suppress(OSError):
             lines = Path(path).read_text().splitlines()
             found[path] = " ".join(line.split()[0] for line in lines)
-    with suppress(OSError):
-        modules = Path("/proc/modules").read_text().splitlines()
-        found["modules"] = " ".join(line.split()[0] for line in modules)
     targets = ("/", "/proc", "/sys", "/tmp", "/mnt", "/dev", "/dev/shm")
     lines = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     found["mounts"] = "\n".join(" ".join(line[3:]) for line in lines if line[4] in targets)
