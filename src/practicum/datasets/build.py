@@ -11,7 +11,7 @@ from practicum.datasets.balance import Balance, balance
 from practicum.datasets.content import task_key
 from practicum.datasets.duplicates import Duplicates, without_conflicts, without_duplicates
 from practicum.datasets.left_out import LeftOut
-from practicum.datasets.pairs import answer_groups, preference_pairs
+from practicum.datasets.pairs import answer_groups, kept_pairs, preference_pairs
 from practicum.datasets.split import SplitExamples, split_examples
 
 __all__ = ["KINDS", "BuildOptions", "Built", "Kind", "Only", "Unit", "build"]
@@ -104,11 +104,9 @@ def build(examples: Iterable[Example], options: BuildOptions, left_out: LeftOut)
         options: What is wanted.
         left_out: Told all that is left out; may have entries already.
     """
-    duplicates = options.duplicates or DUPLICATES[options.kind]
+    if options.kind != "dpo":
+        examples = map(_unpaired, examples)
     chosen = _filtered(examples, options, left_out)
-    if options.kind in ("kto", "dpo"):
-        chosen = without_conflicts(chosen, left_out)
-    chosen = without_duplicates(chosen, duplicates, options.near, left_out)
     units = _limited(_units(chosen, options, left_out), options, left_out)
     flat = [example for unit in units for example in unit]
     split = split_examples(flat, share=options.heldout, near=options.near, seed=options.seed)
@@ -121,6 +119,14 @@ def build(examples: Iterable[Example], options: BuildOptions, left_out: LeftOut)
         split=split,
         left_out=left_out,
     )
+
+
+def _unpaired(example: Example) -> Example:
+    """A side of a pair by itself: the chosen one is good, the rejected one bad."""
+    if not example.pair:
+        return example
+    label = example.chosen if example.label is None else example.label
+    return replace(example, label=label, pair="", chosen=None)
 
 
 def _filtered(
@@ -152,8 +158,15 @@ def _filtered(
 
 
 def _units(examples: Sequence[Example], options: BuildOptions, left_out: LeftOut) -> list[Unit]:
+    paired = [example for example in examples if example.pair]
+    single = [example for example in examples if not example.pair]
+    if options.kind in ("kto", "dpo"):
+        single = without_conflicts(single, left_out)
+    duplicates = options.duplicates or DUPLICATES[options.kind]
+    examples = without_duplicates(single, duplicates, options.near, left_out)
     if options.kind == "dpo":
-        return list(preference_pairs(examples, options.margin, left_out))
+        ready = kept_pairs(paired, options.margin, left_out)
+        return [*ready, *preference_pairs(examples, options.margin, left_out)]
     if options.kind == "grpo":
         return list(answer_groups(examples, left_out))
     if options.kind == "kto":

@@ -8,12 +8,13 @@ from practicum.core.example import Example
 from practicum.datasets.content import content_hash, prompt_hash, task_key
 from practicum.datasets.left_out import LeftOut
 
-__all__ = ["answer_groups", "preference_pairs"]
+__all__ = ["answer_groups", "kept_pairs", "preference_pairs"]
 
 UNSCORED = "it has no score to compare"
 ALONE = "it is the only answer to its question, and no other is invented"
 TOO_CLOSE = "no answer to its question is better or worse by the margin"
 SAME = "it says the same as another answer to its question"
+HALF = "the other side of its pair is missing"
 ALL_EQUAL = "all answers to its question scored the same"
 
 
@@ -40,6 +41,28 @@ def preference_pairs(
         for answer in ranked[best : worst + 1]:
             left_out.add(TOO_CLOSE, answer.id)
     return pairs
+
+
+def kept_pairs(
+    examples: Sequence[Example], margin: float, left_out: LeftOut
+) -> list[tuple[Example, Example]]:
+    """Pairs that came as pairs, each once; where both scores are known, by the margin apart."""
+    sides: dict[str, dict[bool, Example]] = defaultdict(dict)
+    for example in examples:
+        sides[example.pair][bool(example.chosen)] = example
+    pairs: dict[tuple[str, str], tuple[Example, Example]] = {}
+    for found in sides.values():
+        if len(found) < 2:
+            left_out.add(HALF, next(iter(found.values())).id)
+            continue
+        chosen, rejected = found[True], found[False]
+        scored = chosen.reward is not None and rejected.reward is not None
+        key = content_hash(chosen), content_hash(rejected)
+        if scored and not _is_better(chosen, rejected, margin):
+            left_out.add(TOO_CLOSE, chosen.pair, 2)
+        elif pairs.setdefault(key, (chosen, rejected))[0] is not chosen:
+            left_out.add(SAME, chosen.pair, 2)
+    return list(pairs.values())
 
 
 def answer_groups(examples: Sequence[Example], left_out: LeftOut) -> list[tuple[Example, ...]]:

@@ -38,7 +38,8 @@ def tokenise(example: Example, codec: ChatCodec, *, model: str = "") -> Tokenise
     pending: list[Message] = []
     spoken = False
     for index, message in enumerate(example.messages):
-        if message.role != "assistant" or index < example.opening:
+        greets = not spoken and index < example.opening and not _is_asked(pending)
+        if message.role != "assistant" or greets:
             pending.append(message)
             continue
         if spoken:
@@ -47,9 +48,15 @@ def tokenise(example: Example, codec: ChatCodec, *, model: str = "") -> Tokenise
             given = codec.open(pending, example.tools)
         said = codec.write(message)
         ids += [*given, *said]
-        mask += [False] * len(given) + [index not in example.shown] * len(said)
+        learned = index >= example.opening and index not in example.shown
+        mask += [False] * len(given) + [learned] * len(said)
         pending, spoken = [], True
     return _tokenised(ids, mask, example.id)
+
+
+def _is_asked(messages: Sequence[Message]) -> bool:
+    """Whether there is anything to answer; templates open no conversation with an answer."""
+    return any(message.role != "system" for message in messages)
 
 
 def _tokenised(ids: Sequence[int], mask: Sequence[bool], name: str) -> TokenisedExample:

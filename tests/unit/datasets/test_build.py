@@ -143,6 +143,36 @@ def test_a_pair_is_never_of_one_text_or_of_equal_scores() -> None:
     assert built([GOOD, replace(BAD, reward=1.0)], "dpo").train == ()
 
 
+def paired(name: str, chosen: Example, rejected: Example) -> list[Example]:
+    return [
+        replace(side, id=f"{name}/{n}", pair=name, chosen=not n, label=None, reward=None)
+        for n, side in enumerate((chosen, rejected))
+    ]
+
+
+def test_pairs_that_came_as_pairs_stay_pairs() -> None:
+    again = paired("again", GOOD, BAD)
+    examples = [*paired("p", GOOD, BAD), *paired("q", GOOD, UNKNOWN), *again]
+    found = built([*examples, *paired("half", BAD, GOOD)[:1]], "dpo")
+    assert ids(found) == [["p/0", "p/1"], ["q/0", "q/1"]]
+    assert found.left_out.counts == {
+        "it says the same as another answer to its question": 2,
+        "the other side of its pair is missing": 1,
+    }
+    scored = [replace(e, reward=1.0 + bool(e.chosen)) for e in paired("p", GOOD, BAD)]
+    assert len(built(scored, "dpo", margin=1.0).train) == 1
+    assert built(scored, "dpo", margin=1.5).train == ()
+
+
+def test_sides_of_pairs_can_be_used_by_themselves() -> None:
+    found = built(paired("p", GOOD, BAD), "kto")
+    assert [(unit[0].id, unit[0].label, unit[0].pair) for unit in found.train] == [
+        ("p/0", True, ""),
+        ("p/1", False, ""),
+    ]
+    assert ids(built(paired("p", GOOD, BAD), "sft")) == [["p/0"]]
+
+
 def test_groups_have_all_answers_and_differ_in_score() -> None:
     twice = replace(GOOD, id="twice")
     found = built([GOOD, BAD, twice, UNKNOWN], "grpo")

@@ -7,7 +7,8 @@ import pytest
 from practicum.chat import TemplateCodec
 from practicum.core.errors import UserError
 from practicum.core.example import Example
-from practicum.core.trace import Message, Role, ToolSpec
+from practicum.core.tool_calls import write_tool_call
+from practicum.core.trace import Message, Role, ToolCall, ToolSpec
 from practicum.datasets import tokenise
 from practicum.policy.tiny import CHAT_TEMPLATE, build_tiny_tokenizer
 
@@ -109,6 +110,23 @@ def test_a_turn_that_someone_else_wrote_is_shown_and_not_learned_from(codec: Tem
     assert learned(codec, example) == ["a<|im_end|>", "c<|im_end|>"]
     whole, all_learned = tokenise(example, codec), tokenise(replace(example, shown=()), codec)
     assert whole.token_ids.tolist() == all_learned.token_ids.tolist()
+
+
+def test_calls_in_a_prompt_are_not_lost_where_the_template_knows_none(codec: TemplateCodec) -> None:
+    call = ToolCall(name="bash", arguments={"script": "ls"})
+    called = Message(role="assistant", content="", tool_calls=(call,))
+    messages = (EXAMPLE.messages[1], called, Message(role="tool", content="a b"))
+    example = replace(EXAMPLE, messages=(*messages, EXAMPLE.messages[2]), given=3)
+    row = tokenise(example, codec)
+    assert write_tool_call(call) in codec.decode([int(t) for t in row.token_ids[: row.given]])
+    assert learned(codec, example) == ["add_terms -1<|im_end|>"]
+
+
+def test_a_greeting_may_open_the_conversation(codec: TemplateCodec) -> None:
+    greeting = Message(role="assistant", content="Hello.")
+    example = replace(EXAMPLE, messages=(greeting, *EXAMPLE.messages[1:3]), given=2)
+    assert learned(codec, example) == ["add_terms -1<|im_end|>"]
+    assert tokenise(example, codec).given == len(codec.open(example.messages[:2]))
 
 
 def test_what_follows_the_last_turn_is_left_out(codec: TemplateCodec) -> None:
