@@ -13,6 +13,7 @@ from practicum.importers.values import decode_json
 __all__ = ["Item", "array_items", "begins_with_array", "parts_of_items", "parts_of_lines"]
 
 CHUNK = 1 << 20
+ENDS = " \t\r\n,:]}"
 UNFINISHED = 32
 """An error this near to the end of what has been read may only mean that more is to come."""
 
@@ -179,7 +180,9 @@ class _Reader:
             except RecursionError:
                 raise Malformed("its JSON is nested too deep", self.line) from None
             else:
-                if end < len(self._text) or self._is_all:  # a number could go on
+                # A number could go on: 12 of 12.5e3.
+                ends_here = self._text[end : end + 1] in ENDS and end < len(self._text)
+                if ends_here or self._is_all or end < len(self._text) - UNFINISHED:
                     self.line += self._text.count("\n", self._at, end)
                     self._at = end
                     return value

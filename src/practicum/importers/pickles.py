@@ -18,7 +18,14 @@ __all__ = ["PICKLE_MAGIC", "load_plain"]
 PICKLE_MAGIC = b"\x80"
 """How every pickle since protocol 2 begins."""
 
-MOST_VALUES = 5_000_000
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise Malformed(f"the pickle holds bytes in {encoding!r:.20}")
+    return text.encode(encoding)
+
+
+MOST_VALUES = 2_000_000
 """A small pickle can name one list a million million times."""
 
 HARMLESS: dict[tuple[str, str], Any] = {
@@ -30,8 +37,9 @@ HARMLESS: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
+    ("_codecs", "encode"): _encode,
 }
-"""Classes that do nothing but hold what they are given."""
+"""Classes that do nothing but hold what they are given, and how protocol 2 writes bytes."""
 
 
 class _Inert:
@@ -97,23 +105,29 @@ class _Plain:
 
     def __init__(self) -> None:
         self._left = MOST_VALUES
+        self._above: set[int] = set()
 
-    def of(self, value: Any, above: tuple[int, ...] = ()) -> Any:
+    def of(self, value: Any) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise Malformed(f"the pickle holds more than {MOST_VALUES} values")
-        if id(value) in above:
+            raise Malformed("the pickle holds more values than any checkpoint")
+        if not isinstance(value, _Inert | dict | list | tuple | set | frozenset):
+            if isinstance(value, date | time):
+                return value.isoformat()
+            return value.total_seconds() if isinstance(value, timedelta) else value
+        if id(value) in self._above:
             raise Malformed("the pickle contains itself")
-        inside = (*above, id(value))
+        self._above.add(id(value))
+        plain = self._inside(value)
+        self._above.remove(id(value))
+        return plain
+
+    def _inside(self, value: Any) -> Any:
         if isinstance(value, _Inert):
             if not value.held:
-                given = [self.of(one, inside) for one in value.given]
+                given = [self.of(one) for one in value.given]
                 return given[0] if len(given) == 1 else given
             value = value.held
         if isinstance(value, dict):
-            return {str(k): self.of(v, inside) for k, v in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self.of(one, inside) for one in value]
-        if isinstance(value, date | time):
-            return value.isoformat()
-        return value.total_seconds() if isinstance(value, timedelta) else value
+            return {str(k): self.of(v) for k, v in value.items()}
+        return [self.of(one) for one in value]

@@ -1,6 +1,7 @@
 """Practicum's own export: JSON lines, one JSON array, or Parquet, with everything in it."""
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from practicum.importers.json_files import (
     parts_of_lines,
 )
 from practicum.importers.records import Imported, Malformed, Part
-from practicum.importers.values import as_map
+from practicum.importers.values import as_list, as_map, as_text
 
 __all__ = ["PARQUET_MAGIC", "RECORD_COLUMN", "SOURCE", "read"]
 
@@ -26,6 +27,7 @@ SOURCE = "practicum"
 PARQUET_MAGIC = b"PAR1"
 RECORD_COLUMN = "record"
 NEWEST = 1
+IDENTITY = re.compile(r"hash:[0-9a-f]{32}")
 BATCH_ROWS = 64
 
 
@@ -55,18 +57,30 @@ def convert(value: Any) -> tuple[Imported, ...]:
         episode = episodes.validate_python(row.get("episode"))
         given = row.get("task")
         task = tasks.validate_python(given) if given else _bare_task(episode)
-        verdicts = tuple(labels.validate_python(one) for one in row.get("labels") or ())
+        verdicts = tuple(
+            labels.validate_python(one) for one in as_list(row.get("labels"), "labels")
+        )
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise Malformed(f"{place or 'the record'}: {first['msg']}") from None
     except UserError as error:  # a label out of range
         raise Malformed(str(error)) from None
-    return (
-        Imported(
-            episode=episode, task=task, labels=verdicts, identity=str(row.get("identity") or "")
-        ),
-    )
+    identity = as_text(row.get("identity"))
+    if identity and not IDENTITY.fullmatch(identity):
+        raise Malformed(f"its identity is {identity!r:.60}, which Practicum did not write")
+    _check_nodes(episode)
+    return (Imported(episode=episode, task=task, labels=verdicts, identity=identity),)
+
+
+def _check_nodes(episode: Episode) -> None:
+    """Refuse a trace that no walk would come to the end of, or whose tokens do not match."""
+    for index, node in enumerate(episode.trace.nodes):
+        if node.parent is not None and not 0 <= node.parent < index:
+            raise Malformed(f"node {index} follows node {node.parent}, which is not before it")
+        span = node.sampled
+        if span is not None and len(span.logprobs) not in (0, len(node.token_ids)):
+            raise Malformed(f"node {index} has not one log-probability for each token")
 
 
 def _bare_task(episode: Episode) -> Task:

@@ -7,6 +7,7 @@ what went before it, and is the same episode in whichever checkpoint it is met.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def _exchanges(checkpoint: dict[str, Any]) -> Iterator[Imported]:
 def _bounds(entries: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
     """Where each exchange that was answered begins and ends."""
     starts = [i for i, entry in enumerate(entries) if entry.get("role") == "user"]
-    for start, end in zip(starts, [*starts[1:], len(entries)], strict=True):
+    for start, end in pairwise([*starts, len(entries)]):
         if any(entry.get("role") == "assistant" for entry in entries[start:end]):
             yield start, end
 
