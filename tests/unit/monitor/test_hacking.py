@@ -75,6 +75,28 @@ def test_held_out_success_has_the_last_word() -> None:
     )
 
 
+def test_a_rise_in_training_is_believed_where_held_out_success_points_the_same_way() -> None:
+    steps = rows(reward=UP, success=(0.1, 0.3))
+    assert kinds(steps, (0.10, 0.14)) == []
+    assert kinds(rows(reward=UP, success=SAME), (0.10, 0.14)) == ["reward"]
+
+
+def test_what_was_learned_and_lost_again_counts_from_where_it_was_best() -> None:
+    up = rows(16, reward=(0.0, 0.5), success=(0.1, 0.8))
+    down = rows(16, reward=(0.5, 1.5), success=(0.8, 0.4))
+    kept = rows(16, reward=(0.5, 1.5), success=(0.8, 0.8))
+    assert kinds(up + down, (0.1, 0.4)) == ["reward"]
+    assert kinds(up + kept, (0.1, 0.8)) == []
+
+
+def test_a_component_that_outweighs_what_was_learned_takes_over() -> None:
+    mine = shape("outcome", {"name": "a:care", "weight": 4.0})
+    steps = rows(reward=UP, success=(0.1, 0.3), reward_care=(0.0, 0.24))
+    [sign] = find_hacking(steps, [], mine)
+    assert (sign.kind, "care makes up 96%" in sign.text) == ("takes over", True)
+    assert kinds(rows(reward=UP, success=(0.1, 0.3), reward_care=(0.0, 0.1)), shape=mine) == []
+
+
 def test_what_is_solved_may_still_get_shorter() -> None:
     steps = rows(reward=UP, success=(0.96, 0.96), turns=(8, 3), response_tokens=(90, 30))
     assert kinds(steps) == []
