@@ -50,18 +50,28 @@ class Player:
     converse: Callable[[Task, int], Any]
 
     def parts(
-        self, environment: Environment, config: RunConfig, run: Path | None = None
+        self,
+        environment: Environment,
+        config: RunConfig,
+        *,
+        run: Path | None = None,
+        learns: bool = False,
     ) -> RolloutParts:
-        """What its episodes are made with; `run` is the folder of the run that learns from them."""
+        """What its episodes are made with.
+
+        Args:
+            environment: Where they are played.
+            config: The run's.
+            run: Folder of the run they belong to, where what a judge says is kept.
+            learns: Whether they are learned from, and so compared with each other.
+        """
         return RolloutParts(
             environment=environment,
             agent=choose_agent(environment, config.rollouts.max_turns),
             reward=build_reward(config.reward, environment),
             converse=self.converse,
             model=self.name,
-            group_reward=build_group_reward(
-                config.reward, folder=run, compares=run is not None
-            ),
+            group_reward=build_group_reward(config.reward, folder=run, compares=learns),
         )
 
 
@@ -182,11 +192,12 @@ async def evaluate_player(
     config: RunConfig,
     on_episode: Callable[[Episode], None],
     name: str = "",
+    run: Path | None = None,
 ) -> EvalReport:
-    """A player on the config's held-out tasks."""
+    """A player on the config's held-out tasks; `run` is the folder of its run, where it has one."""
     tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
     result = await evaluate(
-        player.parts(environment, config),
+        player.parts(environment, config, run=run),
         tasks,
         attempts=config.eval.k,
         seed=config.eval.seed,

@@ -3,9 +3,11 @@
 import importlib
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from practicum.assemble.judges import local_judge
 from practicum.core.config import RewardConfig
 from practicum.core.config import reward_components as parts
 from practicum.core.errors import ConfigError
@@ -65,7 +67,6 @@ def build_group_reward(
     *,
     folder: Path | None = None,
     compares: bool = True,
-    local_judge: Callable[[parts.JudgeComponent], JudgeModel] | None = None,
 ) -> GroupReward | None:
     """What the config's reward says of the episodes of a group beside each other.
 
@@ -74,12 +75,9 @@ def build_group_reward(
         folder: Where judgements are kept; without one they are forgotten with the process.
         compares: Whether components are put in relation to the group, as training wants it; not
             so where scores are reported, which must mean the same in every group.
-        local_judge: Gives the judge for a component that names no endpoint.
     """
     steps: list[GroupReward] = [
-        _judge(part, folder, local_judge)
-        for part in config.components
-        if isinstance(part, parts.JudgeComponent)
+        _judge(part, folder) for part in config.components if isinstance(part, parts.JudgeComponent)
     ]
     if config.combine == "normalise" and compares:
         paid = [p.logged_as for p in config.components if isinstance(p, parts.TurnsComponent)]
@@ -87,13 +85,10 @@ def build_group_reward(
     return InOrder(rewards=tuple(steps)) if steps else None
 
 
-def _judge(
-    part: parts.JudgeComponent,
-    folder: Path | None,
-    local_judge: Callable[[parts.JudgeComponent], JudgeModel] | None,
-) -> JudgeReward:
+def _judge(part: parts.JudgeComponent, folder: Path | None) -> JudgeReward:
+    model: JudgeModel = local_judge(part)
     if part.endpoint:
-        model: JudgeModel = EndpointJudge(
+        model = EndpointJudge(
             part.endpoint,
             part.model,
             key_variable=part.key_variable,
@@ -101,13 +96,6 @@ def _judge(
             max_tokens=part.max_tokens,
             timeout_s=part.timeout_s,
             at_once=part.at_once,
-        )
-    elif local_judge is not None:
-        model = local_judge(part)
-    else:
-        raise ConfigError(
-            "the reward's judge has no endpoint; give one, such as "
-            "endpoint: http://localhost:8000/v1"
         )
     return JudgeReward(
         model=model,
@@ -142,13 +130,15 @@ def _component(part: parts.ComponentConfig, environment: Environment) -> Reward:
         return FunctionReward(name=part.logged_as, function=_function(part.name))
     if isinstance(part, parts.CodeExecutionComponent):
         return CodeExecution(
-            sandboxes=BorrowedSandboxes(open_sandboxes(part.sandbox)),
+            sandboxes=_sandboxes(part.sandbox),
             count=part.score,
             **_options(part, "score", "sandbox"),
         )
     if isinstance(part, parts.SyntaxComponent):
-        boxes = BorrowedSandboxes(open_sandboxes(part.sandbox)) if part.sandbox else None
+        boxes = _sandboxes(part.sandbox) if part.sandbox else None
         return SyntaxCheck(sandboxes=boxes, **_options(part, "sandbox"))
+    if isinstance(part, parts.LearnedComponent):
+        return _learned(part.labeler, part.form, part.minimum_confidence)
     plain = PLAIN.get(type(part))
     if plain is None:
         raise ConfigError(f"the component {part.name!r} is made by no part of this version")
@@ -166,6 +156,20 @@ PLAIN: dict[type[parts.ComponentConfig], Callable[..., Reward]] = {
     parts.RepetitionComponent: RepetitionPenalty,
 }
 """Rewards whose fields are the options of their components."""
+
+
+@cache
+def _sandboxes(kind: str) -> BorrowedSandboxes:
+    """Sandboxes of a kind; it is tried out once, however many rewards use it."""
+    return BorrowedSandboxes(open_sandboxes(kind))
+
+
+@cache
+def _learned(folder: str, form: Any, minimum_confidence: float) -> Reward:
+    """The reward of a labeler; read once, since a language model may belong to it."""
+    from practicum.assemble.labels import build_learned_reward
+
+    return build_learned_reward(Path(folder), form=form, minimum_confidence=minimum_confidence)
 
 
 def _options(part: parts.ComponentConfig, *left_out: str) -> dict[str, Any]:

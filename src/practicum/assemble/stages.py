@@ -50,7 +50,7 @@ def build_stages(
         if stage.algorithm.is_offline:
             source: StepSource = _examples(view, first, run, policy, environment, observer)
         else:
-            source = _rollouts(view, policy, environment, curriculum, observer)
+            source = _rollouts(view, run, policy, environment, curriculum, observer)
         stages.append(
             TrainingStage(
                 name=stage.algorithm.name,
@@ -65,6 +65,7 @@ def build_stages(
 
 def _rollouts(
     view: RunConfig,
+    run: RunDir,
     policy: "TorchPolicy",
     environment: Environment,
     curriculum: Curriculum,
@@ -73,7 +74,7 @@ def _rollouts(
     explore = sampling_params(view.rollouts, view.rollouts.temperature)
     explorer = sampling_player(view.model.name, policy.sampler, policy.codec, explore)
     return RolloutSteps(
-        parts=explorer.parts(environment, view),
+        parts=explorer.parts(environment, view, run=run.path, learns=True),
         rollouts=view.rollouts,
         seed=view.seed,
         micro_batch_tokens=view.algorithm.micro_batch_tokens,

@@ -60,7 +60,12 @@ def trainer_for(
             params = sampling_params(config.rollouts, config.eval.temperature)
             player = sampling_player(config.model.name, policy.sampler, policy.codec, params)
             report = await evaluate_player(
-                player, environment, config, observer.episode_done, f"{run.name} step {step}"
+                player,
+                environment,
+                config,
+                observer.episode_done,
+                f"{run.name} step {step}",
+                run.path,
             )
             save_evaluation(run, step, report)
             metrics.append("eval", step=step, values=evaluation_row(report))

@@ -44,11 +44,18 @@ def train(
 
     practicum train --resume runs/try                     go on where it stopped
     """
-    from practicum.assemble import build_policy, build_reward, open_environment, sandbox_kind
+    from practicum.assemble import (
+        build_group_reward,
+        build_policy,
+        build_reward,
+        open_environment,
+        sandbox_kind,
+    )
 
     config, run = _resolve(source, overrides or [], resume, name)
     environment = open_environment(config.env)  # options are checked before anything is made
     build_reward(config.reward, environment)
+    build_group_reward(config.reward)
     _check_plan(config, dry_run)
     if dry_run:
         return

@@ -23,6 +23,7 @@ __all__ = [
     "FormatComponent",
     "FunctionComponent",
     "JudgeComponent",
+    "LearnedComponent",
     "LengthComponent",
     "OutcomeComponent",
     "RepetitionComponent",
@@ -232,6 +233,18 @@ class FunctionComponent(ComponentConfig):
     """A function of your own: `score(task, trace, outcome)` gives a number or a `Score`."""
 
 
+class LearnedComponent(ComponentConfig):
+    """How likely it is that a person would call the episode good, as a labeler has learned it."""
+
+    name: Literal["learned"] = "learned"
+    labeler: str
+    """Folder of the labeler that `practicum traces label` has saved."""
+    form: Literal["probability", "logit"] = "probability"
+    """Between 0 and 1; or log-odds, which go on where the probability is near its end."""
+    minimum_confidence: float = Field(default=0.5, ge=0.5, lt=1.0)
+    """Episodes of which the likelier verdict is less likely than this are not scored."""
+
+
 class JudgeComponent(ComponentConfig):
     """A language model compares the episodes of a group and scores each from 0 to 1."""
 
@@ -284,6 +297,7 @@ COMPONENTS: dict[str, type[ComponentConfig]] = {
     "length": LengthComponent,
     "repetition": RepetitionComponent,
     "judge": JudgeComponent,
+    "learned": LearnedComponent,
 }
 """Parts by their names."""
 

@@ -82,7 +82,7 @@ def test_every_part_knows_its_own_name() -> None:
         "efficiency": {"turns": 1},
         "length": {"limit": 1},
         "judge": {"model": "m"},
-        "learned": {"model": "m"},
+        "learned": {"labeler": "folder"},
     }
     for name, kind in COMPONENTS.items():
         found = component_of({"name": name, **needed.get(name, {})})
