@@ -28,6 +28,7 @@ __all__ = [
     "CreditBy",
     "Precise",
     "Scale",
+    "by_turn",
     "episode_advantages",
     "group_credit",
     "has_spread",
@@ -109,8 +110,9 @@ def token_penalties(
     trace: Trace, estimates: Mapping[str, Estimates], beta: float
 ) -> tuple[Precise, ...]:
     """What each loss token of each turn pays: beta * (logp - logp_base)."""
-    if not beta:
-        return tuple(np.zeros(n) for n in loss_lengths(trace))
+    lengths = loss_lengths(trace)
+    if not beta or not any(lengths):
+        return tuple(np.zeros(n) for n in lengths)
     found = estimates[trace.id]
     return tuple(
         beta * (own.astype(np.float64) - base)
@@ -136,6 +138,11 @@ def loss_lengths(trace: Trace) -> tuple[int, ...]:
     """How many tokens of each turn carry loss."""
     spans = (trace.nodes[turn].sampled for turn in trace.turns)
     return tuple(sum(span.loss_mask) for span in spans if span is not None)
+
+
+def by_turn(trace: Trace, estimated: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    """An estimate's array for each turn; nobody is asked about episodes without a loss token."""
+    return estimated or tuple(np.zeros(0, np.float32) for _ in trace.turns)
 
 
 def sampler_logprobs(trace: Trace) -> tuple[Floats, ...]:

@@ -27,6 +27,7 @@ import numpy as np
 from practicum.algorithms.credit import (
     CreditBy,
     Scale,
+    by_turn,
     group_credit,
     has_spread,
     sampler_logprobs,
@@ -96,7 +97,8 @@ class Distill(OnlineMethod):
     def _tokens(
         self, episode: Episode, turns: TurnCredit, estimates: Estimates
     ) -> tuple[Floats, ...]:
-        taught = teacher_advantages(sampler_logprobs(episode.trace), estimates.teacher_logprobs)
+        theirs = by_turn(episode.trace, estimates.teacher_logprobs)
+        taught = teacher_advantages(sampler_logprobs(episode.trace), theirs)
         return tuple(
             (self.teacher_weight * tokens + self.reward_weight * turn).astype(np.float32)
             for tokens, turn in zip(taught, turns, strict=True)

@@ -38,6 +38,7 @@ import torch
 
 from practicum.algorithms.credit import (
     Precise,
+    by_turn,
     is_cut_off,
     normalise,
     token_penalties,
@@ -121,7 +122,7 @@ class Ppo(OnlineMethod):
                 Credit(
                     advantages=_floats(of_turns),
                     returns=_floats(returns),
-                    old_values=estimates[episode.trace.id].values,
+                    old_values=by_turn(episode.trace, estimates[episode.trace.id].values),
                 )
                 for episode, of_turns, (_, returns) in zip(
                     group.usable, of_group, pairs, strict=True
@@ -134,14 +135,14 @@ class Ppo(OnlineMethod):
         self, episode: Episode, estimates: Mapping[str, Estimates]
     ) -> tuple[list[Precise], list[Precise]]:
         """Advantages and returns of a turn's tokens, where a turn is one step."""
-        by_turn = estimates[episode.trace.id].values
+        said = by_turn(episode.trace, estimates[episode.trace.id].values)
         rewards = deciding_rewards(
-            turn_rewards(episode, estimates, self.kl_in_reward), [v.size for v in by_turn]
+            turn_rewards(episode, estimates, self.kl_in_reward), [v.size for v in said]
         )
-        values = np.asarray([v[0] for v in by_turn if v.size], np.float64)
+        values = np.asarray([v[0] for v in said if v.size], np.float64)
         steps = iter(zip(self._estimate(episode, rewards, values), values, strict=True))
         advantages, returns = [], []
-        for tokens in by_turn:
+        for tokens in said:
             targets = np.full(tokens.size, NO_TARGET)
             advantage, value = next(steps) if tokens.size else (0.0, 0.0)
             targets[:1] = advantage + value
@@ -153,13 +154,13 @@ class Ppo(OnlineMethod):
         self, episode: Episode, estimates: Mapping[str, Estimates]
     ) -> tuple[list[Precise], list[Precise]]:
         """Advantages and returns of a turn's tokens, where each of them is one step."""
-        by_turn = estimates[episode.trace.id].values
-        lengths = np.asarray([v.size for v in by_turn], np.int64)
+        said = by_turn(episode.trace, estimates[episode.trace.id].values)
+        lengths = np.asarray([v.size for v in said], np.int64)
         paid = token_penalties(episode.trace, estimates, self.kl_in_reward)
         rewards = -np.concatenate([np.zeros(0), *paid])
         ends = np.cumsum(lengths[lengths > 0]) - 1
         rewards[ends] += deciding_rewards(turn_rewards(episode, {}, 0.0), lengths.tolist())
-        values = np.concatenate([np.zeros(0), *by_turn])
+        values = np.concatenate([np.zeros(0), *said])
         advantages = self._estimate(episode, rewards, values)
         return _split(advantages, lengths), _split(advantages + values, lengths)
 

@@ -43,6 +43,12 @@ def test_a_lone_episode_learns_from_its_teacher() -> None:
     assert not Distill(teacher_weight=0.0, reward_weight=1.0).is_informative(alone)
 
 
+def test_a_teacher_is_not_asked_about_an_episode_that_was_forced_throughout() -> None:
+    forced = make_episode((1,), (2,), score=whole(1.0), name="a", forced=(0, 1))
+    [[credit]] = Distill().credit([group(forced)], {"a": Estimates()})
+    assert [turn.size for turn in credit.advantages] == [0, 0]
+
+
 def test_its_expected_gradient_is_that_of_the_reverse_kl() -> None:
     """Every token of a small vocabulary, weighed by how often the policy samples it."""
     chance = torch.Generator().manual_seed(0)

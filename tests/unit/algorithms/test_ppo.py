@@ -156,6 +156,15 @@ def test_an_episode_that_decided_nothing_has_nothing_to_credit() -> None:
         assert credit.advantages == ()
 
 
+@pytest.mark.parametrize("gae", ["turn", "token"])
+def test_an_episode_that_was_forced_throughout_needs_no_estimates(gae: str) -> None:
+    forced = make_episode((1,), (2,), score=whole(1.0), name="a", forced=(0, 1))
+    method = Ppo(gae=gae, kl_in_reward=0.1)  # type: ignore[arg-type]
+    [[credit]] = method.credit([group(forced)], {"a": Estimates()})
+    for part in (credit.advantages, credit.returns, credit.old_values):
+        assert [turn.size for turn in part] == [0, 0]
+
+
 def from_the_paper(terms: LossTerms, method: Ppo) -> torch.Tensor:
     """Equation 9 of arXiv 1707.06347 token by token, with the value clipped beside its old one."""
     total = torch.zeros((), dtype=torch.float64)
