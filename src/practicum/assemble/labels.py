@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,15 @@ from practicum.rewards.learned import (
     Calibration,
     CrossValidated,
     Labeler,
+    LearnedReward,
     Order,
     Prediction,
     ReviewQueue,
+    RewardForm,
     TracePool,
     can_learn,
     cohens_kappa,
+    load_labeler,
     measure_calibration,
     save_labeler,
 )
@@ -39,6 +43,7 @@ __all__ = [
     "Prediction",
     "Suggested",
     "TracePool",
+    "build_learned_reward",
     "load_embedder",
     "mean_by_author",
     "read_pool",
@@ -70,6 +75,19 @@ def load_embedder(model: str) -> "ModelEmbedder":
     return ModelEmbedder(load_model(model, dtype=choose_dtype(device, "auto"), device=device))
 
 
+def build_learned_reward(
+    folder: Path, *, form: RewardForm = "probability", minimum_confidence: float = 0.5
+) -> LearnedReward:
+    """The reward of a saved labeler; the model it reads traces with is loaded if it has one."""
+    labeler = load_labeler(folder)
+    return LearnedReward(
+        labeler=labeler,
+        form=form,
+        minimum_confidence=minimum_confidence,
+        embedder=load_embedder(labeler.embedder_model) if labeler.embedder else None,
+    )
+
+
 def mean_by_author(labels: Iterator[Label]) -> dict[str, float]:
     """What people say of each episode: the mean over authors of the last that each said.
 
@@ -95,11 +113,14 @@ def read_pool(
     embedder: "ModelEmbedder | None",
     on_trace: Tick = lambda: None,
 ) -> TracePool:
-    """All episodes with a person's label, and others that match, `size` of them by chance."""
+    """All episodes with a person's label, and others that match, `size` of them by chance.
+
+    Episodes that say nothing about the policy, because something else broke, are left out.
+    """
     labelled = list(dict.fromkeys(one.episode_id for one in store.labels(suggestions=False)))
     others = _drawn(_ids(store, where), size, seed, set(labelled))
     found = [store.get(name) for name in (*labelled, *others)]
-    traces = [episode.trace for episode in found if episode is not None]
+    traces = [one.trace for one in found if one is not None and not one.trace.is_masked]
     if not traces:
         asked = f" match {where!r}" if where else ""
         raise UserError(
@@ -253,7 +274,11 @@ def suggest_labels(
     labelled = set(mean_by_author(store.labels()))
     newest = {one.episode_id: one for one in store.labels(suggestions=True)}
     good = bad = unsure = 0
-    episodes = (one for one in store.query(where) if one.trace.id not in labelled)
+    episodes = (
+        one
+        for one in store.query(where)
+        if one.trace.id not in labelled and not one.trace.is_masked
+    )
     while chunk := list(islice(episodes, CHUNK)):
         traces = [episode.trace for episode in chunk]
         said = labeler.predict_traces(traces, embedder)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["label"]
 
+DEFAULT_STORE = Path("traces.sqlite")
 ORDERS = ("uncertain", "random", "oldest")
 LEAST_SURE = 0.5
 PROMPT = "[g]ood  [b]ad  [s]kip  [n]ote  [u]ndo  [q]uit "
@@ -29,8 +30,8 @@ class LabelOptions:
     """The options of the command."""
 
     store: Annotated[
-        Path, typer.Option(metavar="FILE", help="The trace store, or a run's traces.sqlite.")
-    ] = Path("traces.sqlite")
+        Path, typer.Option(metavar="FILE|RUN", help="The trace store, or the folder of a run.")
+    ] = DEFAULT_STORE
     where: Annotated[
         str, typer.Option(metavar="CONDITION", help='Which traces, such as "env = shell".')
     ] = ""
@@ -82,15 +83,15 @@ def label(options: LabelOptions) -> None:
     Each trace is shown without its score; what the labeler thinks is said after you have answered.
     Every answer is kept at once: quit when you like, and go on later.
 
-    practicum traces label --store traces.sqlite                  review; g, b, s, n, u, q
+    practicum traces label                               review
 
-    practicum traces label --report                               agreement and calibration
+    practicum traces label --report                      agreement, calibration
 
-    practicum traces label --auto --min-confidence 0.9            suggestions for the rest
+    practicum traces label --auto --min-confidence 0.9   suggest the rest
 
-    practicum traces label --save labeler                         for reward component 'learned'
+    practicum traces label --save labeler                for the reward 'learned'
 
-    practicum traces label --order random --n 50                  labels to measure with
+    practicum traces label --order random --n 50         labels to measure with
     """
     from rich.console import Console
 
@@ -99,13 +100,14 @@ def label(options: LabelOptions) -> None:
 
     if options.order not in ORDERS:
         raise UserError(f"--order {options.order!r} is no order; write one of {', '.join(ORDERS)}")
-    if not options.store.is_file():
+    file = options.store / DEFAULT_STORE if options.store.is_dir() else options.store
+    if not file.is_file():
         raise UserError(
-            f"--store {str(options.store)!r} does not exist; give a traces.sqlite, or make one "
-            "with practicum traces import FILE"
+            f"there is no trace store {file}; make one with practicum traces import FILE, or name "
+            "another with --store"
         )
     console = Console(highlight=False, stderr=options.json_output)
-    with SqliteTraceStore(options.store) as store:
+    with SqliteTraceStore(file) as store:
         found = _work(store, options, console)
     if options.json_output:
         import json

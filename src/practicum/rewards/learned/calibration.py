@@ -42,7 +42,7 @@ def fit_platt(scores: Array, good: Array) -> PlattScale:
     positive = float(good.sum())
     negative = float(good.size - positive)
     targets = good * (positive + 1) / (positive + 2) + (1 - good) / (negative + 2)
-    fitted = fit_logistic(scores[:, None], targets, WEAKEST_PRIOR)
+    fitted = fit_logistic(scores[:, None], targets, WEAKEST_PRIOR, basis=np.eye(1))
     slope = float(fitted.weights[0])
     if slope > 0:
         return PlattScale(slope=slope, offset=fitted.intercept)

@@ -80,9 +80,14 @@ class Surroundings:
 def _compact(rows: Array) -> Array:
     """Coordinates along the directions of greatest variance."""
     centred = rows - rows.mean(axis=0) if len(rows) else rows
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    compact: Array = centred @ directions[:, ::-1][:, :DIRECTIONS]
-    return compact
+    if len(rows) > rows.shape[1]:
+        _, directions = np.linalg.eigh(centred.T @ centred)
+        compact: Array = centred @ directions[:, ::-1][:, :DIRECTIONS]
+        return compact
+    # The same from the products of rows with each other, of which there are fewer.
+    sizes, coordinates = np.linalg.eigh(centred @ centred.T)
+    found: Array = coordinates * np.sqrt(np.maximum(0.0, sizes))
+    return found[:, ::-1][:, :DIRECTIONS]
 
 
 def _squared_distances(a: Array, b: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from practicum.core.errors import UserError
 from practicum.core.trace import Trace
 from practicum.rewards.learned.calibration import PlattScale, fit_platt
-from practicum.rewards.learned.logistic import LogisticModel, fit_logistic, sigmoid
+from practicum.rewards.learned.logistic import LogisticModel, fit_logistic, sigmoid, span
 from practicum.rewards.learned.space import (
     Array,
     Embedder,
@@ -120,10 +120,11 @@ class Labeler:
         features = space.transform(pool.raw)[rows]
         targets = np.array([labels[pool.ids[index]] for index in rows])
         groups = [pool.groups[index] for index in rows]
-        checked = cross_validate(features, targets, groups, seed, strengths)
+        basis = span(features)
+        checked = cross_validate(features, targets, groups, seed, strengths, basis)
         labeler = cls(
             space=space,
-            model=fit_logistic(features, targets, checked.strength),
+            model=fit_logistic(features, targets, checked.strength, basis),
             scale=fit_platt(checked.scores, (targets >= 0.5).astype(np.float64)),
             labels=len(rows),
             embedder=pool.embedder,
@@ -147,6 +148,11 @@ class Labeler:
         """What it says of each trace; needs the embedder it was taught with."""
         self.require_embedder(embedder)
         return self.predict(read_features(traces, embedder))
+
+    @property
+    def embedder_model(self) -> str:
+        """The model to load for it: an embedder's name is the model's, then which weights."""
+        return self.embedder.partition(" (")[0]
 
     def require_embedder(self, embedder: Embedder | None) -> None:
         """Refuse vectors of another model than the labeler was taught with."""

@@ -86,10 +86,9 @@ def fit_logistic(
 
 
 def span(rows: Array) -> Array:
-    """An orthonormal basis of the rows, as columns."""
-    _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-    kept = sizes > 1e-10 * max(1.0, float(sizes.max(initial=0.0)))
-    return np.ascontiguousarray(directions[kept].T)
+    """Orthonormal columns that span the rows; a few more where some rows depend on others."""
+    basis, _ = np.linalg.qr(rows.T)
+    return np.ascontiguousarray(basis, dtype=np.float64)
 
 
 def _newton(rows: Array, targets: Array, penalty: Array) -> Array:

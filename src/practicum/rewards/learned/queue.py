@@ -1,6 +1,7 @@
 """The order in which a person sees traces, learned anew from what they answer."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -38,8 +39,6 @@ class ReviewQueue:
         self, pool: TracePool, labels: Mapping[str, float], order: Order, seed: int
     ) -> None:
         self._pool = pool
-        rows = FeatureSpace.fit(pool.raw).transform(pool.raw) if len(pool) else np.zeros((0, 1))
-        self._surroundings = Surroundings(rows, seed)
         self._place = {name: index for index, name in enumerate(pool.ids)}
         self._order = order
         self._seed = seed
@@ -95,6 +94,8 @@ class ReviewQueue:
 
     def _choose(self) -> list[str]:
         unseen = [name for name in self._pool.ids if not self._is_seen(name)]
+        if not unseen:
+            return []
         count = max(1, int(BATCH_SHARE * len(self.labels)))
         if self._order == "oldest":
             chosen = unseen[:count]
@@ -105,6 +106,11 @@ class ReviewQueue:
         else:
             chosen = [self._pool.ids[index] for index in self._most_telling(count)]
         return chosen
+
+    @cached_property
+    def _surroundings(self) -> Surroundings:
+        rows = FeatureSpace.fit(self._pool.raw).transform(self._pool.raw)
+        return Surroundings(rows, self._seed)
 
     def _most_telling(self, count: int) -> list[int]:
         seen = [index for name, index in self._place.items() if self._is_seen(name)]

@@ -28,7 +28,10 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model and weights: vectors of another are not to be mixed with its own."""
+        """The model's name, then in brackets which weights and settings.
+
+        Vectors that were made otherwise do not compare with its own.
+        """
         ...
 
     def embed(self, texts: Sequence[str]) -> Array:

@@ -61,15 +61,22 @@ def cross_validate(
     groups: Sequence[str],
     seed: int,
     strengths: Sequence[float] = STRENGTHS,
+    basis: Array | None = None,
 ) -> CrossValidated:
     """Try each strength on labels left out; equally good ones lose to the strongest.
 
-    There must be two good rows and two bad ones.
+    Args:
+        rows: (n, d), two good ones and two bad ones at least.
+        targets: (n,), each between 0 and 1.
+        groups: What each row is an attempt at.
+        seed: Of the folds.
+        strengths: Those to try.
+        basis: Orthonormal columns that span the rows, where they are known already.
     """
     good = (targets >= 0.5).astype(np.float64)
     fewest = int(min(good.sum(), good.size - good.sum()))
     folds = make_folds(good, groups, seed, max(2, min(FOLDS, fewest)))
-    inside = rows @ span(rows)
+    inside = rows @ (span(rows) if basis is None else basis)
     tried = {s: _left_out_scores(inside, targets, folds, s) for s in strengths}
     best = min(sorted(tried, reverse=True), key=lambda s: log_loss(tried[s], targets))
     return CrossValidated(
