@@ -120,7 +120,9 @@ async def reads_a_file_that_everyone_may_read(attacker: Attacker, host: Host) ->
 
 @attack(control="anyone")
 async def reads_files_of_the_user(attacker: Attacker, host: Host) -> str:
-    own = [path for path in Path.home().glob(".*") if path.is_file()][:10]
+    own: list[Path] = []
+    with suppress(RuntimeError):  # a user without a name has no home
+        own = [path for path in Path.home().glob(".*") if path.is_file()][:10]
     files = [host.private, Path("/etc/shadow"), Path("/etc/machine-id"), Path("/etc/passwd"), *own]
     done = await attacker.bash(f"cat {host.private} 2>/dev/null")
     is_told = "the secret came back" if host.secret in done.stdout else ""
