@@ -9,7 +9,13 @@ from practicum.core.recorded import UNTOKENISED
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, Node, Trace
-from practicum.redaction.patterns import is_secret_name, marker, redact_text
+from practicum.redaction.patterns import (
+    Pattern,
+    is_secret_name,
+    marker,
+    patterns_for,
+    redact_text,
+)
 
 __all__ = ["Redactor"]
 
@@ -22,10 +28,13 @@ class Redactor:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self._patterns: tuple[Pattern, ...] | None = None
 
     def text(self, text: str) -> str:
         """A text without its secrets."""
-        clean, found = redact_text(text)
+        if not text or self._patterns == ():
+            return text
+        clean, found = redact_text(text, self._patterns)
         self.counts.update(found)
         return clean if found else text
 
@@ -72,7 +81,10 @@ class Redactor:
 
     def _trace(self, trace: Trace) -> Trace:
         before = self.counts.total()
+        # Looked for once in all that was said, not once in each message.
+        self._patterns = patterns_for("\n".join(map(_all_text, trace.messages())))
         nodes = tuple(self._node(node) for node in trace.nodes)
+        self._patterns = None
         if self.counts.total() > before:
             nodes = tuple(_without_tokens(node) for node in nodes)
         failure = trace.failure
@@ -84,6 +96,8 @@ class Redactor:
         return replace(node, messages=tuple(self._message(m) for m in node.messages))
 
     def _message(self, message: Message) -> Message:
+        if not self._patterns and not message.tool_calls:
+            return message
         calls = tuple(
             replace(call, arguments=self.fields(call.arguments)) for call in message.tool_calls
         )
@@ -97,3 +111,8 @@ class Redactor:
 
 def _without_tokens(node: Node) -> Node:
     return replace(node, token_ids=(), sampled=UNTOKENISED if node.sampled else None)
+
+
+def _all_text(message: Message) -> str:
+    calls = " ".join(str(dict(call.arguments)) for call in message.tool_calls)
+    return f"{message.content}\n{message.reasoning}\n{calls}"

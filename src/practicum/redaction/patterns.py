@@ -6,9 +6,9 @@ nothing. What only looks like a secret (a placeholder, a type, a call that fetch
 
 import re
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
-__all__ = ["is_secret_name", "marker", "redact_text"]
+__all__ = ["Pattern", "is_secret_name", "marker", "patterns_for", "redact_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +119,29 @@ def marker(kind: str) -> str:
     return f"[redacted:{kind}]"
 
 
-def redact_text(text: str) -> tuple[str, list[str]]:
+def patterns_for(text: str) -> tuple[Pattern, ...]:
+    """The patterns whose signs are in a text: no other can be found in any part of it."""
+    lowered = text.lower()
+    return tuple(p for p in PATTERNS if any(sign in lowered for sign in p.signs))
+
+
+def redact_text(text: str, patterns: tuple[Pattern, ...] | None = None) -> tuple[str, list[str]]:
     """The text without its secrets, and the kinds of those that were in it.
+
+    Args:
+        text: Any text.
+        patterns: Those that may be in it, where the caller has looked already.
 
     >>> redact_text("export TOKEN=abc123def456")
     ('export TOKEN=[redacted:password]', ['password'])
     """
-    lowered = text.lower()
     found: list[str] = []
-    for pattern in PATTERNS:
-        if any(sign in lowered for sign in pattern.signs):
-            text = pattern.expression.sub(partial(_replaced, pattern, found), text)
+    for pattern in patterns_for(text) if patterns is None else patterns:
+        text = pattern.expression.sub(partial(_replaced, pattern, found), text)
     return text, found
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether what a field of this name holds is a secret by its name alone.
 

@@ -58,7 +58,7 @@ class TraceDatabase:
 
     def _prepare(self, read_only: bool) -> None:
         if read_only:
-            for statement in SHOWN_TO_OLD_FILES.get(check_version(self._db, self.path), ()):
+            for statement in SHOWN_TO_OLD_FILES.get(self._version(), ()):
                 self._db.execute(statement)
             self._db.execute("PRAGMA query_only = ON")
             return
@@ -66,6 +66,17 @@ class TraceDatabase:
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():
             migrate(self._db, self.path)
+
+    def _version(self) -> int:
+        try:
+            return check_version(self._db, self.path)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # anything but a missing table
+                raise
+            raise UserError(
+                f"{self.path} has no tables of traces: nothing has been stored there yet, or it is "
+                "another program's database"
+            ) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -105,6 +105,14 @@ def test_a_file_that_is_no_database_is_one_sentence(path: Path) -> None:
         SqliteTraceStore(path)
 
 
+def test_reading_a_database_of_something_else_is_one_sentence(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE other (x)")
+    database.close()
+    with pytest.raises(UserError, match="has no tables of traces"):
+        SqliteTraceStore(path, read_only=True)
+
+
 def test_a_batch_that_fails_half_way_leaves_nothing(path: Path, make_episode: MakeEpisode) -> None:
     def half() -> Iterator[Episode]:
         yield make_episode("a")
