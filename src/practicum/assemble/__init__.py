@@ -21,6 +21,7 @@ from practicum.assemble.players import (
     play_once,
     scripted_player,
 )
+from practicum.assemble.recorded import record_episodes
 from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.assemble.training import read_evaluations, trainer_for
 from practicum.datasets import BuildOptions, describe_dataset, write_dataset
@@ -52,6 +53,7 @@ __all__ = [
     "play_once",
     "pull_model",
     "read_evaluations",
+    "record_episodes",
     "run_and_close",
     "sandbox_kind",
     "scripted_player",

@@ -11,6 +11,7 @@ from practicum.core.errors import UserError
 from practicum.core.example import Example
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
+from practicum.core.trace import Trace
 from practicum.datasets import tokenise
 from practicum.rollouts import run_groups
 from practicum.store import RunDir, SqliteTraceStore
@@ -56,10 +57,15 @@ def _is_wanted(episode: Episode, method: str) -> bool:
 
 def _rows(episode: Episode, view: RunConfig, policy: "TorchPolicy") -> list[Row]:
     success = episode.outcome.success if episode.outcome else None
-    if episode.trace.model == view.model.name and episode.trace.has_logprobs:
+    if _is_own(episode.trace, view.model.name):
         return episode_rows(episode, success)
     example = _example(episode, success)
     return [example_row(example, tokenise(example, policy.codec, model=view.model.name))]
+
+
+def _is_own(trace: Trace, model: str) -> bool:
+    """Whether the tokens are the model's own, with an adapter or without."""
+    return trace.has_logprobs and trace.model.split(" + ")[0] == model
 
 
 def _example(episode: Episode, success: bool | None) -> Example:
@@ -94,4 +100,4 @@ def stored_episodes(data: DataConfig) -> Sequence[Episode]:
     path = Path(data.source)
     file = path / "traces.sqlite" if path.is_dir() else path
     with SqliteTraceStore(file, read_only=True) as store:
-        return list(store.episodes())
+        return list(store.query(data.where))
