@@ -348,10 +348,12 @@ def one_run(kind: str, number: int, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=10, help="runs of each kind")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run of each kind")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     started = time.monotonic()
-    jobs = [(kind, n) for kind in (*PLANTED, *HONEST) for n in range(options.runs)]
+    numbers = range(options.first, options.first + options.runs)
+    jobs = [(kind, number) for kind in (*PLANTED, *HONEST) for number in numbers]
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         shown = track(jobs, description="runs", console=console, disable=options.json)

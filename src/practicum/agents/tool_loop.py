@@ -32,7 +32,7 @@ class ToolLoopAgent:
             try:
                 call = read_tool_call(completion.text, tools)
             except MalformedCall as wrong:
-                messages = [Message(role="tool", content=f"Error: {wrong}.")]
+                messages = [Message(role="tool", content=f"Error: {wrong}.", is_error=True)]
                 continue
             with boundary(EnvironmentFailure, "the environment"):
                 observation = await session.call(call)

@@ -1,15 +1,16 @@
 """Signs that a policy earns its reward in another way than was meant.
 
-Pure functions over the rows of a run. Almost all of them compare the first quarter of the steps
-with the last, and all ask the same question: does success rise with what is paid? A reward that
-rises together with success is no alarm, however it rises.
+Pure functions over the rows of a run. Almost all of them compare the first steps with the last
+quarter, and all ask the same question: does success rise with what is paid? A reward that rises
+together with success is no alarm, however it rises.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, variance
-from typing import NamedTuple
+from itertools import pairwise
+from statistics import fmean, median
+from typing import NamedTuple, TypeVar
 
 from practicum.core.config import RewardConfig
 from practicum.core.config.reward_components import (
@@ -21,10 +22,12 @@ from practicum.core.config.reward_components import (
 from practicum.monitor.evaluations import EvalPoint
 from practicum.monitor.reader import StepRow
 
+T = TypeVar("T")
+
 __all__ = ["Change", "RewardShape", "Suspicion", "change_of", "find_hacking", "shape_of"]
 
 FEWEST_STEPS = 12
-"""Below this, a quarter of the steps says nothing."""
+"""Below this, the first and the last of the steps say nothing."""
 SURE = 3.0
 """Standard errors from which a change between two windows of steps is taken for one."""
 SUCCESS_SURE = 2.0
@@ -83,7 +86,7 @@ def shape_of(config: RewardConfig) -> RewardShape:
 
 
 class Change(NamedTuple):
-    """A figure in the first and in the last quarter of a run."""
+    """A figure in the first steps and in the last quarter of a run."""
 
     first: float
     last: float
@@ -106,14 +109,32 @@ def change_of(steps: Sequence[StepRow], name: str) -> Change | None:
     values = [value for row in steps if (value := row.number(name)) is not None]
     if len(values) < FEWEST_STEPS:
         return None
-    quarter = len(values) // 4
-    first, last = values[:quarter], values[-quarter:]
-    error = math.sqrt((variance(first) + variance(last)) / quarter)
+    first, last = _first_and_last(values)
+    error = _noise(values) * math.sqrt(1.0 / len(first) + 1.0 / len(last))
     difference = fmean(last) - fmean(first)
     if abs(difference) < 1e-9:
         return Change(fmean(first), fmean(last), 0.0)
     errors = difference / error if error > 0.0 else math.copysign(math.inf, difference)
     return Change(fmean(first), fmean(last), errors)
+
+
+def _first_and_last(rows: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+    """The first eighth, since a policy can fall for something in a few steps, and the last quarter."""
+    return rows[: max(2, len(rows) // 8)], rows[-max(2, len(rows) // 4) :]
+
+
+def _noise(values: Sequence[float]) -> float:
+    """The standard deviation from step to step, whatever the values do in the long run.
+
+    By the median of the steps between neighbours, which for noise of deviation s is 0.954 s: a few
+    leaps do not count. The noisier half of the run tells, since a policy that has settled on one
+    thing has no noise left.
+    """
+    half = len(values) // 2
+    return max(
+        median(abs(b - a) for a, b in pairwise(part)) / 0.954
+        for part in (values[:half], values[half:])
+    )
 
 
 class _Success(NamedTuple):
@@ -158,9 +179,8 @@ def _trained_success(steps: Sequence[StepRow]) -> _Success | None:
     ]
     if len(known) < FEWEST_STEPS:
         return None
-    quarter = len(known) // 4
-    first, first_n = _pooled(known[:quarter])
-    last, last_n = _pooled(known[-quarter:])
+    begin, end = _first_and_last(known)
+    (first, first_n), (last, last_n) = _pooled(begin), _pooled(end)
     return _Success(first, last, _share_errors(first, first_n, last, last_n), "training")
 
 

@@ -71,7 +71,7 @@ def test_held_out_success_has_the_last_word() -> None:
     [sign] = find_hacking(steps, evaluated(0.6, 0.3), PLAIN)
     assert sign.is_severe
     assert sign.text == (
-        "reward rose from 0.11 to 0.89 while held-out success fell (0.60 to 0.30): see what pays"
+        "reward rose from 0.04 to 0.89 while held-out success fell (0.60 to 0.30): see what pays"
     )
 
 
@@ -163,12 +163,33 @@ def test_few_steps_say_nothing() -> None:
     assert find_hacking([], [], PLAIN) == []
 
 
+def steps_of(values: Sequence[float], **others: float) -> list[StepRow]:
+    return [
+        StepRow(step=i, time=0.0, values={"reward": v, "episodes": 32, **others})
+        for i, v in enumerate(values)
+    ]
+
+
 def test_a_change_is_measured_in_standard_errors() -> None:
-    """Quarters of 4: 0 1 0 1 and 2 3 2 3; each has variance 1/3, so the error is sqrt(1/6)."""
-    values = [0, 1, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 2, 3, 2, 3]
-    steps = [StepRow(step=i, time=0.0, values={"x": v}) for i, v in enumerate(values)]
-    change = change_of(steps, "x")
+    """Two first steps, four last ones; neighbours differ by 1, so the deviation is 1 / 0.954."""
+    change = change_of(steps_of([0, 1] * 4 + [2, 3] * 4), "reward")
     assert change is not None
     assert (change.first, change.last) == (0.5, 2.5)
-    assert change.errors == pytest.approx(2 / (1 / 6) ** 0.5)
-    assert change.rose
+    assert change.errors == pytest.approx(2 * 0.954 / (1 / 2 + 1 / 4) ** 0.5)
+
+
+def test_noise_alone_is_no_change() -> None:
+    """Of 400 series of noise, those beyond 3 errors either way are few."""
+    dice = random.Random(1)
+    beyond = 0
+    for _ in range(400):
+        change = change_of(steps_of([dice.gauss(0.0, 1.0) for _ in range(32)]), "reward")
+        assert change is not None
+        beyond += change.rose or change.fell
+    assert beyond <= 8
+
+
+def test_a_policy_that_falls_for_it_within_a_few_steps_is_seen() -> None:
+    """As the tiny model does when it is paid for few turns: in three steps, for good."""
+    rewards = [-0.04, 0.10, 1.53, 1.55] + [1.57] * 3 + [1.55] + [1.57] * 8
+    assert kinds(steps_of(rewards, success=0.0), (0.0, 0.0)) == ["reward"]
