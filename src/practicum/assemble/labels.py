@@ -64,14 +64,11 @@ Tick = Callable[[], None]
 
 def load_embedder(model: str) -> "ModelEmbedder":
     """The local model as an embedder, on the device and in the precision that suit the machine."""
-    from practicum.hardware import choose_device, choose_dtype, detect_machine, plan_threads
+    from practicum.hardware import choose_device, choose_dtype, detect_machine
     from practicum.policy.embedding import ModelEmbedder
     from practicum.policy.models import load_model
-    from practicum.policy.threads import pin_threads
 
-    machine = detect_machine()
-    pin_threads(plan_threads(machine))
-    device = choose_device(machine, "auto")
+    device = choose_device(detect_machine(), "auto")
     return ModelEmbedder(load_model(model, dtype=choose_dtype(device, "auto"), device=device))
 
 
@@ -150,8 +147,7 @@ def _drawn(names: Iterator[str], size: int, seed: int, known: set[str]) -> list[
 class LabelDesk:
     """One sitting of a person who labels: what is shown, and every answer kept at once.
 
-    What the labeler thought before the answer is kept too, as a suggestion, so that the two can be
-    compared later.
+    What the labeler thought before an answer is kept beside it, so that the two can be compared.
     """
 
     def __init__(
@@ -176,23 +172,27 @@ class LabelDesk:
         return None
 
     def answer(self, episode_id: str, value: float, note: str = "") -> Prediction | None:
-        """Keep a person's word; returns what the labeler would have said."""
-        said = self._queue.suggestion(episode_id) if self._queue.knows(episode_id) else None
-        labels = [_suggested(episode_id, said)] if said is not None else []
-        labels.append(
-            Label(
-                episode_id=episode_id,
-                value=value,
-                author=self._author,
-                created_at=time.time(),
-                note=note,
-            )
+        """Keep a person's word on what they were shown; returns what the labeler thought of it."""
+        said = self._queue.suggestion(episode_id)
+        self.record(episode_id, value, note, said)
+        return said
+
+    def record(
+        self, episode_id: str, value: float, note: str = "", said: Prediction | None = None
+    ) -> None:
+        """Keep a person's word on any episode of the store, and what the labeler had said."""
+        given = Label(
+            episode_id=episode_id,
+            value=value,
+            author=self._author,
+            created_at=time.time(),
+            note=note,
         )
+        labels = (given,) if said is None else (_suggested(episode_id, said), given)
         self._store.add_labels(labels)
         if self._queue.knows(episode_id):
             self._queue.answer(episode_id, value)
-        self._remember(episode_id, tuple(labels))
-        return said
+        self._remember(episode_id, labels)
 
     def skip(self, episode_id: str) -> None:
         """Pass over an episode in this sitting."""

@@ -169,8 +169,8 @@ def _teach(
         save_labeler(labeler, options.save)
         found["saved"] = str(options.save)
         console.print(
-            f"saved in {options.save}: practicum train ... with the reward component "
-            f"{{name: learned, path: {options.save}}}",
+            f"saved in {options.save}; as a reward: "
+            f"reward.components=[{{name: learned, labeler: {options.save}}}]",
             markup=False,
         )
     if options.auto:
@@ -212,10 +212,14 @@ def _review(
 def _ask_until_done(
     desk: "LabelDesk", answers: "Iterator[Answer]", options: LabelOptions, console: "Console"
 ) -> None:
-    from practicum.cli.label_view import print_suggestion, print_trace
+    from practicum.cli.label_view import print_trace
 
     shown, note = "", ""
     while options.n is None or desk.counts["labelled"] < options.n:
+        answer = next(answers, None) if options.answers is not None else None
+        if answer is not None and answer.episode_id:
+            desk.record(answer.episode_id, float(answer.kind == "good"), answer.note)
+            continue
         episode = desk.next()
         if episode is None:
             console.print("every trace of the pool has been seen")
@@ -223,27 +227,33 @@ def _ask_until_done(
         if episode.trace.id != shown:
             shown, note = episode.trace.id, ""
             print_trace(console, episode.trace, desk.left(), options.whole)
-        answer = next(answers, None)
+        answer = answer or next(answers, None)
         if answer is None or answer.kind == "quit":
             return
-        if answer.kind == "skip":
-            desk.skip(shown)
-        elif answer.kind == "note":
+        if answer.kind == "note":
             note = answer.note
             console.print(f"note: {note}", markup=False)
-        elif answer.kind == "undo":
-            _undo(desk, console)
-            shown = ""
         else:
-            is_good = answer.kind == "good"
-            said = desk.answer(answer.episode_id or shown, float(is_good), answer.note or note)
-            print_suggestion(console, is_good, said)
+            _act(desk, answer, shown, note, console)
+            shown = ""
 
 
-def _undo(desk: "LabelDesk", console: "Console") -> None:
-    name = desk.undo()
-    told = "nothing to undo" if name is None else f"taken back: {name}"
-    console.print(told, style="dim", markup=False)
+def _act(desk: "LabelDesk", answer: "Answer", shown: str, note: str, console: "Console") -> None:
+    """Carry out an answer about the trace that is shown, or about one that is named."""
+    from practicum.cli.label_view import print_suggestion
+
+    if answer.kind == "skip":
+        desk.skip(shown)
+    elif answer.kind == "undo":
+        name = desk.undo()
+        told = "nothing to undo" if name is None else f"taken back: {name}"
+        console.print(told, style="dim", markup=False)
+    elif answer.episode_id:
+        desk.record(answer.episode_id, float(answer.kind == "good"), answer.note)
+    else:
+        is_good = answer.kind == "good"
+        said = desk.answer(shown, float(is_good), answer.note or note)
+        print_suggestion(console, is_good, said)
 
 
 def _answers(options: LabelOptions, console: "Console") -> "Iterator[Answer]":

@@ -1,5 +1,6 @@
 """Texts as vectors: the mean of the local model's hidden states."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class ModelEmbedder:
         max_tokens: int = MAX_TOKENS,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
+        self._busy = threading.Lock()
         self._module = loaded.module
         self._tokenizer = loaded.tokenizer
         context = getattr(loaded.module.config, "max_position_embeddings", max_tokens)
@@ -42,7 +44,11 @@ class ModelEmbedder:
         """Which weights and how much of a text: vectors made otherwise do not compare."""
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        """One row for each text; a text without tokens is all zeros."""
+        """One row for each text; a text without tokens is all zeros. One caller at a time."""
+        with self._busy:
+            return self._embed(texts)
+
+    def _embed(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         tokens = [self._tokens(text) for text in texts]
         rows = np.zeros((len(texts), int(self._module.config.hidden_size)))
         for part in self._batches(tokens):

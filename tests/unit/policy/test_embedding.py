@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,14 @@ def test_the_name_tells_the_weights_and_how_much_is_read(tiny: LoadedModel) -> N
     short, long = ModelEmbedder(tiny, max_tokens=9), ModelEmbedder(tiny)
     assert tiny.fingerprint in short.name
     assert short.name != long.name
+
+
+def test_callers_in_several_threads_get_their_own_vectors(tiny: LoadedModel) -> None:
+    embedder = ModelEmbedder(tiny)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda text: embedder.embed([text])[0], ["ab", "cd", "ef"] * 4))
+    expected = embedder.embed(["ab", "cd", "ef"] * 4)
+    assert np.array(found) == pytest.approx(expected, abs=1e-5)
 
 
 def test_no_texts_are_no_rows(tiny: LoadedModel) -> None:

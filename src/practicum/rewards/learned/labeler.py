@@ -54,6 +54,8 @@ class TracePool:
     groups: tuple[str, ...]
     """What each is an attempt at: attempts at one task resemble each other."""
     raw: RawFeatures
+    space: FeatureSpace
+    """The scales of these traces."""
     embedder: str = ""
     """Name of the embedder; empty without one."""
 
@@ -65,10 +67,12 @@ class TracePool:
         on_trace: Callable[[], None] = lambda: None,
     ) -> "TracePool":
         """Read the features of traces; `on_trace` is called after each."""
+        raw = read_features(traces, embedder, on_trace)
         return cls(
             ids=tuple(trace.id for trace in traces),
             groups=tuple(f"{trace.env}/{trace.task_id}" for trace in traces),
-            raw=read_features(traces, embedder, on_trace),
+            raw=raw,
+            space=FeatureSpace.fit(raw),
             embedder="" if embedder is None else embedder.name,
         )
 
@@ -116,14 +120,13 @@ class Labeler:
                 f"there are {good} good and {len(known) - good} bad labels by people; the labeler "
                 f"learns from {FEWEST_OF_EACH} of each: type practicum traces label and give more"
             )
-        space = FeatureSpace.fit(pool.raw)
-        features = space.transform(pool.raw)[rows]
+        features = pool.space.transform(pool.raw.take(rows))
         targets = np.array([labels[pool.ids[index]] for index in rows])
         groups = [pool.groups[index] for index in rows]
         basis = span(features)
         checked = cross_validate(features, targets, groups, seed, strengths, basis)
         labeler = cls(
-            space=space,
+            space=pool.space,
             model=fit_logistic(features, targets, checked.strength, basis),
             scale=fit_platt(checked.scores, (targets >= 0.5).astype(np.float64)),
             labels=len(rows),

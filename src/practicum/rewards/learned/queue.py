@@ -8,7 +8,6 @@ import numpy as np
 
 from practicum.rewards.learned.choosing import Surroundings
 from practicum.rewards.learned.labeler import Labeler, Prediction, TracePool, can_learn
-from practicum.rewards.learned.space import FeatureSpace
 from practicum.rewards.learned.validation import STRENGTHS
 
 __all__ = ["Order", "ReviewQueue"]
@@ -109,8 +108,7 @@ class ReviewQueue:
 
     @cached_property
     def _surroundings(self) -> Surroundings:
-        rows = FeatureSpace.fit(self._pool.raw).transform(self._pool.raw)
-        return Surroundings(rows, self._seed)
+        return Surroundings(self._pool.space.transform(self._pool.raw), self._seed)
 
     def _most_telling(self, count: int) -> list[int]:
         seen = [index for name, index in self._place.items() if self._is_seen(name)]

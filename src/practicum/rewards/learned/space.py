@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from practicum.core.errors import UserError
 from practicum.core.trace import Message, Trace
 from practicum.rewards.learned.facts import FACT_NAMES, count_facts, read_transcript
 from practicum.rewards.learned.ngrams import PLACES, hash_words
@@ -113,6 +114,8 @@ class FeatureSpace:
     @classmethod
     def fit(cls, raw: RawFeatures) -> "FeatureSpace":
         """The scales of these traces."""
+        if not len(raw):
+            raise UserError("there are no traces to learn from; practicum traces import adds some")
         seen = (raw.words != 0).sum(axis=0)
         return cls(
             fact_mean=raw.facts.mean(axis=0),

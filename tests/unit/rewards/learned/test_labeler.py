@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.rewards.learned.talks import mixed_pool, mixed_talks
@@ -66,9 +68,14 @@ def test_labels_of_traces_that_are_not_in_the_pool_do_not_count() -> None:
         Labeler.fit(pool, {f"elsewhere{index}": float(index % 2) for index in range(20)})
 
 
+def test_no_traces_are_nothing_to_learn_from() -> None:
+    with pytest.raises(UserError, match="no traces"):
+        TracePool.read([])
+
+
 def test_vectors_of_another_model_are_refused() -> None:
     pool, truth = mixed_pool(20, seed=0)
-    taught = TracePool(ids=pool.ids, groups=pool.groups, raw=pool.raw, embedder="small model")
+    taught = replace(pool, embedder="small model")
     labeler, _ = Labeler.fit(taught, truth)
     with pytest.raises(UserError, match="taught with small model and is given no embeddings"):
         labeler.predict_traces([])
