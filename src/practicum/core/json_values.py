@@ -6,7 +6,7 @@ from typing import Any
 
 from practicum.core.task import JSON
 
-__all__ = ["as_json"]
+__all__ = ["as_json", "well_formed"]
 
 DEEPEST = 40
 """Levels of nesting that are kept as values; what lies deeper is kept as text."""
@@ -21,13 +21,26 @@ def as_json(value: Any, depth: int = 0) -> JSON:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str(value)
+        return well_formed(str(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     if depth < DEEPEST and isinstance(value, Mapping):
-        return {str(key): as_json(one, depth + 1) for key, one in value.items()}
+        return {well_formed(str(key)): as_json(one, depth + 1) for key, one in value.items()}
     if depth < DEEPEST and isinstance(value, list | tuple):
         return [as_json(one, depth + 1) for one in value]
-    return str(value)
+    return well_formed(str(value))
+
+
+def well_formed(text: str) -> str:
+    r"""The text with half characters replaced, which JSON can escape but no file can hold.
+
+    >>> well_formed("a\ud800b") == "a\ufffdb"
+    True
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from practicum.importers.records import Imported, Malformed, Part
-from practicum.importers.values import decode_json
+from practicum.importers.values import decode_json, whole_characters
 
 __all__ = ["Item", "array_items", "begins_with_array", "parts_of_items", "parts_of_lines"]
 
@@ -183,9 +183,10 @@ class _Reader:
                 # A number could go on: 12 of 12.5e3.
                 ends_here = self._text[end : end + 1] in ENDS and end < len(self._text)
                 if ends_here or self._is_all or end < len(self._text) - UNFINISHED:
-                    self.line += self._text.count("\n", self._at, end)
+                    text = self._text[self._at : end]
+                    self.line += text.count("\n")
                     self._at = end
-                    return value
+                    return whole_characters(value, text)
             self._more(size)
             size *= 2  # so that a long value is not begun too often
 

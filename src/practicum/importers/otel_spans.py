@@ -9,12 +9,13 @@ from practicum.core.task import JSON
 from practicum.core.trace import Failure, Message, StopReason, ToolSpec
 from practicum.importers.chat import read_message, read_tools
 from practicum.importers.records import Draft, Malformed
-from practicum.importers.values import as_list, as_map, as_text, decode_json
+from practicum.importers.values import as_list, as_map, as_seconds, as_text, decode_json
 
 __all__ = ["draft_of_spans", "span_time"]
 
 NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.(.+)")
 NUMBERED_CALL = re.compile(r"tool_calls\.(\d+)\.(name|arguments|id)")
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,20}")
 EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -63,7 +64,7 @@ def draft_of_spans(spans: list[dict[str, Any]], source: str) -> Draft | None:
         model=model,
         env=_first(facts, "gen_ai.agent.name") or _first(facts, "service.name"),
         task_id=_first(facts, "practicum.task_id"),
-        started_at=min(starts) / NANOSECONDS,
+        started_at=as_seconds(min(starts) / NANOSECONDS),
         duration_s=max(0, max(ends) - min(starts)) / NANOSECONDS,
         stop=StopReason.AGENT_FAILED if failure else StopReason.FINISHED,
         failure=failure,
@@ -74,7 +75,7 @@ def draft_of_spans(spans: list[dict[str, Any]], source: str) -> Draft | None:
 def span_time(span: dict[str, Any], name: str) -> int:
     """Nanoseconds since the epoch, which JSON carries as text; 0 where there are none."""
     text = as_text(span.get(name))
-    return int(text) if text.isdigit() else 0
+    return int(text) if WHOLE_NUMBER.fullmatch(text) else 0
 
 
 def _facts(span: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _any_value(value: Any) -> Any:
         return {as_text(as_map(p, "a pair").get("key")): _any_value(p.get("value")) for p in pairs}
     if "intValue" in given:
         text = as_text(given["intValue"])
-        return int(text) if text.lstrip("-").isdigit() else text
+        return int(text) if WHOLE_NUMBER.fullmatch(text) else text
     return next(iter(given.values()), None)
 
 

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Any
 
+from practicum.core.json_values import well_formed
 from practicum.importers.records import Malformed
 
 __all__ = ["PICKLE_MAGIC", "load_plain"]
@@ -112,6 +113,8 @@ class _Plain:
         if self._left < 0:
             raise Malformed("the pickle holds more values than any checkpoint")
         if not isinstance(value, _Inert | dict | list | tuple | set | frozenset):
+            if isinstance(value, str):
+                return well_formed(value)
             if isinstance(value, date | time):
                 return value.isoformat()
             return value.total_seconds() if isinstance(value, timedelta) else value

@@ -1,11 +1,10 @@
 """Values of unknown files, read with care: each is what was asked for, or a sentence."""
 
 import json
-import math
 from datetime import UTC, datetime
 from typing import Any
 
-from practicum.core.json_values import as_json
+from practicum.core.json_values import as_json, well_formed
 from practicum.importers.records import Malformed
 
 __all__ = [
@@ -16,17 +15,31 @@ __all__ = [
     "as_text",
     "as_truth",
     "decode_json",
+    "whole_characters",
 ]
 
 
 def decode_json(text: str) -> Any:
     """The value a text states; `Malformed` where it is not JSON."""
     try:
-        return json.loads(text)
+        return whole_characters(json.loads(text), text)
     except ValueError as error:
         raise Malformed(f"it is not JSON ({error!s:.100})") from None
     except RecursionError:
         raise Malformed("its JSON is nested too deep") from None
+
+
+def whole_characters(value: Any, text: str) -> Any:
+    """A value read from `text`, with half characters replaced where it may have any."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [whole_characters(one, text) for one in value]
+    if isinstance(value, dict):
+        return {well_formed(k): whole_characters(v, text) for k, v in value.items()}
+    return value
 
 
 def as_map(value: Any, what: str) -> dict[str, Any]:
@@ -60,7 +73,7 @@ def as_number(value: Any, what: str) -> float | None:
     """A finite number, None where there is none."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
+    if not isinstance(value, int | float) or not abs(value) < LARGEST:
         raise Malformed(f"{what} is {value!r:.40}, not a number")
     return float(value)
 
@@ -82,13 +95,20 @@ WORDS = {"true": True, "yes": True, "good": True, "false": False, "no": False, "
 
 def as_seconds(value: Any) -> float:
     """A moment, as a number or in ISO 8601, in seconds since the epoch; 0 where none is given."""
-    if isinstance(value, int | float) and math.isfinite(value):
-        # Nobody's traces are from after the year 5000: such numbers are milliseconds.
-        return float(value) / 1000 if value > 1e11 else float(value)
+    if isinstance(value, int | float) and 0 < value < LARGEST:
+        seconds = float(value)
+        while seconds > LAST_MOMENT:  # it is in milliseconds, or still smaller parts
+            seconds /= 1000
+        return seconds
     if not isinstance(value, str) or not value:
         return 0.0
     try:
         moment = datetime.fromisoformat(value)
-    except ValueError:
+        return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
         return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+LARGEST = 1e300
+LAST_MOMENT = 1e11
+"""In the year 5138: nobody's traces are from after it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from practicum.core.errors import PracticumError, UserError
-from practicum.core.json_values import as_json
+from practicum.core.json_values import as_json, well_formed
 from practicum.core.trace import Failure, StopReason, ToolSpec
 from practicum.recording.recording import Recording, _current, current_recording
 from practicum.redaction import Redactor
@@ -157,7 +157,9 @@ class Recorder:
 
     def _store_failed(self, recording: Recording, error: BaseException) -> None:
         cancelled = isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit)
-        failure = Failure(kind=type(error).__name__, message=str(error)[:LONGEST_MESSAGE])
+        failure = Failure(
+            kind=type(error).__name__, message=well_formed(str(error))[:LONGEST_MESSAGE]
+        )
         try:
             self._store(
                 recording,

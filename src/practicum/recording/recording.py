@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from practicum.core.json_values import as_json
+from practicum.core.json_values import as_json, well_formed
 from practicum.core.recorded import recorded_nodes
 from practicum.core.sample import Episode
 from practicum.core.score import Score
@@ -184,7 +184,8 @@ class Recording:
             self._append(Message(role=role, content=content))
 
     def _append(self, message: Message) -> None:
-        self._messages.append(message)
+        content, reasoning = well_formed(message.content), well_formed(message.reasoning)
+        self._messages.append(replace(message, content=content, reasoning=reasoning))
         self._spoke_at = time.perf_counter()
 
     def _asked(self, name: str, arguments: dict[str, JSON]) -> Call:

@@ -27,6 +27,12 @@ def test_items_are_read_whatever_the_chunks(
     assert [item.value for item in array_items(path, "items")] == VALUES
 
 
+def test_half_characters_of_items_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": ["x\\ud83dy", "\\ud83d\\ude00"]}]')
+    assert [item.value for item in array_items(path)] == [{"a": ["x\ufffdy", "\U0001f600"]}]
+
+
 def test_items_know_their_line(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[\n {"a":\n  1},\n\n 2, 3\n]\n')

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from practicum.core.trace import Message, ToolCall
 from practicum.importers import openai_chat
 from practicum.importers.records import Imported, Part
+from practicum.store.episode_codec import encode_hashed_episode
 
 USER = {"role": "user", "content": "hi"}
 SAID = {"role": "assistant", "content": "hello"}
@@ -104,3 +106,19 @@ def test_a_bad_line_says_why_and_the_others_are_kept(
     assert after.found
     assert (bad.line, bad.found) == (2, ())
     assert reason in bad.problem
+
+
+def test_half_characters_and_odd_numbers_do_no_harm(parts_of: Callable[..., list[Part]]) -> None:
+    line = json.dumps({"messages": [USER, {**SAID, "content": "a\ud800b \U0001d11e \x00"}]})
+    late = {"messages": [USER, SAID], "created_at": 1772442000123456789, "id": 7}
+    huge = {"messages": [USER, SAID], "created_at": 10**400}
+    good, dated, undated, wrong = parts_of(
+        openai_chat.read, line, late, huge, {**huge, "reward": 10**400}
+    )
+    said = good.found[0].episode.trace.nodes[1].messages[0].content
+    assert said == "a\ufffdb \U0001d11e \x00"
+    encode_hashed_episode(good.found[0].episode)
+    trace = dated.found[0].episode.trace
+    assert (trace.id, trace.started_at) == ("7", pytest.approx(1772442000.123456789))
+    assert undated.found[0].episode.trace.started_at == 0.0
+    assert "not a number" in wrong.problem

@@ -67,7 +67,25 @@ def damaged(value: Any, chance: random.Random) -> Any:
         at = chance.randrange(len(value))
         return [*value[:at], damaged(value[at], chance), *value[at + 1 :]]
     return chance.choice(
-        [None, 0, -1.5, True, "", "x", "\x00", [], ["x"], {}, {"a": 1}, [[]], 1e400]
+        [
+            None,
+            0,
+            -1.5,
+            True,
+            "",
+            "x",
+            "\x00",
+            [],
+            ["x"],
+            {},
+            {"a": 1},
+            [[]],
+            1e400,
+            10**400,
+            -(10**30),
+            "\ud800",
+            "²",
+        ]
     )
 
 

@@ -390,3 +390,14 @@ def test_a_store_that_cannot_be_written_does_not_hide_the_agents_error(tmp_path:
     with pytest.raises(ValueError, match="mine") as caught:
         agent("bad")
     assert "could not be recorded" in caught.value.__notes__[0]
+
+
+def test_half_characters_are_recorded_as_replaced(
+    path: Path, stored: Callable[[], list[Episode]]
+) -> None:
+    @record(store=path)
+    def agent(name: str) -> str:
+        return f"{name}!"
+
+    assert agent("a\udcff") == "a\udcff!"
+    assert said(stored()[0]) == [("user", "a\ufffd"), ("assistant", "a\ufffd!")]
