@@ -132,6 +132,17 @@ def test_import_list_show_score_export(practicum: Callable[..., Any], here: Path
     assert json.loads(again.out)["already_there"] == 1
 
 
+def test_the_reward_may_come_from_a_config(practicum: Callable[..., Any], here: Path) -> None:
+    practicum("traces", "import", EXAMPLES / "toolbox_trace.json")
+    config = here / "mine.yaml"
+    config.write_text("reward:\n  components:\n    - {name: tool_success, weight: 2.0}\n")
+    done = practicum("traces", "score", "--reward", "mine.yaml", "--json")
+    assert json.loads(done.out)["mean"] == 1.0, "one of two calls, with weight 2"
+    config.write_text("env: math\n")
+    done = practicum("traces", "score", "--reward", "mine.yaml")
+    assert (done.code, "has no key 'reward'" in done.sentence) == (2, True)
+
+
 def test_bad_lines_end_with_exit_code_one_and_a_count(
     practicum: Callable[..., Any], here: Path
 ) -> None:
