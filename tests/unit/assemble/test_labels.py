@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.rewards.learned.talks import mixed_talks
 
+from practicum.assemble import build_reward, open_environment
 from practicum.assemble.labels import (
     LABELER,
     LabelDesk,
@@ -18,6 +19,7 @@ from practicum.assemble.labels import (
     suggest_labels,
     teach,
 )
+from practicum.core.config import build_config
 from practicum.core.errors import UserError
 from practicum.core.label import Label
 from practicum.core.sample import Episode
@@ -227,3 +229,19 @@ async def test_with_the_local_model_from_labels_to_reward(
     task, outcome = Task(id="t", env="test", split="train"), Outcome(success=None)
     values = [(await reward.score(task, trace, outcome)).value for trace in TRACES[20:24]]
     assert [value is not None and value > 0.5 for value in values] == [True, False, True, False]
+
+
+async def test_a_config_names_the_labeler_as_a_component(
+    store: SqliteTraceStore, tmp_path: Path
+) -> None:
+    store.add_labels(label(name, TRUTH[name]) for name in list(TRUTH)[:16])
+    labeler, _ = teach(store, pool_of(store), seed=0)
+    save_labeler(labeler, tmp_path / "labeler")
+    part = {"name": "learned", "labeler": str(tmp_path / "labeler"), "weight": 0.5}
+    config = build_config({"env": {"name": "math"}, "reward": {"components": [part]}})
+    reward = build_reward(config.reward, open_environment(config.env))
+    task = Task(id="t", env="math", split="train")
+    score = await reward.score(task, TRACES[20], Outcome(success=None))
+    [said] = labeler.predict_traces([TRACES[20]])
+    assert score.components == {"learned": pytest.approx(said.probability)}
+    assert score.value == pytest.approx(0.5 * said.probability)
