@@ -30,9 +30,11 @@ OFFLINE_OPTIONS = {
     "undesirable": "undesirable_weight",
     "label_smoothing": "label_smoothing",
     "loss": "loss_type",
-    "weigh": "weight_by",
     "temperature": "temperature",
 }
+
+WEIGHTS = {"exponential": "exp", "positive": "positive"}
+"""How rewards become weights, and what the method calls it."""
 
 
 def build_algorithm(config: AlgorithmConfig, rollouts: RolloutConfig) -> Algorithm:
@@ -80,6 +82,7 @@ def build_method(config: AlgorithmConfig) -> OfflineMethod:
         "dpo": algorithms.Dpo,
     }
     given = {theirs: getattr(config, ours) for ours, theirs in OFFLINE_OPTIONS.items()}
+    given["weigh"] = WEIGHTS[config.weigh] if config.weigh else None
     method: OfflineMethod = methods[config.name](
         **{k: v for k, v in given.items() if v is not None}
     )

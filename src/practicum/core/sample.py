@@ -14,6 +14,7 @@ from practicum.core.trace import Trace
 __all__ = [
     "Averaging",
     "Batch",
+    "Bools",
     "Credit",
     "Episode",
     "Estimates",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from practicum.core.sample import Batch, Ints
+from practicum.core.sample import Batch, Bools, Ints
 
 __all__ = ["halve"]
 
@@ -14,35 +14,49 @@ def halve(batch: Batch, *, whole_samples: bool = False) -> tuple[Batch, Batch] |
 
     The first is the tokens before the cut, the second those after it and the trunk they hang on. A
     term goes with the token that predicts it, so nothing is counted twice. With `whole_samples` no
-    sample's terms are divided.
+    sample's terms are divided: some samples are in one tree and the others in the other.
     """
+    return _halve_samples(batch) if whole_samples else _halve_tokens(batch)
+
+
+def _halve_tokens(batch: Batch) -> tuple[Batch, Batch] | None:
     tokens = batch.token_ids.size
     cuts = np.arange(1, tokens)
     if not cuts.size:
         return None
     second = _trunk_sizes(batch.end)[1:] + tokens - cuts
     larger = np.maximum(cuts, second)
-    if whole_samples:
-        larger[_divides_a_sample(batch)[1:]] = tokens
     best = int(larger.argmin())
     if larger[best] >= tokens:
         return None
     cut = int(cuts[best])
     index = np.arange(tokens)
     trunk = index[:cut][batch.end[:cut] > cut]
+    is_before = batch.predictor[batch.term_decision] < cut
     after = np.concatenate([trunk, index[cut:]])
-    return _part(batch, index[:cut], 0, cut), _part(batch, after, cut, tokens)
+    return _part(batch, index[:cut], is_before), _part(batch, after, ~is_before)
 
 
-def _divides_a_sample(batch: Batch) -> np.typing.NDArray[np.bool_]:
-    """For every index, whether a cut there would have terms of one sample on both sides."""
-    crossing = np.zeros(batch.token_ids.size + 1, np.int64)
+def _halve_samples(batch: Batch) -> tuple[Batch, Batch] | None:
+    """Each tree has what its samples' last predictions are made from, and no other token."""
     places = batch.predictor[batch.term_decision]
-    for sample in np.unique(batch.term_sample):
-        own = places[batch.term_sample == sample]
-        crossing[own.min() + 1] += 1
-        crossing[own.max() + 1] -= 1
-    return np.cumsum(crossing)[:-1] > 0
+    samples = np.unique(batch.term_sample)
+    if samples.size < 2:
+        return None
+    last = np.asarray([places[batch.term_sample == sample].max() for sample in samples])
+    order = last.argsort(kind="stable")
+    index = np.arange(batch.token_ids.size)
+    above = (index <= last[order, None]) & (last[order, None] < batch.end)  # (S, T) own tokens
+    first = np.logical_or.accumulate(above)[:-1]
+    second = np.logical_or.accumulate(above[::-1])[::-1][1:]
+    best = int(np.maximum(first.sum(1), second.sum(1)).argmin())
+    if max(first[best].sum(), second[best].sum()) >= batch.token_ids.size:
+        return None
+    is_first = np.isin(batch.term_sample, samples[order[: best + 1]])
+    return (
+        _part(batch, np.flatnonzero(first[best]), is_first),
+        _part(batch, np.flatnonzero(second[best]), ~is_first),
+    )
 
 
 def _trunk_sizes(end: Ints) -> Ints:
@@ -51,10 +65,10 @@ def _trunk_sizes(end: Ints) -> Ints:
     return np.arange(end.size) - np.cumsum(ended)
 
 
-def _part(batch: Batch, kept: Ints, begin: int, stop: int) -> Batch:
-    """The tokens kept, with the decisions of those from `begin` to `stop`."""
-    decisions = np.flatnonzero((batch.predictor >= begin) & (batch.predictor < stop))
-    terms = np.flatnonzero(np.isin(batch.term_decision, decisions))
+def _part(batch: Batch, kept: Ints, has_term: Bools) -> Batch:
+    """The tokens kept, with some of the terms and their decisions."""
+    terms = np.flatnonzero(has_term)
+    decisions = np.unique(batch.term_decision[terms])
     return replace(
         batch,
         token_ids=batch.token_ids[kept],

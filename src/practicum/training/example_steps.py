@@ -7,6 +7,7 @@ the second adds up each conversation's gradient times that slope. The result is 
 method's own loss, however the conversations are divided.
 """
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ class ExampleSteps:
     objective: Objective
     learner: Learner
     batch: int
-    """Units of an update."""
+    """Units of an update at the most; an epoch is divided evenly, and each unit is in it once."""
     first: int
     """The stage's first step."""
     seed: int
@@ -55,17 +56,15 @@ class ExampleSteps:
     async def gather(self, step: int) -> list[Row]:
         """The rows of a step; the seed and the step decide which."""
         self.units = self.units or await self.load()
-        count, begin = len(self.units), (step - self.first) * self.batch
-        drawn: list[Row] = []
-        for place in range(begin, begin + min(self.batch, count)):
-            drawn += self.units[self._order(place // count)[place % count]]
-        return drawn
+        epoch, part = divmod(step - self.first, self._updates)
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.units))
+        drawn = np.array_split(order, self._updates)[part]
+        return [row for place in drawn.tolist() for row in self.units[place]]
 
-    def _order(self, epoch: int) -> list[int]:
-        order: list[int] = (
-            np.random.default_rng([self.seed, epoch]).permutation(len(self.units)).tolist()
-        )
-        return order
+    @property
+    def _updates(self) -> int:
+        """Of an epoch."""
+        return math.ceil(len(self.units) / self.batch)
 
     def learn(self, step: int, material: list[Row]) -> StepResult:
         """Measure, let the method say what each row counts, and update."""
@@ -82,7 +81,7 @@ class ExampleSteps:
         metrics: dict[str, JSON] = {**update_metrics(report), **figures}
         metrics["loss"] = report.loss if loss is None else loss
         metrics["examples"] = len(material)
-        metrics["epoch"] = (step - self.first + 1) * self.batch / len(self.units)
+        metrics["epoch"] = (step - self.first + 1) / self._updates
         metrics["update_s"] = time.monotonic() - started
         return StepResult(report=report, metrics=metrics)
 
@@ -106,8 +105,12 @@ class ExampleSteps:
         return _array(policy, ids), _array(self.base_sums, ids)
 
     def _swapped(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:
-        """The same for each row's beginning with the rest of the next one."""
-        others = [*rows[1:], rows[0]]
+        """The same for each row's beginning with the rest of the next one.
+
+        A row that is alone in its update takes it from outside.
+        """
+        alone = [unit[0] for unit in self.units if unit[0].id != rows[0].id]
+        others = [*rows[1:], rows[0]] if len(rows) > 1 else [*alone, rows[0]][:1]
         samples = [row.with_completion_of(other) for row, other in zip(rows, others, strict=True)]
         policy, base = self._measure(samples, BASE)
         ids = [sample.id for sample in samples]

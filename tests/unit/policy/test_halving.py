@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.policy.reference import build_policy
-from tests.unit.policy.training_cases import WatchedGrpo, relative_error, sampled_batches
+from tests.unit.policy.training_cases import relative_error, sampled_batches
 
-from practicum.algorithms import Grpo
+from practicum.algorithms import Grpo, Gspo
 from practicum.core.errors import UserError
+from practicum.core.interfaces import Objective
 from practicum.core.sample import Batch
 from practicum.policy.halving import halve
 from practicum.policy.torch_policy import TorchPolicy
@@ -37,6 +38,51 @@ def test_two_halves_have_the_terms_of_the_whole_on_the_same_paths() -> None:
         assert sum(h.term_weight.sum() for h in halves) == pytest.approx(batch.term_weight.sum())
 
 
+def sums_by_sample(batches: list[Batch]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for batch in batches:
+        for number, key in enumerate(batch.sample_ids):
+            own = batch.term_sample == number
+            share = float((batch.term_weight * batch.term_advantage)[own].sum())
+            found[key] = found.get(key, 0.0) + share
+    return found
+
+
+def test_whole_samples_are_never_divided_however_often_a_batch_is_halved() -> None:
+    policy = build_policy()
+    for turns in (1, 3):
+        (batch,) = sampled_batches(policy, turns=turns)
+        pieces, ready = [batch], []
+        while pieces:
+            piece = pieces.pop()
+            halves = halve(piece, whole_samples=True)
+            if halves is None:
+                ready.append(piece)
+                continue
+            mine, other = (set(half.term_sample.tolist()) for half in halves)
+            assert not mine & other
+            assert mine | other == set(piece.term_sample.tolist())
+            pieces += halves
+        assert len(ready) == len(set(batch.sample_ids))
+        assert sums_by_sample(ready) == pytest.approx(sums_by_sample([batch]))
+        both: dict[tuple[int, ...], int] = {}
+        for piece in ready:
+            for path, count in paths(piece).items():
+                both[path] = both.get(path, 0) + count
+        assert both == paths(batch)
+
+
+def test_a_loss_over_sequences_has_the_same_gradient_with_little_memory() -> None:
+    """GSPO's ratio is of whole sequences: a divided one would give another loss."""
+    roomy, tight = build_policy(max_grad_norm=1e9), build_policy(max_grad_norm=1e9)
+    batches = sampled_batches(roomy)
+    tight.learner._decoder = small = SmallMemory(tight.decoder, 75)
+    expected = gradients(roomy, batches, Gspo())
+    found = gradients(tight, batches, Gspo())
+    assert max(small.sizes) <= 75 < batches[0].token_ids.size
+    assert relative_error(found, expected) < 1e-5
+
+
 def test_a_single_conversation_cannot_be_halved() -> None:
     policy = build_policy()
     (batch,) = sampled_batches(policy, episodes=1)
@@ -63,8 +109,9 @@ class SmallMemory:
         return self._inner.learn(token_ids, *rest, checkpointed=checkpointed)  # type: ignore[attr-defined]
 
 
-def gradients(policy: TorchPolicy, batches: list[Batch]) -> dict[str, torch.Tensor]:
-    watched = WatchedGrpo(model=policy.model, inner=Grpo())
+def gradients(
+    policy: TorchPolicy, batches: list[Batch], objective: Objective | None = None
+) -> dict[str, torch.Tensor]:
     kept: dict[str, torch.Tensor] = {}
 
     def keep(*_: object) -> None:
@@ -72,7 +119,7 @@ def gradients(policy: TorchPolicy, batches: list[Batch]) -> dict[str, torch.Tens
         kept.update((n, p.grad.clone()) for n, p in named)
 
     policy.learner._optimizer.register_step_pre_hook(keep)
-    policy.learner.update(batches, watched.inner)
+    policy.learner.update(batches, objective or Grpo())
     return kept
 
 

@@ -80,3 +80,41 @@ def test_chunks_give_the_values_and_gradients_of_the_whole(
     (found_grad,) = torch.autograd.grad(found.logprobs, leaf, grad)
     torch.testing.assert_close(found.logprobs, whole, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(found_grad, whole_grad, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_entropies_carry_the_gradient_of_plain_logits(
+    case: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, hidden, expected = case
+    count, vocabulary = expected.shape
+    monkeypatch.setattr(heads, "CHUNK_LOGITS", rows * vocabulary)
+    choices = [(), (3, 7, 11), (), (0, 319), (5,), ()]
+    padded = torch.tensor([[*c, *[-1] * (3 - len(c))] for c in choices])
+    target = torch.tensor([17, 7, 0, 319, 5, 5])
+    heat = torch.tensor([1.0, 0.5, 2.0, 1.0, 1.7, 0.3])
+    for_logprobs = torch.linspace(-1.0, 2.0, count)
+    for_entropies = torch.linspace(1.5, -0.5, count)
+    leaf = hidden.detach().clone().requires_grad_()
+    logits = head.logits(leaf) / heat[:, None]
+    plain = torch.zeros(())
+    for i, ids in enumerate(choices):
+        log_p = torch.log_softmax(logits[i][list(ids) or slice(None)], -1)
+        column = ids.index(int(target[i])) if ids else int(target[i])
+        entropy = -(log_p.exp() * log_p).sum()
+        plain = plain + for_logprobs[i] * log_p[column] + for_entropies[i] * entropy
+    (expected_grad,) = torch.autograd.grad(plain, leaf)
+    found = head.predict(leaf, target, heat, padded, with_entropy=True)
+    ours = (for_logprobs * found.logprobs + for_entropies * found.entropies).sum()
+    (found_grad,) = torch.autograd.grad(ours, leaf)
+    assert ours.item() == pytest.approx(plain.item(), abs=1e-4)
+    torch.testing.assert_close(found_grad, expected_grad, atol=2e-6, rtol=1e-5)
+
+
+def test_entropies_carry_no_gradient_unless_asked(case: Any) -> None:
+    head, hidden, _ = case
+    leaf = hidden.detach().clone().requires_grad_()
+    for choices in (torch.zeros(6, 0, dtype=torch.int64), torch.tensor([[1, 2]] * 6)):
+        found = head.predict(leaf, torch.ones(6, dtype=torch.int64), torch.ones(6), choices)
+        assert found.logprobs.requires_grad
+        assert not found.entropies.requires_grad

@@ -39,6 +39,7 @@ from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Sample
+from practicum.policy.learner import LearnerSettings
 from practicum.policy.lora import trainable
 from practicum.policy.torch_policy import TorchPolicy
 
@@ -327,6 +328,76 @@ def test_learning_raises_what_was_rewarded() -> None:
     policy.learner.update(build_batches(samples, 10_000), Grpo())
     after = plain_loss(stock_model(policy), samples, clip=1e9, kl=0.0).item()
     assert after < before
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_minibatches_are_updates_one_after_the_other(epochs: int) -> None:
+    at_once, by_hand = build_policy(), build_policy(max_logprob_gap=10.0)
+    samples = samples_of(asyncio.run(play(at_once)))
+    parts = [build_batches(samples[number::3], 70) for number in range(3)]
+    numbered = [replace(b, minibatch=n) for n, part in enumerate(parts) for b in part]
+    report = at_once.learner.update(numbered[::-1], Grpo(epochs=epochs))
+    reports = [by_hand.learner.update(part[::-1], Grpo()) for part in parts * epochs]
+    assert report.fingerprint == reports[-1].fingerprint
+    assert report.loss == pytest.approx(sum(r.loss for r in reports) / epochs, abs=1e-6)
+    assert report.grad_norm == reports[-1].grad_norm
+    assert report.logprob_gap == reports[0].logprob_gap < reports[1].logprob_gap
+
+
+def test_a_minibatch_that_is_not_finite_ends_the_update() -> None:
+    policy, by_hand = build_policy(), build_policy()
+    samples = samples_of(asyncio.run(play(policy)))
+    first, second = build_batches(samples[:3], 10_000), build_batches(samples[3:], 10_000)
+    spoiled = replace(
+        second[0], term_advantage=second[0].term_advantage * np.float32(np.nan), minibatch=1
+    )
+    report = policy.learner.update([*first, spoiled], Grpo(epochs=2))
+    assert not report.applied
+    assert report.fingerprint == by_hand.learner.update(first, Grpo()).fingerprint
+
+
+@every_way
+async def test_what_is_measured_is_what_plain_rows_say(how: dict[str, Any]) -> None:
+    policy = build_policy()
+    samples = samples_of(await play(policy, **how))
+    batches = build_batches(samples, 70)
+    before = policy.learner.fingerprint()
+    found = policy.learner.measure(batches, frozenset({"base"}))
+    assert policy.learner.fingerprint() == before
+    stock = stock_model(policy)
+    by_id = {s.id: s for s in samples}
+    for batch, measured in zip(batches, found, strict=True):
+        for number, key in enumerate(batch.sample_ids):
+            own = batch.term_sample == number
+            with torch.no_grad():
+                mine = row_logprob(stock, by_id[key]).numpy()
+                with stock.disable_adapter():
+                    base = row_logprob(stock, by_id[key]).numpy()
+            np.testing.assert_allclose(measured.logprobs[own], mine, rtol=0, atol=2e-5)
+            np.testing.assert_allclose(measured.base_logprobs[own], base, rtol=0, atol=2e-5)
+            assert np.abs(mine - base).max() > 0.01
+        assert measured.values is None
+
+
+def test_only_what_is_asked_for_is_measured() -> None:
+    policy = build_policy(value_lr=1e-3)
+    batches = sampled_batches(policy)
+    [plain] = policy.learner.measure(batches, frozenset())
+    assert plain.base_logprobs is None
+    assert plain.values is None
+    [valued] = policy.learner.measure(batches, frozenset({"values"}))
+    assert valued.values.tolist() == [0.0] * batches[0].term_decision.size
+    assert policy.learner.measure([], frozenset({"values", "base"})) == []
+
+
+def test_retuned_a_learner_is_one_that_was_built_so() -> None:
+    retuned, built = build_policy(lr=0.1, weight_decay=0.5), build_policy(lr=1e-3)
+    batches = sampled_batches(built)
+    retuned.learner.update(batches, Grpo())  # leaves moments that must not count any more
+    for (_, mine), (_, other) in zip(trainable(retuned.model), trainable(built.model), strict=True):
+        mine.data.copy_(other.data)
+    retuned.learner.retune(LearnerSettings(lr=1e-3))
+    assert retuned.learner.update(batches, Grpo()) == built.learner.update(batches, Grpo())
 
 
 def test_episodes_without_a_decision_make_no_batches() -> None:

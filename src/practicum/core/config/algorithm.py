@@ -167,6 +167,17 @@ class AlgorithmConfig(Stage):
             raise PydanticCustomError(
                 "algorithm", "kl_in: reward changes nothing while kl is 0; give algorithm.kl too"
             )
+        if self.label_smoothing and self.loss != "sigmoid":
+            raise PydanticCustomError(
+                "algorithm",
+                "label_smoothing goes with loss: sigmoid; take it out, or choose that loss",
+            )
+        if self.name == "kto" and self.batch == 1:
+            raise PydanticCustomError(
+                "algorithm",
+                "kto compares the examples of an update with each other, and batch is 1; give at "
+                "least 2",
+            )
         return self
 
     @property

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from practicum.core.config.algorithm import AlgorithmConfig
-from practicum.core.config.data import DataConfig, TrainingStageConfig
+from practicum.core.config.data import REFERENCE, DataConfig, TrainingStageConfig
 from practicum.core.config.reward import RewardConfig
 from practicum.core.config.stage import Stage
 from practicum.core.config.stages import (
@@ -24,12 +24,16 @@ __all__ = ["RunConfig"]
 NEEDS_GROUPS = frozenset({"grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"})
 """Methods that have nothing to learn from an episode alone."""
 
+NO_ENVIRONMENT = "none"
+"""Stands for an environment where nothing is done but learn from traces."""
+
 
 class RunConfig(Stage):
     """Everything a run is told. Every field but `env` has a default."""
 
     env: EnvConfig
-    """An environment's name, or its name and options."""
+    """An environment's name, or its name and options; `none` to learn from recorded traces alone,
+    without held-out tasks to evaluate on."""
     model: ModelConfig = ModelConfig()
     """A model's name, or its name and options."""
     steps: int = Field(default=30, ge=1)
@@ -62,6 +66,13 @@ class RunConfig(Stage):
         counts = [s.get("steps") if isinstance(s, dict) else getattr(s, "steps", 0) for s in stages]
         if not all(isinstance(count, int) for count in counts):
             return value  # what is wrong with a stage is said where it is read
+        if value.get("steps", sum(counts)) != sum(counts):
+            raise PydanticCustomError(
+                "stages",
+                "steps = {steps} and stages exclude each other, whose steps add up to {sum}; take "
+                "it out, and change the steps of a stage instead",
+                {"steps": repr(value["steps"]), "sum": sum(counts)},
+            )
         return {**value, "steps": sum(counts)}
 
     @model_validator(mode="after")
@@ -95,6 +106,38 @@ class RunConfig(Stage):
                     {"name": name},
                 )
         return self
+
+    @model_validator(mode="after")
+    def _acting_needs_a_place(self) -> "RunConfig":
+        if self.acts:
+            return self
+        if self.env.options:
+            raise PydanticCustomError(
+                "env",
+                "env: none takes no options, and has {key}; name an environment, or take it out",
+                {"key": next(iter(self.env.options))},
+            )
+        for stage in self.all_stages:
+            name = stage.algorithm.name
+            if not stage.algorithm.is_offline:
+                raise PydanticCustomError(
+                    "env",
+                    "{name} learns from episodes it makes, and env is none; name an environment, "
+                    "such as env: math, or choose sft, weighted_sft, kto or dpo",
+                    {"name": name},
+                )
+            if stage.data is not None and stage.data.source == REFERENCE:
+                raise PydanticCustomError(
+                    "env",
+                    "data: reference plays an environment's solutions, and env is none; name an "
+                    "environment, such as env: math, or a store of traces",
+                )
+        return self
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is an environment to act in."""
+        return self.env.name != NO_ENVIRONMENT
 
     @property
     def all_stages(self) -> tuple[TrainingStageConfig, ...]:
