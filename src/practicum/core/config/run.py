@@ -64,7 +64,7 @@ class RunConfig(Stage):
         if not isinstance(stages, list | tuple) or not stages:
             return value
         counts = [s.get("steps") if isinstance(s, dict) else getattr(s, "steps", 0) for s in stages]
-        if not all(isinstance(count, int) for count in counts):
+        if not all(isinstance(count, int) and count > 0 for count in counts):
             return value  # what is wrong with a stage is said where it is read
         if value.get("steps", sum(counts)) != sum(counts):
             raise PydanticCustomError(

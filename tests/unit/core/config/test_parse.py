@@ -120,7 +120,7 @@ def test_an_unknown_key_inside_a_part_is_named_by_its_dotted_path() -> None:
 
 def test_an_unknown_key_like_no_other_lists_what_is_allowed() -> None:
     said = complaint({"env": "math", "checkpoints": {"zzz": 4}})
-    assert said == "run.yaml: unknown key 'checkpoints.zzz'; allowed here: every, keep"
+    assert said.startswith("run.yaml: unknown key 'checkpoints.zzz'; allowed here: every, keep")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_an_unknown_key_like_no_other_lists_what_is_allowed() -> None:
         ({"env": "math", "steps": 1.5}, "steps = 1.5 cannot be used"),
         ({"env": "math", "lora": "big"}, "lora.preset = 'big' cannot be used: input should be 'l"),
         ({"env": "math", "eval": 5}, "eval = 5 cannot be used: write `key: value` lines under it"),
-        ({"env": "math", "rollouts": {"group_size": 1}}, "rollouts.group_size = 1 cannot be used"),
+        ({"env": "math", "rollouts": {"group_size": 0}}, "rollouts.group_size = 0 cannot be used"),
         ({"env": "math", "algorithm": {"lr": float("inf")}}, "algorithm.lr = inf cannot be used"),
         ({"env": "math", "algorithm": {"lr": "fast"}}, "algorithm.lr = 'fast' cannot be used"),
     ],
