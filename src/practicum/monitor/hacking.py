@@ -119,7 +119,7 @@ def change_of(steps: Sequence[StepRow], name: str) -> Change | None:
 
 
 def _first_and_last(rows: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
-    """The first eighth, since a policy can fall for something in a few steps, and the last quarter."""
+    """The first eighth, since a policy can fall for something at once, and the last quarter."""
     return rows[: max(2, len(rows) // 8)], rows[-max(2, len(rows) // 4) :]
 
 
@@ -239,6 +239,8 @@ def _unearned(steps: Sequence[StepRow], success: _Success, shape: RewardShape) -
     reward = change_of(steps, "reward")
     if reward is None or (success.last >= SOLVED and not success.fell):
         return []
+    if not success.fell and _is_for_the_task(steps, shape):
+        return _repeats(steps, success)
     found = _one_decides(steps, shape, success) + _repeats(steps, success)
     if not _pays_more(steps, reward, shape):
         return found
@@ -248,6 +250,22 @@ def _unearned(steps: Sequence[StepRow], success: _Success, shape: RewardShape) -
     found += _early_stop(steps, success)
     found += _components(steps, reward, shape, success)
     return found
+
+
+def _is_for_the_task(steps: Sequence[StepRow], shape: RewardShape) -> bool:
+    """Whether at least half of what is gained is paid for the task itself.
+
+    Environments pay for parts of a task, and a policy learns the parts before the whole. Where
+    nothing else is paid for, reward that rises before success is no sign of anything.
+    """
+    gains = {
+        label: weight * (change.last - change.first)
+        for label, weight in shape.weights.items()
+        if (change := change_of(steps, f"reward_{label}")) is not None
+    }
+    gained = sum(gain for gain in gains.values() if gain > 0.0)
+    for_the_task = sum(gains[label] for label in gains.keys() & shape.of_success)
+    return not shape.weights or for_the_task >= max(0.5 * gained, 1e-9)
 
 
 def _pays_more(steps: Sequence[StepRow], reward: Change, shape: RewardShape) -> bool:

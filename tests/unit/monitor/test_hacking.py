@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -12,12 +13,16 @@ from practicum.monitor.hacking import RewardShape, change_of, find_hacking, shap
 from practicum.monitor.reader import StepRow
 
 PLAIN = RewardShape()
+THIRDS = RewardShape(weights={"a": 1.0, "b": 1.0, "c": 1.0})
+"""Three components that are not about success, none of which makes up half of anything."""
 
 
 def rows(n: int = 24, **curves: tuple[float, float]) -> list[StepRow]:
     """Steps whose figures go from one value to another, with a little noise."""
     dice = random.Random(0)
     made = []
+    first, last = curves.get("reward", (0.0, 0.0))
+    curves = {**{f"reward_{label}": (first / 3, last / 3) for label in "abc"}, **curves}
     for step in range(n):
         share = step / (n - 1)
         values = {
@@ -39,7 +44,7 @@ def evaluated(*shares: float, n: int = 200) -> list[EvalPoint]:
 
 
 def kinds(
-    steps: Sequence[StepRow], shares: Sequence[float] = (), shape: RewardShape = PLAIN
+    steps: Sequence[StepRow], shares: Sequence[float] = (), shape: RewardShape = THIRDS
 ) -> list[str]:
     return [sign.kind for sign in find_hacking(steps, evaluated(*shares), shape)]
 
@@ -63,6 +68,17 @@ def test_reward_and_success_that_rise_together_are_no_sign() -> None:
 def test_reward_that_rises_alone_is_one() -> None:
     assert kinds(rows(reward=UP, success=SAME)) == ["reward"]
     assert kinds(rows(reward=(0.5, 0.5), success=SAME)) == []
+
+
+def test_parts_of_a_task_may_be_learned_before_the_whole() -> None:
+    steps = rows(reward=UP, success=SAME, turns=(2, 6), response_tokens=(20, 90))
+    assert kinds(steps, shape=PLAIN) == []
+    assert kinds(steps, (0.6, 0.3), shape=PLAIN) == ["reward", "length"]
+    paid = shape("turns", {"name": "efficiency", "turns": 4})
+    mostly = rows(reward=UP, success=SAME, reward_turns=(0, 0.8), reward_efficiency=(0, 0.2))
+    barely = rows(reward=UP, success=SAME, reward_turns=(0, 0.2), reward_efficiency=(0, 0.8))
+    assert kinds(mostly, shape=paid) == []
+    assert kinds(barely, shape=paid) == ["reward", "component"]
 
 
 def test_held_out_success_has_the_last_word() -> None:
@@ -192,4 +208,9 @@ def test_noise_alone_is_no_change() -> None:
 def test_a_policy_that_falls_for_it_within_a_few_steps_is_seen() -> None:
     """As the tiny model does when it is paid for few turns: in three steps, for good."""
     rewards = [-0.04, 0.10, 1.53, 1.55] + [1.57] * 3 + [1.55] + [1.57] * 8
-    assert kinds(steps_of(rewards, success=0.0), (0.0, 0.0)) == ["reward"]
+    paid = RewardShape(weights={"few_turns": 1.0})
+    steps = [
+        replace(row, values={**row.values, "reward_few_turns": row.values["reward"]})
+        for row in steps_of(rewards, success=0.0)
+    ]
+    assert kinds(steps, (0.0, 0.0), shape=paid) == ["reward", "component"]
