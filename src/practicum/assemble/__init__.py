@@ -23,6 +23,7 @@ from practicum.assemble.players import (
 )
 from practicum.assemble.recorded import record_episodes
 from practicum.assemble.rewards import build_group_reward, build_reward
+from practicum.assemble.running import TrainedRun, create_run, open_place, train_run
 from practicum.assemble.training import read_evaluations, trainer_for
 from practicum.datasets import BuildOptions, describe_dataset, write_dataset
 from practicum.environments import EnvironmentCheck, LevelCheck
@@ -36,12 +37,14 @@ __all__ = [
     "EnvironmentCheck",
     "LevelCheck",
     "Player",
+    "TrainedRun",
     "base_of_adapter",
     "build_dataset",
     "build_group_reward",
     "build_policy",
     "build_reward",
     "check_levels",
+    "create_run",
     "describe_dataset",
     "evaluate_player",
     "find_task",
@@ -50,6 +53,7 @@ __all__ = [
     "list_models",
     "load_player",
     "open_environment",
+    "open_place",
     "play_once",
     "pull_model",
     "read_evaluations",
@@ -57,6 +61,7 @@ __all__ = [
     "run_and_close",
     "sandbox_kind",
     "scripted_player",
+    "train_run",
     "trainer_for",
     "write_dataset",
 ]

@@ -30,11 +30,14 @@ from practicum.store import RunDir, SqliteTraceStore, find_run
 
 __all__ = [
     "REFERENCE",
+    "STORES",
     "DatasetSource",
     "DatasetWatcher",
     "build_dataset",
+    "is_store",
     "play_references",
     "recorded_examples",
+    "store_path",
 ]
 
 REFERENCE = "reference"
@@ -44,6 +47,7 @@ REFERENCE_TASKS = 500
 REFERENCE_TURNS = 1000
 """A solution is as long as it is."""
 STORES = (".sqlite", ".db")
+"""How the names of stores end."""
 HELD_OUT = "its task is held out for evaluations"
 
 
@@ -60,6 +64,8 @@ class DatasetSource:
     env: EnvConfig | None = None
     """The environment, for `reference`."""
     runs_dir: Path = Path("runs")
+    revise: Callable[[Episode], Episode] = lambda episode: episode
+    """Gives an episode of a store as it is to be used, such as with another score."""
 
 
 DatasetWatcher = Callable[[], None]
@@ -125,7 +131,14 @@ def recorded_examples(
         path = train
     if path.suffix.removeprefix(".") in FORMATS:
         return _from_file(path, source, left_out, watch)
-    return _from_store(_store_path(path, source), source, left_out, watch)
+    return _from_store(store_path(source), source, left_out, watch)
+
+
+def is_store(source: DatasetSource) -> bool:
+    """Whether a source holds episodes rather than rows or solutions."""
+    path = Path(source.name)
+    is_file = path.suffix.removeprefix(".") in FORMATS or (path / "dataset.json").is_file()
+    return source.name != REFERENCE and not is_file
 
 
 def _from_file(
@@ -145,7 +158,9 @@ def _from_file(
         yield example
 
 
-def _store_path(path: Path, source: DatasetSource) -> Path:
+def store_path(source: DatasetSource) -> Path:
+    """The file with the episodes of a store or a run."""
+    path = Path(source.name)
     if path.suffix in STORES:
         return path
     if path.is_dir() and not RunDir.is_run(path) and (path / "traces.sqlite").is_file():
@@ -178,7 +193,7 @@ def _from_store(
                 left_out.add(HELD_OUT, episode.trace.id)
                 continue
             label = labels.get(episode.trace.id)
-            yield from _examples(episode, label, source, left_out)
+            yield from _examples(source.revise(episode), label, source, left_out)
 
 
 def _examples(

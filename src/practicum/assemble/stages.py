@@ -1,18 +1,21 @@
 """The stages of a run: what each learns from, by which method."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from practicum.assemble.algorithms import build_algorithm, build_method, likelihood
-from practicum.assemble.examples import load_units
+from practicum.assemble.examples import StageData, load_stage
 from practicum.assemble.models import learner_settings, stage_view
 from practicum.assemble.players import sampling_params, sampling_player
+from practicum.assemble.stage_rows import StageRows
 from practicum.assemble.teachers import build_teacher
 from practicum.core.config import RunConfig, TrainingStageConfig
 from practicum.core.interfaces import Curriculum, Environment
 from practicum.store import RunDir
 from practicum.training import (
-    ExampleSteps,
+    HeldOutSteps,
     RolloutSteps,
+    Row,
     StepSource,
     TrainingObserver,
     TrainingStage,
@@ -38,18 +41,28 @@ def build_stages(
     config: RunConfig,
     run: RunDir,
     policy: "TorchPolicy",
-    environment: Environment,
+    environment: Environment | None,
     curriculum: Curriculum,
     observer: TrainingObserver,
 ) -> list[TrainingStage]:
-    """All stages of a run, one after the other."""
+    """All stages of a run, one after the other; without an environment none of them acts."""
     stages: list[TrainingStage] = []
-    for stage in config.all_stages:
+    for number, stage in enumerate(config.all_stages, start=1):
         first = stages[-1].last + 1 if stages else 1
         view = stage_view(config, stage)
         if stage.algorithm.is_offline:
-            source: StepSource = _examples(view, first, run, policy, environment, observer)
+            data = StageData(
+                view=view,
+                number=number,
+                method=build_method(stage.algorithm),
+                run=run,
+                policy=policy,
+                environment=environment,
+                warn=observer.warned,
+            )
+            source: StepSource = _examples(data, first)
         else:
+            assert environment is not None  # the config has seen to that
             source = _rollouts(view, run, policy, environment, curriculum, observer)
         stages.append(
             TrainingStage(
@@ -87,24 +100,37 @@ def _rollouts(
     )
 
 
-def _examples(
-    view: RunConfig,
-    first: int,
-    run: RunDir,
-    policy: "TorchPolicy",
-    environment: Environment,
-    observer: TrainingObserver,
-) -> ExampleSteps:
-    assert view.data is not None  # the config has seen to that
-    assert view.algorithm.batch is not None
-    method = build_method(view.algorithm)
-    return ExampleSteps(
-        load=lambda: load_units(view, method.kind, run, policy, environment),
-        method=method,
+@dataclass(slots=True, kw_only=True)
+class _Material:
+    """Both sides of what a stage learns from, loaded when one of them is first asked for."""
+
+    stage: StageData
+    rows: StageRows | None = None
+
+    async def train(self) -> list[tuple[Row, ...]]:
+        self.rows = self.rows or await load_stage(self.stage)
+        return self.rows.train
+
+    async def heldout(self) -> list[tuple[Row, ...]]:
+        self.rows = self.rows or await load_stage(self.stage)
+        return self.rows.heldout
+
+
+def _examples(stage: StageData, first: int) -> HeldOutSteps:
+    view, policy = stage.view, stage.policy
+    assert view.algorithm.batch is not None  # the config has seen to that
+    last, every = first + view.steps - 1, view.eval.every
+    material = _Material(stage=stage)
+    return HeldOutSteps(
+        load=material.train,
+        load_heldout=material.heldout,
+        is_reported=lambda step: step == last or bool(every and step % every == 0),
+        is_reported_before=view.eval.before,
+        method=stage.method,
         objective=likelihood(),
         learner=policy.learner,
         batch=view.algorithm.batch,
         first=first,
-        seed=view.data.seed,
+        seed=stage.data.seed,
         micro_batch_tokens=view.algorithm.micro_batch_tokens,
     )

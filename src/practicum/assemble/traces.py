@@ -26,6 +26,7 @@ __all__ = [
     "Problem",
     "ScoreReport",
     "import_traces",
+    "rescored",
     "reward_for_traces",
     "score_traces",
 ]
@@ -289,18 +290,22 @@ async def score_traces(
     while batch := list(islice(rows, BATCH_PARTS)):
         scored: list[tuple[int, Episode]] = []
         for row, episode in batch:
-            trace = episode.trace
-            task = store.task(trace.env, trace.task_id) or Task(
-                id=trace.task_id, env=trace.env, split="train"
-            )
-            outcome = episode.outcome or Outcome(success=None)
-            score = await reward.score(task, trace, outcome)
-            again = replace(episode, score=score)
+            again = await rescored(store, reward, episode)
             scored.append((row, again))
             _count(report, again)
             watcher.scored(again)
         store.rescore(scored)
     return report
+
+
+async def rescored(store: SqliteTraceStore, reward: Reward, episode: Episode) -> Episode:
+    """A stored episode with the score that a reward has for it; the store is left as it is."""
+    trace = episode.trace
+    task = store.task(trace.env, trace.task_id) or Task(
+        id=trace.task_id, env=trace.env, split="train"
+    )
+    outcome = episode.outcome or Outcome(success=None)
+    return replace(episode, score=await reward.score(task, trace, outcome))
 
 
 def _count(report: ScoreReport, episode: Episode) -> None:

@@ -13,6 +13,7 @@ from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
 from practicum.core.interfaces import Environment
 from practicum.core.report import EvalReport
+from practicum.core.task import Task
 from practicum.evaluation import report_from_json, report_to_json
 from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
 from practicum.training import TaskStream, Trainer, TrainingObserver, TrainingParts, restore
@@ -38,9 +39,10 @@ def trainer_for(
 
     The caller holds the run's lock, and closes the environment where it gives one.
     """
-    environment = environment or open_environment(config.env)
-    curriculum = TaskStream(lambda: environment.tasks("train", config.seed))
-    checkpoints = CheckpointStore(run.path)
+    if config.acts:
+        environment = environment or open_environment(config.env)
+    curriculum = TaskStream(lambda: _training_tasks(environment, config.seed))
+    checkpoints = CheckpointStore(run.path, config.checkpoints.layout)
     checkpoints.recover()
     found = checkpoints.load_latest()
     for damaged in found.damaged:
@@ -57,6 +59,7 @@ def trainer_for(
         traces.begin_attempt(attempt, state.step)
 
         async def evaluate_now(step: int) -> EvalReport:
+            assert environment is not None
             params = sampling_params(config.rollouts, config.eval.temperature)
             player = sampling_player(config.model.name, policy.sampler, policy.codec, params)
             report = await evaluate_player(
@@ -80,21 +83,28 @@ def trainer_for(
             metrics=metrics,
             traces=traces,
             checkpoints=checkpoints,
-            evaluate=evaluate_now,
+            evaluate=evaluate_now if environment is not None else None,
             earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
             observer=observer,
         )
         yield Trainer(parts, state)
 
 
-def _begin_attempt(config: RunConfig, run: RunDir, environment: Environment, from_step: int) -> int:
+def _training_tasks(environment: Environment | None, seed: int) -> Iterator[Task]:
+    """What there is to act on; nothing where a run only learns from traces."""
+    return iter(()) if environment is None else environment.tasks("train", seed)
+
+
+def _begin_attempt(
+    config: RunConfig, run: RunDir, environment: Environment | None, from_step: int
+) -> int:
     """Record with the run what this start of it computes with; its number."""
     _, device = placement(config.model)
     attempt = run.begin_attempt(
         from_step=from_step,
         threads=thread_count(config),
         device=device,
-        sandbox=sandbox_kind(environment),
+        sandbox=sandbox_kind(environment) if environment is not None else "",
     )
     return attempt.attempt
 

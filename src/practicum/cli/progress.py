@@ -113,6 +113,8 @@ class TrainingProgress(_Shown):
             self._console.print(heading, style="bold", highlight=False)
             self._heading = heading
         self._console.print(line(step, metrics), highlight=False)
+        if "heldout_loss" in metrics:
+            self._console.print(_heldout_line(step, metrics), style="cyan", highlight=False)
         self._bars.update(self._run, completed=step)
 
     def evaluation_started(self, step: int, episodes: int) -> None:
@@ -162,6 +164,16 @@ def _recorded_line(step: int, metrics: dict[str, JSON]) -> str:
         f"{_show(metrics.get('kl_to_base'), '6.3f')}  {_show(metrics.get('update_tokens'), '6d')}  "
         f"{_number(metrics.get('update_s')):8.1f}"
     )
+
+
+def _heldout_line(step: int, metrics: dict[str, JSON]) -> str:
+    """How the policy stands to examples it does not learn from."""
+    words = [f"held-out rows after {step} steps: loss {_number(metrics['heldout_loss']):.3f}"]
+    if "heldout_loss_before" in metrics:
+        words.append(f"before the stage {_number(metrics['heldout_loss_before']):.3f}")
+    if "heldout_in_order" in metrics:
+        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of pairs")
+    return ", ".join(words)
 
 
 def _number(value: JSON) -> float:

@@ -42,43 +42,26 @@ def train(
 
     practicum train configs/demo.yaml algorithm.lr=1e-4   a config file and a change
 
+    practicum train configs/from_traces.yaml              learn from recorded traces
+
     practicum train --resume runs/try                     go on where it stopped
     """
-    from practicum.assemble import (
-        build_group_reward,
-        build_policy,
-        build_reward,
-        open_environment,
-        sandbox_kind,
-    )
+    from practicum.assemble import build_policy, create_run, open_place, sandbox_kind
 
     config, run = _resolve(source, overrides or [], resume, name)
-    environment = open_environment(config.env)  # options are checked before anything is made
-    build_reward(config.reward, environment)
-    build_group_reward(config.reward)
+    environment = open_place(config)  # options are checked before anything is made
     _check_plan(config, dry_run)
     if dry_run:
         return
-    sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
+    if environment is not None:
+        sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
     policy = build_policy(config)  # before the run is made: a model may not be there
     if run is None:
-        run = _create(config, name)
+        run = create_run(config, name)
     with run.hold():
         if config != run.config():
             run.replace_config(config)
         _train(config, run, policy, environment)
-
-
-def _create(config: "RunConfig", name: str | None) -> "RunDir":
-    import json
-    from dataclasses import asdict
-    from pathlib import Path
-
-    from practicum.hardware import detect_machine
-    from practicum.store import RunDir
-
-    found = json.loads(json.dumps(asdict(detect_machine())))
-    return RunDir.create(Path(config.runs_dir), config, name=name, hardware=found)
 
 
 def _resolve(
@@ -138,7 +121,9 @@ def _check_plan(config: "RunConfig", dry_run: bool) -> None:
         check_fits(plan, machine)
 
 
-def _train(config: "RunConfig", run: "RunDir", policy: Any, environment: "Environment") -> None:
+def _train(
+    config: "RunConfig", run: "RunDir", policy: Any, environment: "Environment | None"
+) -> None:
     import asyncio
 
     from rich.console import Console
@@ -152,15 +137,18 @@ def _train(config: "RunConfig", run: "RunDir", policy: Any, environment: "Enviro
         trainer_for(config, run, policy, progress, environment) as trainer,
     ):
         learning, base = policy.trainable_share
+        place = f"on {config.env.name}" if environment else "on recorded traces"
         console.print(
-            f"run {run.path}: {config.model.name} on {config.env.name}, training "
+            f"run {run.path}: {config.model.name} {place}, training "
             f"{learning:,} of {base + learning:,} parameters ({learning / base:.2%})",
             highlight=False,
         )
-        kind = sandbox_kind(environment)
+        kind = sandbox_kind(environment) if environment else ""
         if kind:
             console.print(f"its commands run in sandboxes of kind {kind}", highlight=False)
-        result = asyncio.run(run_and_close(environment, trainer.run()))
+        result = asyncio.run(
+            run_and_close(environment, trainer.run()) if environment else trainer.run()
+        )
     if result.interrupted:
         console.print(f"stopped after {result.state.step} steps; go on with:", highlight=False)
         console.print(f"  practicum train --resume {run.path}", highlight=False)

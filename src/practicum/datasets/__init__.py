@@ -7,7 +7,7 @@ from practicum.datasets.recorded import episode_examples, verdict
 from practicum.datasets.reference import reference_episodes
 from practicum.datasets.statistics import describe as describe_dataset
 from practicum.datasets.tokenise import tokenise
-from practicum.datasets.writing import Side, checked_file, read_manifest, write_dataset
+from practicum.datasets.writing import Side, checked_file, is_built, read_manifest, write_dataset
 
 __all__ = [
     "FORMATS",
@@ -22,6 +22,7 @@ __all__ = [
     "checked_file",
     "describe_dataset",
     "episode_examples",
+    "is_built",
     "read_examples",
     "read_manifest",
     "reference_episodes",

@@ -24,7 +24,7 @@ from practicum.datasets.reading import FORMATS
 from practicum.datasets.rows import write_row
 from practicum.datasets.statistics import describe
 
-__all__ = ["Layout", "Side", "checked_file", "layout", "read_manifest", "write_dataset"]
+__all__ = ["Layout", "Side", "checked_file", "is_built", "layout", "read_manifest", "write_dataset"]
 
 Side = Literal["train", "heldout"]
 VERSION = 1
@@ -118,6 +118,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise UserError(f"{path} names no files; build the dataset again")
     return manifest
+
+
+def is_built(path: Path) -> bool:
+    """Whether a folder or a file is a dataset that was built, with a manifest to it."""
+    if path.is_dir():
+        return (path / MANIFEST).is_file()
+    return path.is_file() and layout(path, path.suffix.removeprefix(".")).manifest.is_file()
 
 
 def checked_file(folder: Path, side: Side) -> Path | None:

@@ -186,7 +186,8 @@ def _checkpoints_line(view: RunView) -> str:
     words = []
     for step in saved.steps:
         marks = ", ".join(name for name, at in pointers if at == step)
-        words.append(f"step_{step} ({marks})" if marks else f"step_{step}")
+        name = f"{view.config.checkpoints.layout}_{step}"
+        words.append(f"{name} ({marks})" if marks else name)
     return f"{', '.join(words)} in {view.path / 'checkpoints'}"
 
 

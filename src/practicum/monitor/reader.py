@@ -222,8 +222,9 @@ def _status(
         return RunStatus.RUNNING
     if not facts.attempts:
         return RunStatus.NOT_STARTED
-    # A run ends with an evaluation: without it there is still something to resume.
-    is_evaluated = any(point.step >= config.steps for point in evaluations)
+    # A run ends with an evaluation: without it there is still something to resume. One without an
+    # environment has none.
+    is_evaluated = not config.acts or any(point.step >= config.steps for point in evaluations)
     if is_evaluated and _steps_done(steps, facts.attempts) >= config.steps:
         return RunStatus.FINISHED
     return RunStatus.STOPPED

@@ -8,6 +8,9 @@
         .step_20.tmp-4711/    being written
         .step_15.old-4711/    replaced by a newer step_15, about to be removed
 
+Where a step is what others call an epoch the folders may be called `epoch_10` instead; whatever
+reads checkpoints takes both names.
+
 A hidden folder is no checkpoint, with one exception: when a process died between moving `step_N`
 out of the way and putting its replacement there, the old one still counts.
 """
@@ -17,7 +20,7 @@ import re
 import shutil
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from practicum.core.checkpoint import Checkpoint
 from practicum.core.errors import CheckpointError
@@ -25,10 +28,14 @@ from practicum.store.durable import publish_folder, storage_errors, sync_folder,
 from practicum.store.failpoints import DurableStep, durable_step
 from practicum.store.manifest import check_manifest, write_manifest
 
-__all__ = ["CheckpointStore", "Damaged", "Found", "verify_checkpoint"]
+__all__ = ["CheckpointStore", "Damaged", "Found", "Layout", "verify_checkpoint"]
 
-STEP = re.compile(r"step_(\d+)")
-DISPLACED = re.compile(r"\.step_(\d+)\.old-\d+")
+Layout = Literal["step", "epoch"]
+"""What the folders are called: `step_10` or `epoch_10`."""
+
+STEP = re.compile(r"(?:step|epoch)_(\d+)")
+DISPLACED = re.compile(r"\.((?:step|epoch)_(\d+))\.old-\d+")
+HIDDEN = re.compile(r"\.(?:step|epoch)_")
 
 
 class Damaged(NamedTuple):
@@ -57,9 +64,10 @@ class CheckpointStore:
         ```
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, layout: Layout = "step") -> None:
         self.run = run
         self.folder = run / "checkpoints"
+        self._layout = layout
 
     def save(
         self,
@@ -79,7 +87,7 @@ class CheckpointStore:
             keep: How many of the newest stay.
             protect: Steps that stay besides those; the one `best` names always stays.
         """
-        final = self.folder / f"step_{step}"
+        final = self.folder / self._name(step)
         staged, displaced = self._hidden(step, "tmp"), self._hidden(step, "old")
         try:
             with storage_errors(final):
@@ -109,7 +117,7 @@ class CheckpointStore:
         loop, which saves what it knows to be the best, marks it again when it resumes.
         """
         if step not in self.steps():
-            raise CheckpointError(f"{self.folder / f'step_{step}'} is not there to be the best")
+            raise CheckpointError(f"{self.folder / self._name(step)} is not there to be the best")
         with durable_step(DurableStep.CHECKPOINT_BEST):
             self._point("best", step)
 
@@ -134,8 +142,9 @@ class CheckpointStore:
         """The checkpoint of one step, verified."""
         folders = self._folders()
         if step not in folders:
-            there = ", ".join(f"step_{s}" for s in sorted(folders)) or "none yet"
-            raise CheckpointError(f"{self.run} has no checkpoint step_{step}; it has: {there}")
+            missing = self._name(step)
+            there = ", ".join(folders[s].name for s in sorted(folders)) or "none yet"
+            raise CheckpointError(f"{self.run} has no checkpoint {missing}; it has: {there}")
         return verify_checkpoint(folders[step])
 
     def load_latest(self) -> Found:
@@ -163,9 +172,9 @@ class CheckpointStore:
         To be called by the process that holds the run, before it saves anything.
         """
         removed = []
-        for path in sorted(self.folder.glob(".step_*")):
+        for path in sorted(p for p in self.folder.glob(".*_*") if HIDDEN.match(p.name)):
             displaced = DISPLACED.fullmatch(path.name)
-            home = self.folder / f"step_{displaced[1]}" if displaced else None
+            home = self.folder / displaced[1] if displaced else None
             if home is not None and not home.exists():
                 os.rename(path, home)
             else:
@@ -184,11 +193,19 @@ class CheckpointStore:
         for pattern in (STEP, DISPLACED):
             for path in sorted(self.folder.glob("*")):
                 if (name := pattern.fullmatch(path.name)) and path.is_dir():
-                    found.setdefault(int(name[1]), path)
+                    found.setdefault(int(name[pattern.groups]), path)
         return found
 
+    def _name(self, step: int) -> str:
+        """What the folder of a step is called: as it is there, or as it will be."""
+        there = self._folders().get(step)
+        found = DISPLACED.fullmatch(there.name) if there else None
+        if there is None:
+            return f"{self._layout}_{step}"
+        return found[1] if found else there.name
+
     def _hidden(self, step: int, why: str) -> Path:
-        path = self.folder / f".step_{step}.{why}-{os.getpid()}"
+        path = self.folder / f".{self._name(step)}.{why}-{os.getpid()}"
         if path.exists():  # left by a killed process that had this pid
             shutil.rmtree(path)
         return path
@@ -199,7 +216,7 @@ class CheckpointStore:
             os.rename(displaced, final)
 
     def _point(self, pointer: str, step: int) -> None:
-        write_file(self.folder / pointer, f"step_{step}\n".encode())
+        write_file(self.folder / pointer, f"{self._name(step)}\n".encode())
 
     def _prune(self, saved: int, keep: int, protect: Set[int]) -> None:
         folders = self._folders()

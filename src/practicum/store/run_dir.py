@@ -80,7 +80,7 @@ class RunDir:
             if run.path.exists():
                 raise _taken(run.path)
         else:
-            run = cls(_free_path(runs_dir, config.env.name))
+            run = cls(_free_path(runs_dir, config.env.name if config.acts else "traces"))
         run._publish(config, hardware or {})
         return run
 

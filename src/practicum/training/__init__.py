@@ -3,6 +3,7 @@
 from practicum.training.checkpointing import restore
 from practicum.training.curriculum import TaskStream
 from practicum.training.example_steps import ExampleSteps
+from practicum.training.heldout_steps import HeldOutSteps
 from practicum.training.loop import Trainer, TrainingObserver, TrainingParts, TrainingResult
 from practicum.training.rollout_steps import RolloutSteps
 from practicum.training.rows import Row, episode_rows, example_row, units
@@ -10,6 +11,7 @@ from practicum.training.stages import StepSource, TrainingStage
 
 __all__ = [
     "ExampleSteps",
+    "HeldOutSteps",
     "RolloutSteps",
     "Row",
     "StepSource",

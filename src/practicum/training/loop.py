@@ -67,8 +67,9 @@ class TrainingParts:
     metrics: EventLog
     traces: TraceStore
     checkpoints: CheckpointStore
-    evaluate: Callable[[int], Awaitable[EvalReport]]
-    """Evaluates the policy as it is now; told the number of steps completed."""
+    evaluate: Callable[[int], Awaitable[EvalReport]] | None
+    """Evaluates the policy as it is now; told the number of steps completed. None where there are
+    no tasks to evaluate it on."""
     earlier_reports: Mapping[int, EvalReport]
     """Evaluations that earlier attempts have recorded, by step."""
     observer: TrainingObserver
@@ -149,7 +150,7 @@ class Trainer:
 
     def _is_evaluation_step(self, step: int) -> bool:
         config = self._config.eval
-        if step in self._reports:
+        if step in self._reports or self._parts.evaluate is None:
             return False
         if step == 0:
             return config.before
@@ -157,12 +158,12 @@ class Trainer:
         return ends_stage or bool(config.every and step % config.every == 0)
 
     async def _evaluate_if_due(self, gate: InterruptGate) -> None:
-        step = self._state.step
-        if not self._is_evaluation_step(step):
+        step, evaluate = self._state.step, self._parts.evaluate
+        if evaluate is None or not self._is_evaluation_step(step):
             return
         self._parts.sampler.forget()
         self._parts.observer.evaluation_started(step, self._config.eval.n * self._config.eval.k)
-        report = await gate.through(self._parts.evaluate(step))
+        report = await gate.through(evaluate(step))
         self._reports[step] = report
         self._mark_best()
         self._parts.observer.evaluated(step, report)
@@ -185,6 +186,9 @@ class Trainer:
             return
         self._parts.metrics.sync()
         stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
+        if "reward" in self._last_metrics:
+            stats["rewards"] = self._last_metrics["reward"]
+            stats["accuracy"] = self._last_metrics["success"]
         stats["last_step"] = self._last_metrics
         checkpointing.save(
             self._parts.checkpoints,

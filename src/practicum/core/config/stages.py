@@ -24,7 +24,8 @@ class EnvConfig(Stage):
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str
-    """Name of a registered environment, such as `math`."""
+    """Name of a registered environment, such as `math`; `none` to learn from recorded traces
+    alone."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -119,6 +120,8 @@ class CheckpointConfig(Stage):
     """Save every this many steps, and at the end."""
     keep: int = Field(default=3, ge=1)
     """Newest checkpoints kept; the best one is kept besides."""
+    layout: Literal["step", "epoch"] = "step"
+    """What their folders are called: `step_10`, or `epoch_10` where a step is an epoch."""
 
 
 class HardwareConfig(Stage):
