@@ -1,5 +1,6 @@
 """Sandboxes for the time that something is scored."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -19,10 +20,14 @@ class BorrowedSandboxes:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
         self._in_use = 0
+        self._closed: asyncio.Event | None = None
+        """While they are being closed: set when that is done."""
 
     @asynccontextmanager
     async def box(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """A sandbox of one's own."""
+        while self._closed is not None:
+            await self._closed.wait()
         self._in_use += 1
         try:
             box = await self._sandboxes.open(spec)
@@ -33,5 +38,13 @@ class BorrowedSandboxes:
         finally:
             self._in_use -= 1
             if not self._in_use:
-                with suppress(OSError):
-                    await self._sandboxes.close()
+                await self._close()
+
+    async def _close(self) -> None:
+        self._closed = asyncio.Event()
+        try:
+            with suppress(OSError):
+                await self._sandboxes.close()
+        finally:
+            self._closed.set()
+            self._closed = None

@@ -1,5 +1,6 @@
 """What is run, and how its end is read; a real sandbox runs in tests/sandboxes."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -149,6 +150,38 @@ async def test_without_a_sandbox_there_is_no_score() -> None:
     score = await reward.score(make_task(), make_trace(fenced("x")), OUTCOME)
     assert score.value is None
     assert "all are in use" in score.reason
+
+
+class SlowToClose(FakeSandboxes):
+    """Takes its time to close, and opens nothing meanwhile."""
+
+    is_closing = False
+    closed = 0
+
+    async def open(self, spec: SandboxSpec) -> Any:
+        assert not self.is_closing
+        return await super().open(spec)
+
+    async def close(self) -> None:
+        self.is_closing = True
+        await asyncio.sleep(0.01)
+        self.is_closing = False
+        self.closed += 1
+        await super().close()
+
+
+async def test_sandboxes_are_closed_when_none_is_in_use_and_not_under_anyone() -> None:
+    boxes = SlowToClose(lambda ran: ended())
+    reward = CodeExecution(sandboxes=BorrowedSandboxes(boxes))
+
+    async def later(seconds: float) -> float | None:
+        await asyncio.sleep(seconds)
+        return (await reward.score(make_task(), make_trace(fenced("x")), OUTCOME)).value
+
+    found = await asyncio.gather(*(later(n * 0.003) for n in range(8)))
+    assert found == [1.0] * 8
+    assert boxes.closed > 1
+    assert all(box.is_closed for _, box in boxes.opened)
 
 
 @pytest.mark.parametrize(
