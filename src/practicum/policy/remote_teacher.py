@@ -59,8 +59,10 @@ class RemoteTeacher:
                 f"{self._address} gave {len(found)} log-probabilities for "
                 f"{sample.token_ids.size} tokens; it must take token ids as a prompt and echo them"
             )
-        array = np.asarray([0.0 if x is None else x for x in found], np.float32)
-        return array[: sample.token_ids.size][sample.loss_mask]
+        wanted = [found[place] for place in np.flatnonzero(sample.loss_mask).tolist()]
+        if not all(isinstance(x, int | float) for x in wanted):
+            raise self._says_nothing()
+        return np.asarray(wanted, np.float32)
 
     def _ask(self, asked: dict[str, Any]) -> list[float | None]:
         import httpx
@@ -72,9 +74,9 @@ class RemoteTeacher:
                 f"{self._address.rstrip('/')}/completions", json=asked, headers=headers
             )
             reply.raise_for_status()
-            logprobs = reply.json()["choices"][0]["logprobs"]["token_logprobs"]
+            return list(reply.json()["choices"][0]["logprobs"]["token_logprobs"])
         except httpx.HTTPStatusError as error:
-            text = error.response.text[:200]
+            text = " ".join(error.response.text.split())[:200]
             raise PracticumError(
                 f"the teacher at {self._address} answered {error.response.status_code}: {text}"
             ) from None
@@ -84,11 +86,13 @@ class RemoteTeacher:
                 "with --resume"
             ) from None
         except (KeyError, IndexError, TypeError, ValueError):
-            raise UserError(
-                f"{self._address} returns no log-probabilities of a prompt; algorithm.teacher "
-                "needs an endpoint with `echo` and `logprobs`, or a local model"
-            ) from None
-        return list(logprobs)
+            raise self._says_nothing() from None
+
+    def _says_nothing(self) -> UserError:
+        return UserError(
+            f"{self._address} returns no log-probabilities of a prompt; algorithm.teacher needs an "
+            "endpoint with `echo` and `logprobs`, or a local model"
+        )
 
 
 def _client() -> Any:

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from practicum.batching import episode_samples, group_samples
-from practicum.core.sample import Credit, Episode
+from practicum.core.sample import Averaging, Credit, Episode
 from practicum.core.score import Score
 from practicum.core.trace import Node, SampledSpan, Trace
 
@@ -124,3 +126,58 @@ def test_each_episode_counts_the_same_however_long_it_is() -> None:
     samples = group_samples(episodes, [Credit(advantages=(1.0,)), Credit(advantages=(1.0, 1.0))])
     shares = [sample.weight * int(np.sum(sample.loss_mask)) for sample in samples]
     assert shares == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("averaging", "each"),
+    [
+        ("episode", [1 / (3 * 1), 1 / (3 * 4), 1 / (3 * 3)]),  # 1 / (episodes * own tokens)
+        ("token", [1 / 8, 1 / 8, 1 / 8]),  # 1 / (all tokens)
+        ("constant", [1 / (3 * 50)] * 3),  # 1 / (episodes * constant)
+    ],
+)
+def test_what_a_token_weighs(averaging: Averaging, each: list[float]) -> None:
+    """Episodes of 1, 4 and 3 loss tokens, the second with a branch, the third in two turns."""
+    one = trace(given(None, 1), sampled(0, 2))
+    branched = trace(given(None, 1), sampled(0, 2, 3), given(1, 4), sampled(2, 5), sampled(0, 6))
+    turns = trace(
+        given(None, 1), sampled(0, 2, 3, mask=(True, False)), given(1, 4), sampled(2, 5, 6)
+    )
+    episodes = [
+        Episode(trace=replace(t, id=str(n)), outcome=None, score=Score(components={"x": 1.0}))
+        for n, t in enumerate((one, branched, turns))
+    ]
+    credits = [Credit(advantages=(1.0,) * len(e.trace.turns)) for e in episodes]
+    samples = group_samples(episodes, credits, averaging, constant=50)
+    assert [s.id for s in samples] == ["0", "1", "1#1", "2"]
+    for sample in samples:
+        assert sample.weight == pytest.approx(each[int(sample.trace_id)])
+
+
+def test_credit_may_be_one_number_for_each_loss_token() -> None:
+    credit = Credit(
+        advantages=(np.array([1.0, 2.0], np.float32), -3.0),
+        returns=(np.array([4.0, 5.0], np.float32), 6.0),
+        old_values=(0.25, np.array([7.0], np.float32)),
+    )
+    [sample] = episode_samples(
+        trace(
+            given(None, 1),
+            sampled(0, 2, 3, 4, mask=(True, False, True)),
+            given(1, 5),
+            sampled(2, 6),
+        ),
+        credit,
+        1.0,
+    )
+    assert sample.advantages.tolist() == [0, 1, 0, 2, 0, -3]
+    assert sample.returns is not None
+    assert sample.returns.tolist() == [0, 4, 0, 5, 0, 6]
+    assert sample.old_values is not None
+    assert sample.old_values.tolist() == [0, 0.25, 0, 0.25, 0, 7]
+
+
+def test_without_returns_there_is_nothing_to_predict() -> None:
+    [sample] = episode_samples(trace(given(None, 1), sampled(0, 2)), Credit(advantages=(1.0,)), 1.0)
+    assert sample.returns is None
+    assert sample.old_values is None
