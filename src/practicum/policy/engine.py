@@ -2,13 +2,17 @@
 
 Each step takes every request that is waiting, finds what the prefix cache already holds, sends the
 missing tokens of all rows through the model as one unpadded row, and draws one token for each.
-Requests that begin alike share the computation, even when they arrive together. With one event loop
-and no outside delays the order of everything is fixed, so the same seed gives the same bits.
+Requests that begin alike share the computation, even when they arrive together. Steps are computed
+in a thread of their own, so that the event loop goes on serving whoever is not waiting for a token:
+sandboxes, servers, clients. All that is shared with callers belongs to the event loop and changes
+between steps only; with no outside delays the order of everything is fixed, so the same seed gives
+the same bits.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -81,11 +85,13 @@ class TorchEngine:
         self._pool = KvPool(causal_lm.config, first, weight.dtype, weight.device)
         self._end_states: dict[int, torch.Tensor] = {}  # by slot: hidden state where a prompt ended
         self._tries: dict[tuple[ActionForm, ...], ActionTrie] = {}
+        self._arrived: list[Row] = []  # while a step was computed
         self._waiting: deque[Row] = deque()
         self._active: list[Row] = []
         self._burst: BurstRun | None = None
         self._chooser = Chooser(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sampler")
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
         self.passes = 0
@@ -106,7 +112,7 @@ class TorchEngine:
             walk=self._walk(request.actions),
             tokens=list(request.prompt_ids),
         )
-        self._waiting.append(row)
+        self._arrived.append(row)
         if self._driver is None or self._driver.done():
             self._driver = loop.create_task(self._drive())
         return await row.future
@@ -114,7 +120,7 @@ class TorchEngine:
     def forget(self) -> None:
         """Drop the cache, as after an update of the weights."""
         self._drop_cancelled()
-        if self._active or self._waiting:
+        if self._active or self._waiting or self._arrived:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
         self._cache.clear()
         self._end_states.clear()
@@ -146,14 +152,18 @@ class TorchEngine:
     async def _drive(self) -> None:
         """Step until nobody waits. An error here belongs to every caller."""
         try:
-            while self._waiting or self._active:
+            while self._arrived or self._waiting or self._active:
                 await self._settle()
-                self._decoder.prepare()
-                self._head.prepare()
-                self._step()
+                self._drop_cancelled()
+                self._finish_forced()
+                await self._in_thread(self._step)
+                for row in [r for r in self._active if r.is_over]:
+                    self._complete(row)
+                    self._active.remove(row)
         except BaseException as error:
             self._drop_burst()
-            rows, self._active, self._waiting = [*self._active, *self._waiting], [], deque()
+            rows = [*self._active, *self._waiting, *self._arrived]
+            self._active, self._waiting, self._arrived = [], deque(), []
             for row in rows:
                 self._let_go(row)
             self.forget()  # a step that broke off has placed paths it never computed
@@ -166,16 +176,30 @@ class TorchEngine:
                 raise
 
     async def _settle(self) -> None:
+        """Let callers bring their next request, and take in those that came."""
         seen = -1
-        while len(self._waiting) != seen:
-            seen = len(self._waiting)
+        while len(self._arrived) != seen:
+            seen = len(self._arrived)
             for _ in range(SETTLE_TURNS):
                 await asyncio.sleep(0)
+        self._waiting += self._arrived
+        self._arrived.clear()
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        """Do it beside the event loop; not even a cancellation leaves before it is done."""
+        job = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait([job])
+            raise
 
     @torch.inference_mode()
     def _step(self) -> None:
-        self._drop_cancelled()
-        self._finish_forced()
+        if not self._active and not self._waiting:
+            return
+        self._decoder.prepare()
+        self._head.prepare()
         if not self._advance_burst():
             segments, ends, in_step = self._place_rows()
             states = self._compute(segments, in_step)
@@ -183,9 +207,6 @@ class TorchEngine:
                 self._chooser.choose(
                     self._active, torch.stack([_state(end, states) for end in ends])
                 )
-        for row in [r for r in self._active if r.is_over]:
-            self._complete(row)
-            self._active.remove(row)
 
     def _advance_burst(self) -> bool:
         """A step of the burst under way, or of a new one where every row is ready for it."""
@@ -234,7 +255,9 @@ class TorchEngine:
             self._burst.close(self._cache)
             self._burst = None
 
+    @torch.inference_mode()
     def _drop_cancelled(self) -> None:
+        self._arrived = [r for r in self._arrived if not r.future.cancelled()]
         self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
         cancelled = [r for r in self._active if r.future.cancelled()]
         if cancelled:

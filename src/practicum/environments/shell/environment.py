@@ -16,7 +16,7 @@ from practicum.core.config.stage import Stage
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.core.task import Split, Task
-from practicum.environments.shell.generated import LEVELS, generate, task_from_id
+from practicum.environments.shell.generated import LEVELS, Series, generate, task_from_id
 from practicum.environments.shell.plan import Plan
 from practicum.environments.shell.reference import (
     answer_turn,
@@ -46,6 +46,9 @@ class ShellOptions(Stage):
 
     level: int | list[int] = 1
     """How many skills a generated task is composed of, 1 to 8, or several levels, evenly mixed."""
+    heldout: Literal["kinds", "names"] = "kinds"
+    """What held-out generated tasks have that no training task has: `kinds`, other things to be
+    done; `names`, the same things with other names, texts and numbers."""
     data: str = ""
     """A file or folder of LifelongAgentBench or AgentBench tasks; generated tasks unless given."""
     heldout_share: float = Field(default=0.3, gt=0.0, lt=1.0)
@@ -163,7 +166,10 @@ class ShellEnvironment:
         if self._own:
             yield from shuffled(self._own, split, seed)
             return
-        streams = [generate(split, seed, level) for level in self._options.levels]
+        series: Series = split
+        if split == "heldout" and self._options.heldout == "names":
+            series = "familiar"
+        streams = [generate(series, seed, level) for level in self._options.levels]
         for stream in cycle(streams):
             yield next(stream)
 

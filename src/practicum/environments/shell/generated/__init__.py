@@ -1,7 +1,7 @@
 """Generated shell tasks: made from a seed, checked by the state they leave."""
 
 from practicum.environments.shell.generated.skills import SKILLS
-from practicum.environments.shell.generated.supply import LEVELS, generate, task_from_id
+from practicum.environments.shell.generated.supply import LEVELS, Series, generate, task_from_id
 from practicum.environments.shell.generated.verdicts import (
     CHECKER_COMMAND,
     Verdict,
@@ -13,6 +13,7 @@ __all__ = [
     "CHECKER_COMMAND",
     "LEVELS",
     "SKILLS",
+    "Series",
     "Verdict",
     "checker_input",
     "generate",

@@ -51,9 +51,11 @@ def choose_templates(split: Split, count: int, chance: random.Random) -> list[Te
     return sorted(chosen, key=lambda template: template.stage)
 
 
-def compose(split: Split, level: int, chance: random.Random) -> Composed:
-    """A task of `level` skills."""
-    templates = choose_templates(split, level, chance)
+def compose(
+    split: Split, level: int, chance: random.Random, *, work_of: Split | None = None
+) -> Composed:
+    """A task of `level` skills in the names of a split, of the templates of `work_of` if given."""
+    templates = choose_templates(work_of or split, level, chance)
     story = Story(split, chance)
     steps = [template.make(story) for template in templates]
     return Composed(

@@ -6,32 +6,37 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import count
-from typing import cast
+from typing import Literal
 
 from practicum.core.errors import UserError
 from practicum.core.task import JSON, Split, Task
 from practicum.environments.shell.generated.compose import Composed, compose
 from practicum.environments.shell.generated.difficulty import measure_difficulty
 
-__all__ = ["LEVELS", "generate", "task_from_id"]
+__all__ = ["LEVELS", "Series", "generate", "task_from_id"]
 
 ENV = "shell"
 LEVELS = tuple(range(1, 9))
 """How many skills a task can be composed of."""
-ID = re.compile(r"gen-(train|heldout)-L(\d+)-s(-?\d+)-(\d+)", re.ASCII)
+
+Series = Literal["train", "heldout", "familiar"]
+"""Tasks to train on; held-out ones of other templates; and held-out ones of the training templates
+with names that no training task has."""
+
+ID = re.compile(r"gen-(train|heldout|familiar)-L(\d+)-s(-?\d+)-(\d+)", re.ASCII)
 LONGEST_NUMBER = 18
 
 
-def generate(split: Split, seed: int, level: int) -> Iterator[Task]:
+def generate(series: Series, seed: int, level: int) -> Iterator[Task]:
     """Tasks of one level, without end; none says or sets up the same as an earlier one.
 
-    A task depends only on split, seed, level and its number in the stream, so `task_from_id` can
+    A task depends only on series, seed, level and its number in the stream, so `task_from_id` can
     make any of them alone. The number of one that was left out as a repetition is not used.
     """
     _require_level(level)
     given: set[bytes] = set()
     for number in count():
-        task = _task(split, seed, level, number)
+        task = _task(series, seed, level, number)
         content = _fingerprint(task)
         if content not in given:
             given.add(content)
@@ -47,12 +52,15 @@ def task_from_id(task_id: str) -> Task:
     match = ID.fullmatch(task_id.strip())
     if match is None or any(len(match[at]) > LONGEST_NUMBER for at in (2, 3, 4)):
         raise UserError(
-            f"{task_id!r} is not the id of a generated task: such ids are gen-, train or heldout, "
-            "level, seed and number; write one such as 'gen-train-L2-s0-17'"
+            f"{task_id!r} is not the id of a generated task: such ids are gen-, train, heldout or "
+            "familiar, level, seed and number; write one such as 'gen-train-L2-s0-17'"
         )
     level = int(match[2])
     _require_level(level)
-    return _task(cast(Split, match[1]), int(match[3]), level, int(match[4]))
+    series: Series = "train" if match[1] == "train" else "heldout"
+    if match[1] == "familiar":
+        series = "familiar"
+    return _task(series, int(match[3]), level, int(match[4]))
 
 
 def _require_level(level: int) -> None:
@@ -63,10 +71,16 @@ def _require_level(level: int) -> None:
         )
 
 
-def _task(split: Split, seed: int, level: int, number: int) -> Task:
-    composed = compose(split, level, random.Random(f"{ENV} {split} {seed} {level} {number}"))
+def _task(series: Series, seed: int, level: int, number: int) -> Task:
+    split: Split = "train" if series == "train" else "heldout"
+    composed = compose(
+        split,
+        level,
+        random.Random(f"{ENV} {series} {seed} {level} {number}"),
+        work_of="train" if series == "familiar" else None,
+    )
     return Task(
-        id=f"gen-{split}-L{level}-s{seed}-{number}",
+        id=f"gen-{series}-L{level}-s{seed}-{number}",
         env=ENV,
         split=split,
         level=level,

@@ -159,3 +159,17 @@ def test_an_unknown_id_is_refused_with_an_example(task_id: str) -> None:
 def test_an_id_of_an_unknown_level_is_refused() -> None:
     with pytest.raises(UserError, match="level 9"):
         task_from_id("gen-train-L9-s0-1")
+
+
+def test_familiar_tasks_are_of_the_training_kinds_with_names_of_their_own() -> None:
+    """No training task says what a familiar one says, though the work is of the same templates."""
+    familiar = [t for level in (1, 2) for t in islice(generate("familiar", 0, level), EACH)]
+    trained = [t for level in (1, 2) for t in some("train", level)]
+    of_split = {s: {t.name for t in TEMPLATES if t.split == s} for s in SPLITS}
+    used = {name for task in familiar for name in str(task.data["template"]).split("+")}
+    assert used
+    assert used <= of_split["train"]
+    assert not used & of_split["heldout"]
+    assert {task.split for task in familiar} == {"heldout"}
+    assert not {content(t) for t in familiar} & {content(t) for t in trained}
+    assert task_from_id(familiar[7].id) == familiar[7]
