@@ -10,7 +10,7 @@ method's own loss, however the conversations are divided.
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,8 +44,6 @@ class ExampleSteps:
     """The stage's first step."""
     seed: int
     micro_batch_tokens: int
-    base_sums: dict[str, float] = field(default_factory=dict)
-    """Of rows met before: the base model does not change."""
     units: Units = ()
 
     @property
@@ -93,16 +91,14 @@ class ExampleSteps:
         return self.method.advantages(rows, policy, base, swapped)
 
     def _sums(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:
-        """Log-probabilities of whole rows: the policy's, and the base model's."""
-        unknown = [row for row in rows if row.sample.id not in self.base_sums]
-        known = [row for row in rows if row.sample.id in self.base_sums]
-        policy: dict[str, float] = {}
-        for part, needs in ((unknown, BASE), (known, NOTHING)):
-            sums, base = self._measure([row.sample for row in part], needs)
-            policy |= sums
-            self.base_sums.update(base)
+        """Log-probabilities of whole rows: the policy's, and the base model's.
+
+        The base model's do not change, and yet are measured again: their last bits depend on what
+        else is in the batch, and a resumed run must find those of a run that was never stopped.
+        """
+        policy, base = self._measure([row.sample for row in rows], BASE)
         ids = [row.sample.id for row in rows]
-        return _array(policy, ids), _array(self.base_sums, ids)
+        return _array(policy, ids), _array(base, ids)
 
     def _swapped(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:
         """The same for each row's beginning with the rest of the next one.
