@@ -1,7 +1,5 @@
 import asyncio
 import random
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -341,60 +339,6 @@ async def test_new_weights_are_used_after_forgetting(policy: TorchPolicy) -> Non
     mine.sampler.forget()
     requests = random_requests(1, count=6)
     assert_exact(stock_model(mine), requests, await sample_all(mine.sampler, requests))
-
-
-async def test_the_event_loop_goes_on_while_a_step_is_computed(
-    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A step that takes long holds nobody back who does not wait for a token."""
-    engine = policy.sampler
-    step = engine._step
-
-    def slow_step() -> None:
-        time.sleep(0.05)
-        step()
-
-    monkeypatch.setattr(engine, "_step", slow_step)
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.001)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    await sample_all(engine, random_requests(3, count=2))
-    ticking.cancel()
-    assert ticks >= 10
-
-
-async def test_a_driver_that_is_cancelled_leaves_only_when_its_step_is_done(
-    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = build_engine(policy)
-    running = threading.Event()
-    step, after = engine._step, []
-
-    def slow_step() -> None:
-        running.set()
-        time.sleep(0.1)
-        step()
-        after.append(engine._driver.done() if engine._driver else None)
-
-    monkeypatch.setattr(engine, "_step", slow_step)
-    waiting = asyncio.ensure_future(sample_all(engine, random_requests(4, count=2)))
-    while not running.is_set():
-        await asyncio.sleep(0.001)
-    assert engine._driver is not None
-    engine._driver.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert after == [False]
-    monkeypatch.undo()
-    requests = random_requests(5, count=3)
-    assert await sample_all(engine, requests) == await sample_all(policy.sampler, requests)
-    assert_no_slot_is_lost(engine)
 
 
 def test_one_engine_serves_one_event_loop_after_another(policy: TorchPolicy) -> None:

@@ -1,0 +1,70 @@
+"""Steps are computed beside the event loop."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from tests.unit.policy.reference import build_engine, build_policy, random_requests, sample_all
+from tests.unit.policy.test_engine import assert_no_slot_is_lost
+
+from practicum.policy.torch_policy import TorchPolicy
+
+
+@pytest.fixture(scope="module")
+def policy() -> TorchPolicy:
+    return build_policy()
+
+
+async def test_the_event_loop_goes_on_while_a_step_is_computed(
+    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that takes long holds nobody back who does not wait for a token."""
+    engine = policy.sampler
+    step = engine._step
+
+    def slow_step() -> None:
+        time.sleep(0.05)
+        step()
+
+    monkeypatch.setattr(engine, "_step", slow_step)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    await sample_all(engine, random_requests(3, count=2))
+    ticking.cancel()
+    assert ticks >= 10
+
+
+async def test_a_driver_that_is_cancelled_leaves_only_when_its_step_is_done(
+    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = build_engine(policy)
+    running = threading.Event()
+    step, after = engine._step, []
+
+    def slow_step() -> None:
+        running.set()
+        time.sleep(0.1)
+        step()
+        after.append(engine._driver.done() if engine._driver else None)
+
+    monkeypatch.setattr(engine, "_step", slow_step)
+    waiting = asyncio.ensure_future(sample_all(engine, random_requests(4, count=2)))
+    while not running.is_set():
+        await asyncio.sleep(0.001)
+    assert engine._driver is not None
+    engine._driver.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert after == [False]
+    monkeypatch.undo()
+    requests = random_requests(5, count=3)
+    assert await sample_all(engine, requests) == await sample_all(policy.sampler, requests)
+    assert_no_slot_is_lost(engine)
