@@ -94,6 +94,7 @@ class Trainer:
         self._saved_step = state.step if state.step else -1
         self._skipped = 0
         self._last_metrics: dict[str, JSON] = {}
+        self._last_rewards: list[JSON] = []
         self._reports = dict(parts.earlier_reports)
 
     async def run(self) -> TrainingResult:
@@ -135,6 +136,7 @@ class Trainer:
         self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
+        self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
         if report is None:
@@ -186,8 +188,8 @@ class Trainer:
             return
         self._parts.metrics.sync()
         stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
-        if "reward" in self._last_metrics:
-            stats["rewards"] = self._last_metrics["reward"]
+        if self._last_rewards:
+            stats["rewards"] = self._last_rewards
             stats["accuracy"] = self._last_metrics["success"]
         stats["last_step"] = self._last_metrics
         checkpointing.save(

@@ -269,3 +269,39 @@ def test_a_pointer_that_names_nothing_is_one_sentence(store: CheckpointStore) ->
 def test_something_that_is_no_folder_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a checkpoint folder; name a run"):
         verify_checkpoint(tmp_path / "nowhere")
+
+
+def test_checkpoints_may_be_called_epochs_and_whoever_reads_them_need_not_know(
+    store: CheckpointStore,
+) -> None:
+    epochs = CheckpointStore(store.run, layout="epoch")
+    saved = save(epochs, 1, 2, 3, keep=2)
+    assert [checkpoint.path.name for checkpoint in saved] == ["epoch_1", "epoch_2", "epoch_3"]
+    assert sorted(p.name for p in store.folder.iterdir() if p.is_dir()) == ["epoch_2", "epoch_3"]
+    assert (store.folder / "latest").read_text() == "epoch_3\n"
+    epochs.mark_best(2)
+    assert (store.pointed("latest"), store.pointed("best"), store.steps()) == (3, 2, [2, 3])
+    assert store.load(2) == saved[1]
+    assert store.load_latest() == (saved[2], ())
+    with pytest.raises(CheckpointError, match="it has: epoch_2, epoch_3"):
+        store.load(7)
+
+
+def test_epochs_that_a_kill_left_in_pieces_are_put_right(store: CheckpointStore) -> None:
+    epochs = CheckpointStore(store.run, layout="epoch")
+    save(epochs, 1, 2)
+    (epochs.folder / "epoch_2").rename(epochs.folder / ".epoch_2.old-99999")
+    (epochs.folder / ".epoch_3.tmp-99999").mkdir()
+    assert [path.name for path in epochs.recover()] == [".epoch_3.tmp-99999"]
+    assert epochs.steps() == [1, 2]
+    assert verify_checkpoint(epochs.folder / "epoch_2").step == 2
+    (saved,) = save(epochs, 2, text="the replay")
+    assert (saved.path / FILES[0]).read_text().endswith("the replay")
+    assert hidden(epochs) == []
+
+
+def test_an_epoch_whose_manifest_is_another_s_is_damaged(store: CheckpointStore) -> None:
+    (saved,) = save(CheckpointStore(store.run, layout="epoch"), 1)
+    saved.path.rename(store.folder / "epoch_7")
+    with pytest.raises(CheckpointError, match="its manifest is that of step 1"):
+        store.load_latest()
