@@ -2,7 +2,8 @@
 
 Run as a script with a folder: it forks one child for each attempt, so that torch is loaded once.
 `whole/x` is never killed; `again/x` is the same once more; `killed/<failpoint>/x` and
-`random/<n>/x` are killed once and then resumed to the end.
+`random/<n>/x` are killed once and then resumed to the end. `stages/whole/x` goes through two stages
+with a value head, and `stages/<step>/x` are killed as soon as that step is saved.
 """
 
 import os
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,6 +22,7 @@ from practicum.assemble import build_policy
 from practicum.cli.main import main
 from practicum.core.config import build_config
 from practicum.store.failpoints import FAILPOINTS, arm
+from practicum.training import checkpointing
 
 SETTINGS = (
     "model=tiny",
@@ -35,13 +38,21 @@ SETTINGS = (
 )
 RANDOM_KILLS = 6
 
+STAGES = (
+    "[{steps: 2, algorithm: {name: sft, batch: 2}, data: {source: reference, n: 5}},"
+    " {steps: 2, algorithm: {name: ppo, epochs: 2, minibatches: 2, lr: 1e-3}}]"
+)
+STAGED = (*(word for word in SETTINGS if not word.startswith("steps=")), f"stages={STAGES}")
+STAGE_KILLS = (1, 2, 3)
+"""Inside the first stage, at the boundary, and inside the second."""
+
 
 def train(words: Sequence[str]) -> None:
     sys.argv = ["practicum", "train", *words]
     main()
 
 
-def fork(words: Sequence[str], *, failpoint: str = "") -> int:
+def fork(words: Sequence[str], *, failpoint: str = "", last_saved: int = 0) -> int:
     """Start a training in a child and give its pid."""
     pid = os.fork()
     if pid:
@@ -51,6 +62,8 @@ def fork(words: Sequence[str], *, failpoint: str = "") -> int:
     os.dup2(quiet, 1)
     if failpoint:
         arm(failpoint)
+    if last_saved:
+        die_after_saving(last_saved)
     try:
         train(words)
     except SystemExit as leave:
@@ -64,9 +77,9 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def start(folder: Path) -> list[str]:
+def start(folder: Path, settings: Sequence[str] = SETTINGS) -> list[str]:
     folder.mkdir(parents=True)
-    return ["math", *SETTINGS, f"runs_dir={folder}", "--name", "x"]
+    return ["math", *settings, f"runs_dir={folder}", "--name", "x"]
 
 
 def finish(folder: Path) -> None:
@@ -105,6 +118,31 @@ def run_all(root: Path) -> None:
         code = kill_midway(folder, delay=dice.uniform(0.1, 0.9) * duration)
         (folder / "code").write_text(str(code))
         finish(folder)
+    run_stages(root / "stages")
+
+
+def run_stages(root: Path) -> None:
+    """A run of two stages, whole and killed after some of its steps."""
+    code = wait(fork(start(root / "whole", STAGED)))
+    assert code == 0, f"the run of two stages ended with {code}"
+    for step in STAGE_KILLS:
+        folder = root / str(step)
+        code = wait(fork(start(folder, STAGED), last_saved=step))
+        (folder / "code").write_text(str(code))
+        finish(folder)
+
+
+def die_after_saving(step: int) -> None:
+    """From now on the process kills itself as soon as it has saved that step."""
+    save = checkpointing.save
+
+    def save_and_die(*parts: Any, **how: Any) -> Any:
+        saved = save(*parts, **how)
+        if saved.step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return saved
+
+    checkpointing.save = save_and_die
 
 
 def kill_midway(folder: Path, *, delay: float) -> int:

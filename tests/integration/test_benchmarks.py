@@ -177,3 +177,73 @@ def test_prompt_text_has_exactly_the_prompts_tokens() -> None:
     ids = [0, 17, 47, 3, 3]
     assert tokenizer(text=[prompt_text(ids)])["input_ids"] == [ids]
     assert tokenizer.decode(ids) == "w0 w17 w47 w3 w3"
+
+
+def test_methods_are_trained_and_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- results: tiny -->\nold\n<!-- end of results: tiny -->\nAfter.\n")
+    words = ("--model", "tiny", "--device", "cpu", "--methods", "sft", "--steps", "2", "--n", "4")
+    places = ("--runs", str(tmp_path / "runs"), "--page", str(page), "--json")
+    path = str(BENCHMARKS / "learning.py")
+    monkeypatch.setattr(sys, "argv", [path, *words, *places])
+    runpy.run_path(path, run_name="__main__")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    [outcome] = found["outcomes"]
+    assert outcome["method"] == "sft"
+    assert outcome["before"]["n"] == outcome["after"]["n"] == 4
+    assert outcome["gain"]["low"] <= outcome["gain"]["value"] <= outcome["gain"]["high"]
+    assert outcome["episodes"] == 0  # the reference's solutions are not the policy's episodes
+    text = page.read_text()
+    assert text.startswith("Before.\n<!-- results: tiny -->\n")
+    assert text.endswith("\n<!-- end of results: tiny -->\nAfter.\n")
+    assert found["markdown"] in text
+    assert "old" not in text
+
+
+def test_every_method_of_the_table_is_trained_with_settings_that_are_accepted() -> None:
+    from learning import SETTINGS, Bench
+
+    from practicum.core.config import apply_overrides, build_config
+
+    seen: list[tuple[str, ...]] = []
+
+    class Watched(Bench):
+        def _call(self, *words: str) -> str:
+            seen.append(words)
+            return ""
+
+    for model, settings in SETTINGS.items():
+        bench = Watched(
+            model=model,
+            device="cpu",
+            folder=Path("runs"),
+            n=4,
+            every=2,
+            steps=0,
+            level=1,
+            threads=1,
+            record=4,
+        )
+        for name, trial in settings.trials.items():
+            bench._train(name, trial, "recorded.sqlite")
+            words = seen[-1][2 : seen[-1].index("--name")]
+            config = build_config(apply_overrides({"env": "math"}, words))
+            assert [s.algorithm.name for s in config.stages] == [s[0] for s in trial.stages]
+            assert config.steps == sum(steps for _, steps, _ in trial.stages)
+
+
+def test_the_bar_is_reached_at_the_first_step_whose_lower_bound_is_there() -> None:
+    from learning import first_at_bar
+
+    from practicum.core.report import Interval
+
+    class Report:
+        def __init__(self, low: float) -> None:
+            self.success = Interval(value=0.9, low=low, high=1.0, n=10, method="wilson")
+
+    lows = {4: 0.81, 0: 0.1, 2: 0.79, 6: 0.5}
+    reports: Any = {step: Report(low) for step, low in lows.items()}
+    assert first_at_bar(reports) == 4
+    assert first_at_bar({0: reports[0]}) is None

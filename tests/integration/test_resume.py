@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.crash_runs import RANDOM_KILLS
+from tests.integration.crash_runs import RANDOM_KILLS, STAGE_KILLS
 
 from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, read_metrics
 from practicum.store.failpoints import FAILPOINTS
@@ -81,3 +81,24 @@ def test_a_run_killed_at_a_random_moment_resumes_to_the_same_bytes(root: Path, n
     folder = root / "random" / str(number)
     assert int((folder / "code").read_text()) == -signal.SIGKILL
     assert_same_run(folder / "x", root / "whole" / "x")
+
+
+def test_a_run_of_two_stages_goes_through_both_with_a_value_head(root: Path) -> None:
+    whole = root / "stages" / "whole" / "x"
+    rows = read_metrics(RunDir(whole).metrics_path).rows
+    steps = [r.values for r in rows if r.kind == "step"]
+    assert [values["stage"] for values in steps] == ["sft", "sft", "ppo", "ppo"]
+    assert [values["value_loss"] is None for values in steps] == [True, True, False, False]
+    assert [r.step for r in rows if r.kind == "eval"] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("step", STAGE_KILLS)
+def test_a_run_killed_inside_or_between_stages_resumes_to_the_same_bytes(
+    root: Path, step: int
+) -> None:
+    folder, whole = root / "stages" / str(step), root / "stages" / "whole" / "x"
+    assert int((folder / "code").read_text()) == -signal.SIGKILL
+    assert RunDir(folder / "x").facts().attempts[-1].from_step == step
+    assert_same_run(folder / "x", whole)
+    head = Path("checkpoints") / "step_4" / "value_head.safetensors"
+    assert (folder / "x" / head).read_bytes() == (whole / head).read_bytes()

@@ -68,6 +68,57 @@ def test_every_setting_trains(practicum, runs_dir: Path, tiny_run, settings) -> 
     assert [r.step for r in rows if r.kind == "step"] == [1, 2]
 
 
+ONLINE = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "reinforce++", "ppo")
+
+
+def test_one_run_goes_through_every_method(practicum, runs_dir: Path, tiny_run) -> None:
+    """A step of each, all on the same weights: what one leaves the next one goes on from."""
+    stages: list[dict[str, object]] = [{"steps": 1, "algorithm": name} for name in ONLINE]
+    stages += [
+        {"steps": 1, "algorithm": {"name": "grpo", "kl": 0.1, "kl_in": "reward"}},
+        {"steps": 1, "algorithm": {"name": "ppo", "entropy": 0.01, "gae": "token", "kl": 0.1}},
+        {"steps": 1, "algorithm": {"name": "distill", "teacher": "tiny", "reward_coef": 0.5}},
+    ]
+    data = {"source": "reference", "n": 4}
+    stages += [
+        {"steps": 1, "algorithm": {"name": name, "batch": 2}, "data": data}
+        for name in ("sft", "weighted_sft", "kto")
+    ]
+    words = [word for word in tiny_run if not word.startswith(("steps=", "eval.n="))]
+    words += [f"stages={json.dumps(stages)}", "eval.n=1", f"runs_dir={runs_dir}", "--name", "x"]
+    answer = practicum("train", *words)
+    assert answer.code == 0, answer.err
+    rows = read_metrics(find_run("x", runs_dir).metrics_path).rows
+    steps = [r.values for r in rows if r.kind == "step"]
+    assert [values["stage"] for values in steps] == [
+        *ONLINE, "grpo", "ppo", "distill", "sft", "weighted_sft", "kto",
+    ]  # fmt: skip
+    prints = [values["fingerprint"] for values in steps]
+    assert all(values["applied"] for values in steps)
+    assert len(set(prints)) == len(prints)  # every one of them has moved the weights
+
+
+def test_what_a_policy_did_is_recorded_and_learned_from(
+    practicum, runs_dir: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "recorded.sqlite"
+    words = ("traces", "record", "tiny", "--env", "math", "--n", 3, "--k", 2, "--store", store)
+    answer = practicum(*words, "hardware.threads=1", "--json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert found["episodes"] == found["usable"] == 6
+    assert found["succeeded"] + found["failed"] == 6
+    settings = ("model=tiny", "steps=1", "eval.n=1", "hardware.threads=1", "algorithm.batch=6")
+    words = ("train", "math", *settings, "algorithm.name=kto", f"data={store}")
+    answer = practicum(*words, f"runs_dir={runs_dir}", "--name", "x")
+    assert answer.code == 0, answer.err
+    [step] = [
+        r for r in read_metrics(find_run("x", runs_dir).metrics_path).rows if r.kind == "step"
+    ]
+    assert step.values["examples"] == 6
+    assert step.values["loss"] == pytest.approx(0.5, abs=1e-3)  # the policy is still the base
+
+
 def test_a_trained_policy_is_evaluated_against_others(practicum, runs_dir: Path, tiny_run) -> None:
     assert practicum("train", *tiny_run, f"runs_dir={runs_dir}", "--name", "x").code == 0
     run = runs_dir / "x"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from practicum.cli.label import label
+from practicum.cli.record import record
 
 if TYPE_CHECKING:
     from practicum.assemble.traces import ImportReport, ScoreReport
@@ -42,6 +43,8 @@ def traces() -> None:
     practicum traces list --where "success = false"       which there are
 
     practicum traces show ID                              one of them, whole
+
+    practicum traces record smollm2-135m --env math       let a policy act, and keep it
 
     practicum traces label                                say which are good
 
@@ -243,6 +246,7 @@ def export(
 
 
 app.command()(label)
+app.command()(record)
 
 
 def _open(path: Path, *, read_only: bool = False, create: bool = False) -> "SqliteTraceStore":

@@ -1,0 +1,361 @@
+"""How well each method learns: trains the same model on `math` by several of them.
+
+Every method is a `practicum train` of its own, evaluated on the same held-out tasks before, on the
+way and after. `kto` first makes a mediocre policy by a few steps of `grpo`, records what that
+policy does on training tasks, and then learns from the recording alone, from the base model.
+
+    python benchmarks/learning.py --model tiny
+    python benchmarks/learning.py --model smollm2-135m --device cuda --parallel 4
+    python benchmarks/learning.py --model smollm2-135m --page docs/algorithms.md
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from practicum.assemble import read_evaluations
+from practicum.core.config.algorithm import OFFLINE
+from practicum.core.report import EvalReport, Interval
+from practicum.evaluation import compare_reports
+from practicum.store import RunDir, read_metrics
+
+BAR = 0.8
+"""The demo's: the lower bound of held-out success."""
+
+MEDIOCRE = "mediocre"
+"""The run whose policy is recorded for `kto`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One method's settings."""
+
+    stages: tuple[tuple[str, int, str], ...]
+    """For each stage its method, its steps, and its options as YAML inside of braces."""
+    data: str = ""
+    """What stages that learn from data take it from; YAML inside of braces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What one model is trained with."""
+
+    shared: tuple[str, ...]
+    trials: dict[str, Trial]
+    mediocre_steps: int
+    """Steps of `grpo` among which a mediocre policy is looked for."""
+
+
+REFERENCE = "source: reference, n: 64"
+RECORDED = "source: {store}"
+
+SMOLLM2 = Settings(
+    shared=(
+        "rollouts.tasks_per_step=4",
+        "rollouts.group_size=8",
+        "rollouts.max_turns=6",
+        "rollouts.temperature=1.2",
+    ),
+    trials={
+        "grpo": Trial(stages=(("grpo", 12, "lr: 3e-4"),)),
+        "rloo": Trial(stages=(("rloo", 12, "lr: 3e-4"),)),
+        "ppo": Trial(stages=(("ppo", 12, "lr: 3e-4, epochs: 2, minibatches: 2"),)),
+        "sft": Trial(stages=(("sft", 10, "lr: 3e-4, batch: 8"),), data=REFERENCE),
+        "sft, grpo": Trial(
+            stages=(("sft", 5, "lr: 3e-4, batch: 8"), ("grpo", 7, "lr: 3e-4")), data=REFERENCE
+        ),
+        "kto": Trial(stages=(("kto", 60, "lr: 1e-4, batch: 16"),), data=RECORDED),
+    },
+    mediocre_steps=6,
+)
+
+TINY = Settings(
+    shared=(
+        "rollouts.tasks_per_step=8",
+        "rollouts.group_size=8",
+        "rollouts.max_turns=6",
+        "rollouts.temperature=1.2",
+    ),
+    trials={
+        "grpo": Trial(stages=(("grpo", 60, "lr: 3e-3"),)),
+        "rloo": Trial(stages=(("rloo", 60, "lr: 3e-3"),)),
+        "ppo": Trial(stages=(("ppo", 60, "lr: 3e-3, epochs: 2, minibatches: 2"),)),
+        "sft": Trial(stages=(("sft", 60, "lr: 3e-3, batch: 16"),), data=REFERENCE),
+        "sft, grpo": Trial(
+            stages=(("sft", 20, "lr: 3e-3, batch: 16"), ("grpo", 40, "lr: 3e-3")), data=REFERENCE
+        ),
+        "kto": Trial(stages=(("kto", 90, "lr: 1e-3, batch: 16"),), data=RECORDED),
+    },
+    mediocre_steps=20,
+)
+
+SETTINGS = {"smollm2-135m": SMOLLM2, "tiny": TINY}
+"""By model; another model is trained as SmolLM2 is."""
+
+
+class Failed(Exception):
+    """A command that did not end well, with the last it said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a method came to."""
+
+    method: str
+    before: Interval
+    after: Interval
+    gain: Interval
+    """Of success, task by task."""
+    bar_step: int | None
+    """First evaluated step whose lower bound reaches the bar."""
+    bar_episodes: int | None
+    """Episodes that the policy had made by then; for `kto`, those that were recorded."""
+    episodes: int
+    seconds: float
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What the command line asks for, and where runs go."""
+
+    model: str
+    device: str
+    folder: Path
+    n: int
+    every: int
+    steps: int
+    level: int
+    threads: int
+    record: int
+
+    @property
+    def settings(self) -> Settings:
+        """The model's row of the table."""
+        return SETTINGS.get(self.model, SMOLLM2)
+
+    def run(self, method: str) -> Outcome:
+        """Train by one method and read what came of it."""
+        began = time.monotonic()
+        trial, notes = self.settings.trials[method], {}
+        if trial.data == RECORDED:
+            notes = self._record()
+        name = method.replace(", ", "-")
+        self._train(name, trial, str(notes.get("store", "")))
+        return self._outcome(name, method, time.monotonic() - began, notes)
+
+    def _train(self, name: str, trial: Trial, store: str = "", *words: str) -> None:
+        stages = []
+        for algorithm, steps, options in trial.stages:
+            data = trial.data.format(store=store) if algorithm in OFFLINE else ""
+            stage = f"steps: {self.steps or steps}, algorithm: {{name: {algorithm}, {options}}}"
+            stages.append("{" + stage + (f", data: {{{data}}}" if data else "") + "}")
+        asked = (f"eval.n={self.n}", f"eval.every={self.every}", f"stages=[{', '.join(stages)}]")
+        self._call("train", "math", *self._words(), *asked, *words, "--name", name)
+
+    def _words(self) -> tuple[str, ...]:
+        return (
+            f"model={self.model}",
+            f"model.device={self.device}",
+            f"env.level={self.level}",
+            f"runs_dir={self.folder}",
+            f"hardware.threads={self.threads}",
+            *self.settings.shared,
+        )
+
+    def _record(self) -> dict[str, object]:
+        """Episodes of a policy that succeeds about every second time, in a store."""
+        steps = self.settings.mediocre_steps
+        [(_, _, options)] = self.settings.trials["grpo"].stages
+        trial = Trial(stages=(("grpo", steps, options),))
+        keep = ("checkpoints.every=1", f"checkpoints.keep={steps}", "eval.every=1")
+        self._train(MEDIOCRE, trial, "", *keep)
+        reports = read_evaluations(RunDir(self.folder / MEDIOCRE))
+        step = min((s for s in reports if s), key=lambda s: abs(reports[s].success.value - 0.5))
+        store = self.folder / "recorded.sqlite"
+        policy = str(self.folder / MEDIOCRE / f"step_{step}")
+        sizes = ("--n", str(self.record), "--k", "2", "--store", str(store), "--json")
+        said = self._call("traces", "record", policy, *sizes)
+        return {"recorded_step": step, **json.loads(said.splitlines()[-1])}
+
+    def _call(self, *words: str) -> str:
+        """The output of a `practicum` command."""
+        command = [sys.executable, "-m", "practicum.cli.main", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+            raise Failed(f"practicum {words[0]} ended with {done.returncode}: {said}")
+        return done.stdout
+
+    def _outcome(self, name: str, method: str, seconds: float, notes: dict[str, object]) -> Outcome:
+        run = RunDir(self.folder / name)
+        reports = read_evaluations(run)
+        made = {
+            row.step: int(str(row.values.get("episodes") or 0))
+            for row in read_metrics(run.metrics_path).rows
+            if row.kind == "step"
+        }
+        recorded = int(str(notes.get("episodes", 0)))
+        bar = first_at_bar(reports)
+        last = max(reports)
+        return Outcome(
+            method=method,
+            before=reports[0].success,
+            after=reports[last].success,
+            gain=compare_reports(reports[last], reports[0]).success_difference,
+            bar_step=bar,
+            bar_episodes=None
+            if bar is None
+            else recorded + sum(count for step, count in made.items() if step <= bar),
+            episodes=recorded + sum(made.values()),
+            seconds=seconds,
+            notes=notes,
+        )
+
+
+def first_at_bar(reports: dict[int, EvalReport]) -> int | None:
+    """The first evaluated step whose lower bound of success is at least the bar."""
+    return next((step for step in sorted(reports) if reports[step].success.low >= BAR), None)
+
+
+def text(interval: Interval, *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    return f"{interval.value:{sign}.2f} [{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
+
+
+HEADER = ("method", "before", "after", "paired difference", f"bound >= {BAR} after", "seconds")
+
+
+def cells(outcome: Outcome) -> tuple[str, ...]:
+    reached = "not reached"
+    if outcome.bar_step is not None:
+        reached = f"{outcome.bar_step} steps, {outcome.bar_episodes} episodes"
+    return (
+        outcome.method,
+        text(outcome.before),
+        text(outcome.after),
+        text(outcome.gain, signed=True),
+        reached,
+        f"{outcome.seconds:.0f}",
+    )
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """The table as it stands on a page."""
+    rows = [HEADER, ("---",) * len(HEADER), *(cells(one) for one in outcomes)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def fill_page(page: Path, model: str, table: str, how: str) -> None:
+    """Put the table between the page's two comments about the model."""
+    begin, end = f"<!-- results: {model} -->", f"<!-- end of results: {model} -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise Failed(f"{page} has no place for {model}; write the lines `{begin}` and `{end}`")
+    page.write_text(f"{before}{begin}\n\n{how}\n\n{table}\n\n{end}{after}", encoding="utf-8")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="tiny", help="tiny, smollm2-135m, or a folder")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda", "mps"])
+    parser.add_argument("--methods", nargs="+", choices=list(SMOLLM2.trials), metavar="METHOD")
+    parser.add_argument("--parallel", type=int, default=1, help="methods trained at the same time")
+    parser.add_argument("--n", type=int, default=100, help="held-out tasks")
+    parser.add_argument("--every", type=int, default=2, help="steps between evaluations")
+    parser.add_argument("--steps", type=int, default=0, help="of each stage, instead of the table")
+    parser.add_argument("--level", type=int, default=1, help="of the tasks")
+    parser.add_argument("--record", type=int, default=250, help="tasks recorded twice for kto")
+    parser.add_argument("--runs", type=Path, help="where the runs are kept; a new folder if not")
+    parser.add_argument("--out", type=Path, help="a file for the JSON")
+    parser.add_argument("--page", type=Path, help="a page whose table is filled in")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args()
+
+
+def run_all(bench: Bench, methods: Sequence[str], parallel: int) -> list[Outcome]:
+    """All methods, so many at a time; in the order they were asked for."""
+    found: dict[str, Outcome] = {}
+    with (
+        Progress(console=Console(stderr=True)) as bar,
+        ThreadPoolExecutor(max_workers=parallel) as pool,
+    ):
+        task = bar.add_task("training", total=len(methods))
+        running = {pool.submit(bench.run, method): method for method in methods}
+        for done in as_completed(running):
+            try:
+                found[running[done]] = done.result()
+            except Failed as error:
+                print(f"{running[done]}: {error}", file=sys.stderr)
+            bar.advance(task)
+    return [found[method] for method in methods if method in found]
+
+
+def main() -> None:
+    """Train, compare, show; 1 where a method could not be trained."""
+    args = arguments()
+    parallel = max(1, args.parallel)
+    methods = args.methods or list(SETTINGS.get(args.model, SMOLLM2).trials)
+    bench = Bench(
+        model=args.model,
+        device=args.device,
+        folder=(args.runs or Path(tempfile.mkdtemp(prefix="learning-"))).resolve(),
+        n=args.n,
+        every=args.every,
+        steps=args.steps,
+        level=args.level,
+        threads=max(1, (os.cpu_count() or 1) // parallel),
+        record=args.record,
+    )
+    bench.folder.mkdir(parents=True, exist_ok=True)
+    outcomes = run_all(bench, methods, parallel)
+    how = f"`math` level {args.level}, {args.model}, n = {args.n} held-out tasks, 95 % intervals."
+    result = {
+        "model": args.model,
+        "device": args.device,
+        "level": args.level,
+        "n": args.n,
+        "runs": str(bench.folder),
+        "outcomes": [asdict(one) for one in outcomes],
+        "markdown": markdown(outcomes),
+    }
+    if args.out is not None:
+        args.out.write_text(json.dumps(result, indent=2), encoding="utf-8")
+    if args.page is not None:
+        fill_page(args.page, args.model, markdown(outcomes), how)
+    show(result, outcomes, how, as_json=args.json)
+    if len(outcomes) < len(methods):
+        raise SystemExit(1)
+
+
+def show(
+    result: dict[str, object], outcomes: Sequence[Outcome], how: str, *, as_json: bool
+) -> None:
+    """A table, or one line of JSON."""
+    if as_json:
+        print(json.dumps(result))
+        return
+    table = Table(*HEADER, title=how, title_justify="left")
+    for one in outcomes:
+        table.add_row(*cells(one))
+    Console().print(table)
+    print(markdown(outcomes))
+
+
+if __name__ == "__main__":
+    main()
