@@ -163,21 +163,39 @@ class AlgorithmConfig(Stage):
                 "algorithm",
                 "distill needs algorithm.teacher, a model's name or the address of an endpoint",
             )
-        if self.kl_in == "reward" and not self.kl:
-            raise PydanticCustomError(
-                "algorithm", "kl_in: reward changes nothing while kl is 0; give algorithm.kl too"
-            )
-        if self.label_smoothing and self.loss != "sigmoid":
-            raise PydanticCustomError(
-                "algorithm",
+        return self
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> "AlgorithmConfig":
+        """Refuse what would be taken and then not be used."""
+        discounted = self.discount is not None and self.discount < 1.0
+        warm = self.temperature is not None and self.temperature != 1.0
+        wrong = [
+            (
+                self.kl_in == "reward" and not self.kl,
+                "kl_in: reward changes nothing while kl is 0; give algorithm.kl too",
+            ),
+            (
+                discounted and self.credit == "episode" and self.scale is not None,
+                "discount changes nothing with credit: episode; take one of them out",
+            ),
+            (
+                warm and self.weigh == "positive",
+                "temperature changes nothing with weigh: positive; take one of them out",
+            ),
+            (
+                bool(self.label_smoothing) and self.loss != "sigmoid",
                 "label_smoothing goes with loss: sigmoid; take it out, or choose that loss",
-            )
-        if self.name == "kto" and self.batch == 1:
-            raise PydanticCustomError(
-                "algorithm",
+            ),
+            (
+                self.name == "kto" and self.batch == 1,
                 "kto compares the examples of an update with each other, and batch is 1; give at "
                 "least 2",
-            )
+            ),
+        ]
+        for is_so, sentence in wrong:
+            if is_so:
+                raise PydanticCustomError("algorithm", sentence)
         return self
 
     @property

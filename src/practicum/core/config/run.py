@@ -66,14 +66,15 @@ class RunConfig(Stage):
         counts = [s.get("steps") if isinstance(s, dict) else getattr(s, "steps", 0) for s in stages]
         if not all(isinstance(count, int) and count > 0 for count in counts):
             return value  # what is wrong with a stage is said where it is read
-        if value.get("steps", sum(counts)) != sum(counts):
+        total = sum(int(count) for count in counts if count)
+        if value.get("steps", total) != total:
             raise PydanticCustomError(
                 "stages",
                 "steps = {steps} and stages exclude each other, whose steps add up to {sum}; take "
                 "it out, and change the steps of a stage instead",
-                {"steps": repr(value["steps"]), "sum": sum(counts)},
+                {"steps": repr(value["steps"]), "sum": total},
             )
-        return {**value, "steps": sum(counts)}
+        return {**value, "steps": total}
 
     @model_validator(mode="after")
     def _stages_or_one_method(self) -> "RunConfig":
@@ -103,6 +104,13 @@ class RunConfig(Stage):
                     "stages",
                     "{name} compares the episodes of a group, and rollouts.group_size is 1; give "
                     "at least 2",
+                    {"name": name},
+                )
+            if stage.algorithm.baseline and self.rollouts_of(stage).group_size < 2:
+                raise PydanticCustomError(
+                    "stages",
+                    "{name} takes a group's mean off, and rollouts.group_size is 1; give at least "
+                    "2, or baseline: false",
                     {"name": name},
                 )
         return self

@@ -104,6 +104,11 @@ def test_every_option_that_a_method_does_not_take_is_refused(name: str) -> None:
         ({"name": "distill"}, "distill needs algorithm.teacher, a model's name or the address"),
         ({"name": "grpo", "kl_in": "reward"}, "kl_in: reward changes nothing while kl is 0"),
         ({"name": "dpo", "loss": "ipo", "label_smoothing": 0.1}, "goes with loss: sigmoid"),
+        ({"name": "grpo", "credit": "episode", "discount": 0.9}, "discount changes nothing"),
+        (
+            {"name": "weighted_sft", "weigh": "positive", "temperature": 0.5},
+            "temperature changes nothing with weigh: positive",
+        ),
         ({"name": "kto", "batch": 1}, "kto compares the examples of an update with each other"),
         ({"name": "grpo", "clip": 0}, "algorithm.clip = 0 cannot be used"),
         ({"name": "dpo", "label_smoothing": 0.5}, "algorithm.label_smoothing = 0.5 cannot"),

@@ -84,6 +84,10 @@ GRPO = {"steps": 4, "algorithm": "grpo"}
             {"env": "math", "algorithm": "rloo", "rollouts": {"group_size": 1}},
             "rloo compares the episodes of a group, and rollouts.group_size is 1; give at least 2",
         ),
+        (
+            {"env": "math", "algorithm": "reinforce++", "rollouts": {"group_size": 1}},
+            "give at least 2, or baseline: false",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(values: dict[str, Any], said: str) -> None:
@@ -94,9 +98,9 @@ def test_steps_that_agree_with_the_stages_are_no_contradiction() -> None:
     assert build_config(stages(SFT, GRPO, steps=7)).steps == 7
 
 
-@pytest.mark.parametrize("name", ["ppo", "reinforce++"])
-def test_methods_that_compare_nothing_take_episodes_alone(name: str) -> None:
-    config = build_config({"env": "math", "algorithm": name, "rollouts": {"group_size": 1}})
+@pytest.mark.parametrize("algorithm", ["ppo", {"name": "reinforce++", "baseline": False}])
+def test_methods_that_compare_nothing_take_episodes_alone(algorithm: Any) -> None:
+    config = build_config({"env": "math", "algorithm": algorithm, "rollouts": {"group_size": 1}})
     assert config.rollouts.group_size == 1
 
 
