@@ -39,7 +39,7 @@ STAGES = {
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {"recording"},
+    "__init__": {"pipeline", "recording"},
     "core": set(),
     "hardware": set(),
     "chat": set(),
@@ -62,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"rollouts", "store"},
     "monitor": {"store"},
     "assemble": STAGES,
+    "pipeline": {"assemble", "store"},
     "cli": {"assemble", "env_server", "hardware", "store", "monitor", "evaluation"},
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""

@@ -10,7 +10,7 @@ from practicum.assemble.environments import (
     run_and_close,
     sandbox_kind,
 )
-from practicum.assemble.models import build_policy, list_models, pull_model
+from practicum.assemble.models import build_policy, list_models, placement, pull_model
 from practicum.assemble.players import (
     SCRIPTED_POLICIES,
     Player,
@@ -23,7 +23,14 @@ from practicum.assemble.players import (
 )
 from practicum.assemble.recorded import record_episodes
 from practicum.assemble.rewards import build_group_reward, build_reward
-from practicum.assemble.running import TrainedRun, create_run, open_place, train_run
+from practicum.assemble.running import (
+    TrainedRun,
+    ask,
+    create_run,
+    open_place,
+    play_task,
+    train_run,
+)
 from practicum.assemble.training import read_evaluations, trainer_for
 from practicum.datasets import BuildOptions, describe_dataset, write_dataset
 from practicum.environments import EnvironmentCheck, LevelCheck
@@ -38,6 +45,7 @@ __all__ = [
     "LevelCheck",
     "Player",
     "TrainedRun",
+    "ask",
     "base_of_adapter",
     "build_dataset",
     "build_group_reward",
@@ -54,7 +62,9 @@ __all__ = [
     "load_player",
     "open_environment",
     "open_place",
+    "placement",
     "play_once",
+    "play_task",
     "pull_model",
     "read_evaluations",
     "record_episodes",

@@ -1,7 +1,7 @@
 """Where the examples of a training set come from: stores, runs, files, reference solutions."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from practicum.assemble.environments import open_environment, run_and_close
@@ -66,6 +66,9 @@ class DatasetSource:
     runs_dir: Path = Path("runs")
     revise: Callable[[Episode], Episode] = lambda episode: episode
     """Gives an episode of a store as it is to be used, such as with another score."""
+    unmarked: bool | None = None
+    """What rows of a file are taken for that are called neither good nor bad; somebody who writes
+    answers down to be imitated does not mark them."""
 
 
 DatasetWatcher = Callable[[], None]
@@ -155,7 +158,8 @@ def _from_file(
 
     for example in read_examples(path, fault):
         watch()
-        yield example
+        unmarked = example.label is None and not example.pair
+        yield replace(example, label=source.unmarked) if unmarked else example
 
 
 def store_path(source: DatasetSource) -> Path:

@@ -139,6 +139,7 @@ async def _built(stage: StageData, own: "_OwnTokens") -> Built:
         good_at=data.good_at,
         runs_dir=Path(stage.view.runs_dir),
         revise=own.revise,
+        unmarked=True if kind == "sft" else None,
     )
     weighted = stage.view.algorithm.name == "weighted_sft"
     options = BuildOptions(

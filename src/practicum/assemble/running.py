@@ -6,12 +6,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from practicum.assemble.environments import open_environment, run_and_close, sandbox_kind
+from practicum.assemble.environments import (
+    find_task,
+    open_environment,
+    run_and_close,
+    sandbox_kind,
+)
 from practicum.assemble.models import build_policy
+from practicum.assemble.players import Player, play_once, sampling_params, sampling_player
 from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.assemble.training import trainer_for
 from practicum.core.config import RunConfig
 from practicum.core.interfaces import Environment
+from practicum.core.sample import Episode
+from practicum.core.task import Task
+from practicum.core.trace import Message
 from practicum.hardware import check_fits, detect_machine, plan_memory
 from practicum.store import RunDir
 from practicum.training import TrainingObserver, TrainingResult
@@ -19,7 +28,7 @@ from practicum.training import TrainingObserver, TrainingResult
 if TYPE_CHECKING:
     from practicum.policy.torch_policy import TorchPolicy
 
-__all__ = ["TrainedRun", "create_run", "open_place", "train_run"]
+__all__ = ["TrainedRun", "ask", "create_run", "open_place", "play_task", "train_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +88,25 @@ def train_run(
             run_and_close(environment, trainer.run()) if environment else trainer.run()
         )
     return TrainedRun(run=run, result=result, policy=policy)
+
+
+async def ask(policy: "TorchPolicy", config: RunConfig, question: str) -> str:
+    """What the policy answers to a question, with its likeliest tokens."""
+    conversation = _player(policy, config).converse(
+        Task(id="question", env=config.env.name, split="heldout"), config.seed
+    )
+    completion = await conversation.complete([Message(role="user", content=question)])
+    return str(completion.text)
+
+
+async def play_task(
+    policy: "TorchPolicy", config: RunConfig, environment: Environment, named: str
+) -> Episode:
+    """The policy at a task of an environment, such as `3x + 7 = 16`."""
+    task = find_task(environment, named)
+    return await play_once(_player(policy, config), environment, task, config, config.seed)
+
+
+def _player(policy: "TorchPolicy", config: RunConfig) -> Player:
+    params = sampling_params(config.rollouts, config.eval.temperature)
+    return sampling_player(config.model.name, policy.sampler, policy.codec, params)

@@ -30,6 +30,7 @@ class TorchPolicy:
     sampler: TorchEngine
     learner: TorchLearner
     codec: TemplateCodec
+    tokenizer: Any
     name: str
 
     @classmethod
@@ -77,6 +78,7 @@ class TorchPolicy:
             sampler=sampler,
             learner=learner,
             codec=loaded.codec,
+            tokenizer=loaded.tokenizer,
             name=loaded.name,
         )
 
