@@ -105,9 +105,9 @@ class TorchLearner:
         minibatches = _by_minibatch(batches)
         compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
         for epoch in range(objective.epochs):
-            totals.epochs += 1
             for step, minibatch in enumerate(minibatches):
                 is_first = epoch == 0 and step == 0
+                totals.steps += 1
                 self._optimizer.zero_grad(set_to_none=True)
                 for number, batch in enumerate(minibatch):
                     compare = "base" in objective.loss_needs or (
@@ -274,11 +274,11 @@ class TorchLearner:
         weight = totals.weight or 1.0
         return UpdateReport(
             applied=applied,
-            loss=totals.loss / (totals.epochs or 1),
+            loss=totals.loss / (totals.steps or 1),
             grad_norm=grad_norm,
             entropy=totals.entropy / weight,
             clip_share=totals.clipped / weight,
-            value_loss=totals.value_loss / totals.epochs if totals.has_values else None,
+            value_loss=totals.value_loss / totals.steps if totals.has_values else None,
             kl_to_base=totals.kl / totals.kl_weight if totals.kl_weight else None,
             logprob_gap=max(totals.gaps, default=0.0),
             tokens=sum(b.token_ids.size for b in batches),

@@ -1,4 +1,4 @@
-"""What one update came to, summed over its batches and epochs."""
+"""What one update came to, summed over its batches and optimizer steps."""
 
 from dataclasses import dataclass, field
 
@@ -9,9 +9,10 @@ __all__ = ["UpdateTotals"]
 
 @dataclass(slots=True)
 class UpdateTotals:
-    """Sums over the batches and epochs of one update, by term weight."""
+    """Sums over the batches and optimizer steps of one update, by term weight."""
 
-    epochs: int = 0
+    steps: int = 0
+    """Optimizer steps begun: one for each minibatch of each epoch."""
     loss: float = 0.0
     weight: float = 0.0
     entropy: float = 0.0
@@ -19,7 +20,6 @@ class UpdateTotals:
     kl: float = 0.0
     kl_weight: float = 0.0
     gaps: list[float] = field(default_factory=list)
-
     value_loss: float = 0.0
     has_values: bool = False
 

@@ -1,0 +1,58 @@
+from typing import Any
+
+import pytest
+from tests.unit.policy.reference import build_fresh_policy
+
+from practicum.assemble.models import learner_settings, stage_view
+from practicum.assemble.stages import stage_of
+from practicum.assemble.teachers import build_teacher
+from practicum.core.config import build_config
+from practicum.policy.remote_teacher import RemoteTeacher
+from practicum.policy.teacher import TorchTeacher
+
+STAGED = build_config(
+    {
+        "env": "math",
+        "model": {"name": "tiny", "device": "cpu"},
+        "stages": [
+            {"steps": 3, "algorithm": {"name": "sft", "lr": 1e-3}, "data": "reference"},
+            {"steps": 2, "algorithm": {"name": "ppo", "value_lr": 0.05, "weight_decay": 0.1}},
+        ],
+    }
+)
+
+
+def test_a_step_belongs_to_the_stage_that_it_lies_in() -> None:
+    names = [stage_of(STAGED, step).algorithm.name for step in (1, 3, 4, 5, 9)]
+    assert names == ["sft", "sft", "ppo", "ppo", "ppo"]
+
+
+def test_each_stage_tunes_the_learner_and_the_value_head_is_there_from_the_start() -> None:
+    warm, rest = (learner_settings(STAGED, stage) for stage in STAGED.stages)
+    assert (warm.lr, warm.weight_decay, warm.value_lr) == (1e-3, 0.0, 0.05)
+    assert (rest.lr, rest.weight_decay, rest.value_lr) == (3e-4, 0.1, 0.05)
+    plain = build_config({"env": "math", "model": "tiny"})
+    assert learner_settings(plain, plain.all_stages[0]).value_lr is None
+
+
+def test_a_stage_is_seen_as_a_run_of_its_own() -> None:
+    view = stage_view(STAGED, STAGED.stages[0])
+    assert (view.algorithm.name, view.steps, view.stages) == ("sft", 3, ())
+    assert view.data == STAGED.stages[0].data
+    assert view.algorithm.micro_batch_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [
+        ("grpo", type(None)),
+        ({"name": "distill", "teacher": "http://localhost:1/v1"}, RemoteTeacher),
+        ({"name": "distill", "teacher": "tiny"}, TorchTeacher),
+    ],
+)
+def test_the_teacher_is_whom_the_config_names(algorithm: Any, kind: type) -> None:
+    config = build_config(
+        {"env": "math", "model": {"name": "tiny", "device": "cpu"}, "algorithm": algorithm}
+    )
+    view = stage_view(config, config.all_stages[0])
+    assert isinstance(build_teacher(view, build_fresh_policy()), kind)
