@@ -248,11 +248,6 @@ def _tell(stage: StageData, built: Built, rows: StageRows) -> None:
             f"{stage.view.algorithm.name} learns from {len(rows.train)} of "
             f"{stage.data.source}; left out: {_reasons(built.left_out)}"
         )
-    if stage.data.heldout and not rows.heldout:
-        stage.warn(
-            f"data.heldout = {stage.data.heldout:g} of so few tasks is none, so no loss is "
-            "reported on held-out rows; give a greater share"
-        )
     if built.kind == "kto":
         classes = {row.label for unit in rows.train for row in unit}
         if len(classes) == 1:
