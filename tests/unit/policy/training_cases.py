@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
-from tests.unit.policy.reference import ask, choose_among, row_logits
+from tests.unit.policy.reference import ACTIONS, ask, choose_among, row_logits
 
 from practicum.algorithms import Grpo
 from practicum.batching import build_batches, episode_samples
@@ -17,6 +18,15 @@ from practicum.core.sampling import ActionForm, Completion
 from practicum.core.trace import Node, SampledSpan, Trace
 from practicum.policy.lora import trainable
 from practicum.policy.torch_policy import TorchPolicy
+
+HOW: dict[str, dict[str, Any]] = {
+    "free": {},
+    "constrained": {"actions": ACTIONS, "max_tokens": 20},
+    "warm": {"temperature": 1.7},
+    "cold, cut": {"temperature": 0.6, "top_k": 20, "top_p": 0.9},
+    "constrained, cut, warm": {"actions": ACTIONS, "temperature": 1.4, "top_p": 0.8},
+}
+every_way = pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
 
 ADVANTAGES = (1.5, -0.5, 0.7, -1.2, 0.3, -0.9)
 
