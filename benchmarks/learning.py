@@ -337,7 +337,10 @@ def main() -> None:
     if args.out is not None:
         args.out.write_text(json.dumps(result, indent=2), encoding="utf-8")
     if args.page is not None:
-        fill_page(args.page, args.model, markdown(outcomes), how)
+        try:
+            fill_page(args.page, args.model, markdown(outcomes), how)
+        except Failed as error:
+            raise SystemExit(str(error)) from None
     show(result, outcomes, how, as_json=args.json)
     if len(outcomes) < len(methods):
         raise SystemExit(1)
