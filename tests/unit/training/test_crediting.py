@@ -48,7 +48,7 @@ def branching(name: str, first: int) -> Episode:
     """A turn on both walks, one of its own on each, and one that was forced throughout."""
     nodes = (
         given(None, 1, 2),
-        said(0, first, 12, mask=(True, False)),
+        said(0, first, 12, 10, mask=(True, True, False)),
         given(1, 3),
         said(2, 13, 14, 15),
         given(1, 4),
@@ -69,7 +69,7 @@ def test_estimates_are_of_the_turns_tokens_also_where_a_trace_branches(budget_to
     found = estimate(groups, needs, SaysTheTarget(), Teacher(), budget_tokens)  # type: ignore[arg-type]
     assert set(found) == {"a", "b", "c"}
     for name, first in (("a", 11), ("b", 21), ("c", 11)):
-        turns = [[first], [13, 14, 15], [16], [], [19, 20]]
+        turns = [[first, 12], [13, 14, 15], [16], [], [19, 20]]
         of = found[name]
         assert [x.tolist() for x in of.logprobs] == turns
         assert [(-x).tolist() for x in of.base_logprobs] == turns
