@@ -38,6 +38,10 @@ T = TypeVar("T")
 
 def open_environment(config: EnvConfig) -> Environment:
     """The environment a config names, its options checked."""
+    if config.is_none:
+        raise UserError(
+            "env is none, so there is nothing to act in; name an environment, such as --env math"
+        )
     environment = build_environment(config.name, config.options)
     if isinstance(environment, InSandboxes):
         environment.use_sandboxes(open_sandboxes)

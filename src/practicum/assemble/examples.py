@@ -127,8 +127,10 @@ async def _scores(data: DataConfig, runs_dir: Path) -> dict[str, Score] | None:
         )
     reward = reward_for_traces(data.reward)
     with SqliteTraceStore(store_path(source), read_only=True) as store:
-        again = [await rescored(store, reward, episode) for episode in store.query(data.where)]
-    return {episode.trace.id: episode.score for episode in again}
+        return {
+            episode.trace.id: (await rescored(store, reward, episode)).score
+            for episode in store.query(data.where)
+        }
 
 
 async def _built(stage: StageData, own: "_OwnTokens") -> Built:

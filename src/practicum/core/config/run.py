@@ -24,9 +24,6 @@ __all__ = ["RunConfig"]
 NEEDS_GROUPS = frozenset({"grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"})
 """Methods that have nothing to learn from an episode alone."""
 
-NO_ENVIRONMENT = "none"
-"""Stands for an environment where nothing is done but learn from traces."""
-
 
 class RunConfig(Stage):
     """Everything a run is told. Every field but `env` has a default."""
@@ -145,7 +142,7 @@ class RunConfig(Stage):
     @property
     def acts(self) -> bool:
         """Whether there is an environment to act in."""
-        return self.env.name != NO_ENVIRONMENT
+        return not self.env.is_none
 
     @property
     def all_stages(self) -> tuple[TrainingStageConfig, ...]:

@@ -32,6 +32,11 @@ class EnvConfig(Stage):
         """The environment's own options; its options model checks them."""
         return dict(self.model_extra or {})
 
+    @property
+    def is_none(self) -> bool:
+        """Whether there is nothing to act in."""
+        return self.name == "none"
+
 
 class ModelConfig(Stage):
     """Which model acts and learns."""
