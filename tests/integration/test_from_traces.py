@@ -204,3 +204,11 @@ def test_a_config_without_an_environment_cannot_act() -> None:
         build_config({"env": "none", "algorithm": "sft", "data": "reference"})
     with pytest.raises(ValueError, match="env: none takes no options, and has level"):
         build_config({"env": {"name": "none", "level": 1}, "algorithm": "sft", "data": "a.jsonl"})
+    reward = {"components": [{"name": "outcome"}], "combine": "normalise"}
+    data = {"source": "a.sqlite", "reward": reward}
+    with pytest.raises(ValueError, match="traces are scored one by one"):
+        build_config({"env": "none", "algorithm": "kto", "data": data})
+    with pytest.raises(ValueError, match="where is for recorded traces"):
+        build_config(
+            {"env": "math", "algorithm": "sft", "data": {"source": "reference", "where": "success"}}
+        )

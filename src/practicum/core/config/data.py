@@ -61,6 +61,12 @@ class DataConfig(Stage):
                 "solutions; take it out, or name a store as the source",
                 {"key": stray[0]},
             )
+        if self.reward is not None and self.reward.combine != "sum":
+            raise PydanticCustomError(
+                "data",
+                "combine: normalise compares the episodes of a group, and traces are scored one by "
+                "one; take it out of data.reward",
+            )
         return self
 
 
