@@ -43,10 +43,10 @@ class Recorded(ScriptedConversation):
     def __init__(self, *turns: str) -> None:
         left = iter(turns)
         super().__init__(lambda actions: next(left), name="script")
-        self.tools: list[tuple[ToolSpec, ...]] = []
+        self.offered: list[tuple[ToolSpec, ...]] = []
 
     async def complete(self, messages: Any, actions: Any = (), tools: Any = ()) -> Any:
-        self.tools.append(tools)
+        self.offered.append(tools)
         return await super().complete(messages, actions, tools)
 
 
@@ -55,7 +55,7 @@ async def test_it_calls_until_the_environment_ends_the_episode() -> None:
     assert await ToolLoopAgent().run(session, conversation) is StopReason.FINISHED
     said = [[(m.role, m.content) for m in n.messages] for n in conversation.nodes]
     assert said == [[("user", "0")], [("assistant", GO)], [("tool", "1")], [("assistant", GO)]]
-    assert conversation.tools[0] == (ToolSpec(name="go"),)
+    assert conversation.offered[0] == (ToolSpec(name="go"),)
 
 
 async def test_a_call_that_cannot_be_read_is_answered_and_costs_a_turn() -> None:
