@@ -199,6 +199,11 @@ class OfflineMethod(Protocol):
         """Whether it reads the log-probabilities of whole conversations."""
         ...
 
+    @property
+    def needs_mismatched(self) -> bool:
+        """Whether it also reads those of each row's beginning with another row's completion."""
+        ...
+
     def advantages(
         self,
         rows: Sequence[ExampleRow],
@@ -212,8 +217,7 @@ class OfflineMethod(Protocol):
             rows: The rows of an update.
             policy_sums: The policy's log-probability of each row.
             base_sums: The base model's.
-            mismatched: For `kto`, the policy's and the base model's of each row's beginning with
-                another row's completion.
+            mismatched: Where `needs_mismatched`, the policy's and the base model's of those.
         """
         ...
 

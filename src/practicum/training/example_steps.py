@@ -87,7 +87,7 @@ class ExampleSteps:
         if not self.method.needs_measure:
             return self.method.advantages(rows, None, None, None)
         policy, base = self._sums(rows)
-        swapped = self._swapped(rows) if self.method.kind == "kto" else None
+        swapped = self._swapped(rows) if self.method.needs_mismatched else None
         return self.method.advantages(rows, policy, base, swapped)
 
     def _sums(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:

@@ -55,7 +55,7 @@ class HeldOutSteps(ExampleSteps):
             tokens = sum(int(row.sample.loss_mask.sum()) for row in rows)
             return {"heldout_loss": -sum(sums[row.id] for row in rows) / tokens}
         policy, base = self._sums(rows)
-        swapped = self._swapped(rows) if self.method.kind == "kto" else None
+        swapped = self._swapped(rows) if self.method.needs_mismatched else None
         _, loss, _ = self.method.advantages(rows, policy, base, swapped)
         assert loss is not None  # a method that measures knows its loss
         found = {"heldout_loss": loss}
