@@ -140,6 +140,8 @@ class Bench:
     level: int
     threads: int
     record: int
+    more: tuple[str, ...]
+    """What every run is told besides, as on the command line."""
 
     @property
     def settings(self) -> Settings:
@@ -173,6 +175,7 @@ class Bench:
             f"runs_dir={self.folder}",
             f"hardware.threads={self.threads}",
             *self.settings.shared,
+            *self.more,
         )
 
     def _record(self) -> dict[str, object]:
@@ -281,6 +284,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="of each stage, instead of the table")
     parser.add_argument("--level", type=int, default=1, help="of the tasks")
     parser.add_argument("--record", type=int, default=250, help="tasks recorded twice for kto")
+    parser.add_argument(
+        "--set", dest="more", nargs="+", default=[], metavar="KEY=VALUE", help="for every run"
+    )
     parser.add_argument("--runs", type=Path, help="where the runs are kept; a new folder if not")
     parser.add_argument("--out", type=Path, help="a file for the JSON")
     parser.add_argument("--page", type=Path, help="a page whose table is filled in")
@@ -321,6 +327,7 @@ def main() -> None:
         level=args.level,
         threads=max(1, (os.cpu_count() or 1) // parallel),
         record=args.record,
+        more=tuple(args.more),
     )
     bench.folder.mkdir(parents=True, exist_ok=True)
     outcomes = run_all(bench, methods, parallel)

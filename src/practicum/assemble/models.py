@@ -8,6 +8,7 @@ from practicum.hardware import (
     choose_device,
     choose_dtype,
     detect_machine,
+    keep_heap,
     make_heap_compact,
     plan_allotment,
     plan_threads,
@@ -60,8 +61,9 @@ def build_policy(config: RunConfig) -> "TorchPolicy":
     pin_threads(thread_count(config))
     dtype, device = placement(config.model)
     given = plan_allotment(config, detect_machine())
-    if given.checkpointed and device == "cpu":
-        make_heap_compact()  # without it the heap would hold on to what is not kept
+    if device == "cpu":
+        # What is not kept must not stay on the heap either, unless there is room enough.
+        _ = make_heap_compact() if given.checkpointed else keep_heap()
     loaded = load_for_policy(config.model.name, dtype, device)
     settings = learner_settings(config, config.all_stages[0])
     return TorchPolicy.build(loaded, config.lora, settings, config.seed, max_slots=given.kv_slots)

@@ -2,8 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-__all__ = ["ActionForm", "Completion", "NextCharacters", "SamplingParams", "SamplingRequest"]
+__all__ = [
+    "ActionForm",
+    "Completion",
+    "GrammarWalk",
+    "NextCharacters",
+    "SamplingParams",
+    "SamplingRequest",
+    "TokenGrammar",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +37,31 @@ class ActionForm:
     argument: Callable[[str], NextCharacters] | None = None
 
 
+class GrammarWalk(Protocol):
+    """One completion on its way through a grammar."""
+
+    def allowed(self) -> Any:
+        """A numpy array of bool over the vocabulary: which tokens may come next."""
+        ...
+
+    def advance(self, token: int) -> None:
+        """Go on by a sampled token."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing may follow any more."""
+        ...
+
+
+class TokenGrammar(Protocol):
+    """A form that completions must have, such as a JSON schema."""
+
+    def start(self) -> GrammarWalk:
+        """A walk for one completion."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """How to draw tokens. Temperature 0 takes the most likely token."""
@@ -50,6 +84,13 @@ class SamplingRequest:
     params: SamplingParams
     actions: tuple[ActionForm, ...] = ()
     """If given, the completion is one of these and then the end-of-turn token."""
+    grammar: TokenGrammar | None = None
+    """If given, only what it allows is drawn. What it cut off is noted like a cut of top-p, so the
+    learner's log-probabilities stay those of the whole vocabulary."""
+    top_logprobs: int = 0
+    """How many of the likeliest tokens to report beside each sampled one."""
+    on_tokens: Callable[[tuple[int, ...]], None] | None = None
+    """Told of new tokens as they are sampled, on the event loop, before the completion is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +112,7 @@ class Completion:
     """Whether the last token is the model's own end-of-turn token."""
     cached_tokens: int = 0
     """How many prompt tokens were already in the KV cache."""
+    stopped_by: str = ""
+    """The stop text that ended it."""
+    top_logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
+    """For each token the likeliest ones and their log-probabilities, where they were asked for."""

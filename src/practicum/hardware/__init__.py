@@ -4,7 +4,7 @@ from practicum.hardware.detect import Machine, detect_machine
 from practicum.hardware.devices import Device
 from practicum.hardware.estimate import Allotment, MemoryPart, estimate_memory
 from practicum.hardware.extras import Extra
-from practicum.hardware.heap import make_heap_compact
+from practicum.hardware.heap import keep_heap, make_heap_compact
 from practicum.hardware.placement import choose_device, choose_dtype, plan_threads
 from practicum.hardware.plan import (
     Advice,
@@ -36,6 +36,7 @@ __all__ = [
     "find_shape",
     "format_bytes",
     "lora_parameters",
+    "keep_heap",
     "make_heap_compact",
     "plan_allotment",
     "plan_memory",

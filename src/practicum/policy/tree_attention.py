@@ -7,7 +7,8 @@ and values are never repeated. The backward pass makes the probabilities again a
 share straight into the gradients of keys and values.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,9 @@ BLOCK = 128
 SPAN = 64
 """A run of keys that all queries of a block see is worth a product of its own from this length."""
 
+MASK_BYTES = 64 << 20
+"""Masks of all blocks are made once for all layers up to this size together."""
+
 
 @dataclass(frozen=True, slots=True)
 class TreeBlock:
@@ -29,6 +33,20 @@ class TreeBlock:
     end: int
     trunk: torch.Tensor  # (K,) index of each token before the block that is seen, by all or by some
     bias: torch.Tensor  # (Q, 1, P + Q) for what not all see: 0 where a query may look, else -inf
+
+    @property
+    def queries(self) -> int:
+        """How many there are."""
+        return self.end - self.begin
+
+    @property
+    def width(self) -> int:
+        """Keys that are seen, by all or by some."""
+        return self.trunk.numel() + self.queries
+
+    def rows(self, group: int) -> slice:
+        """Its queries where each counts for all heads of a group."""
+        return slice(self.begin * group, self.end * group)
 
     def gather(self, rows: torch.Tensor) -> torch.Tensor:
         """(heads, T, D) to the (heads, K + Q, D) that the block sees."""
@@ -43,11 +61,11 @@ class TreeBlock:
         rows[:, self.begin : self.end] += seen[:, count:]
 
     def mask(self, group: int, dtype: torch.dtype) -> torch.Tensor:
-        """(Q * group, K + Q), to be added to scores; made when it is used and not kept."""
-        queries, width = self.end - self.begin, self.trunk.numel() + self.end - self.begin
-        mask = torch.zeros((queries, group, width), dtype=dtype, device=self.bias.device)
-        mask[..., width - self.bias.shape[-1] :] = self.bias
-        return mask.view(queries * group, width)
+        """(Q * group, K + Q), to be added to scores."""
+        shape = (self.queries, group, self.width)
+        mask = torch.zeros(shape, dtype=dtype, device=self.bias.device)
+        mask[..., self.width - self.bias.shape[-1] :] = self.bias
+        return mask.view(-1, self.width)
 
 
 class Span(NamedTuple):
@@ -55,6 +73,10 @@ class Span(NamedTuple):
 
     queries: slice
     keys: slice
+
+    def rows(self, group: int) -> slice:
+        """Its queries where each counts for all heads of a group."""
+        return slice(self.queries.start * group, self.queries.stop * group)
 
     def joined(self, other: "Span") -> "Span | None":
         """Both as one, where the other's queries come next and see the same keys."""
@@ -73,6 +95,7 @@ class TreePlan:
     blocks: tuple[TreeBlock, ...]
     spans: tuple[Span, ...]
     depth: int
+    made: dict[tuple[int, torch.dtype], tuple[torch.Tensor, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, end: torch.Tensor, block: int = BLOCK, span: int = SPAN) -> "TreePlan":
@@ -102,27 +125,21 @@ class TreePlan:
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What each row (T, heads, D) attends to, and logarithms of sums (kv_heads, T * group)."""
-        count, heads, _ = query.shape
-        kv_heads = key.shape[1]
-        group = heads // kv_heads
-        out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        count, kv_heads = query.shape[0], key.shape[1]
+        group = query.shape[1] // kv_heads
+        query = _grouped(query, kv_heads)
+        out = torch.empty_like(query)
         sums = torch.empty((kv_heads, count * group), dtype=torch.float32, device=query.device)
         key, value = (x.transpose(0, 1).contiguous() for x in (key, value))
-        for block in self.blocks:
-            q = _grouped(query[block.begin : block.end], kv_heads)
-            mask = block.mask(group, q.dtype)
-            attended, log_sum = _attend(q, block.gather(key), block.gather(value), mask, scale)
-            out[block.begin : block.end] = _ungrouped(attended, block.end - block.begin)
-            sums[:, block.begin * group : block.end * group] = log_sum
-        for rows, keys in self.spans:
-            log_sum = sums[:, rows.start * group : rows.stop * group]
-            more = _attend(
-                _grouped(query[rows], kv_heads), key[:, keys], value[:, keys], None, scale
-            )
-            attended, all_sum = _merged((_grouped(out[rows], kv_heads), log_sum), more)
-            out[rows] = _ungrouped(attended, rows.stop - rows.start)
-            log_sum.copy_(all_sum)
-        return out, sums
+        for block, mask in zip(self.blocks, self.masks(group, query.dtype), strict=True):
+            rows = block.rows(group)
+            seen = (block.gather(key), block.gather(value))
+            out[:, rows], sums[:, rows] = _attend(query[:, rows], *seen, mask, scale)
+        for span in self.spans:
+            rows = span.rows(group)
+            more = _attend(query[:, rows], key[:, span.keys], value[:, span.keys], None, scale)
+            out[:, rows], sums[:, rows] = _merged((out[:, rows], sums[:, rows]), more)
+        return _ungrouped(out, count), sums
 
     def backward(
         self, grad: torch.Tensor, kept: tuple[torch.Tensor, ...], scale: float
@@ -132,32 +149,39 @@ class TreePlan:
         count, heads, depth = query.shape
         kv_heads = key.shape[1]
         group = heads // kv_heads
-        joined = query.new_empty((count, heads + 2 * kv_heads, depth))
-        grad_query, grad_key, grad_value = joined.split([heads, kv_heads, kv_heads], dim=1)
+        of_queries = (*(_grouped(x, kv_heads) for x in (grad, query, out)), sums)
         key, value = (x.transpose(0, 1).contiguous() for x in (key, value))
-        key_sum, value_sum = torch.zeros_like(key), torch.zeros_like(value)
-
-        def of_queries(rows: slice) -> tuple[torch.Tensor, ...]:
-            log_sum = sums[:, rows.start * group : rows.stop * group]
-            return *(_grouped(x[rows], kv_heads) for x in (grad, query, out)), log_sum
-
-        for block in self.blocks:
-            rows = slice(block.begin, block.end)
-            mask = block.mask(group, query.dtype)
+        query_sum, key_sum, value_sum = (torch.zeros_like(x) for x in (of_queries[1], key, value))
+        for block, mask in zip(self.blocks, self.masks(group, query.dtype), strict=True):
+            rows = block.rows(group)
             seen = (block.gather(key), block.gather(value))
-            for_q, for_k, for_v = _attend_backward(of_queries(rows), seen, mask, scale)
-            grad_query[rows] = _ungrouped(for_q, block.end - block.begin)
-            block.scatter_add(key_sum, for_k)
-            block.scatter_add(value_sum, for_v)
-        for rows, keys in self.spans:
-            seen = (key[:, keys], value[:, keys])
-            for_q, for_k, for_v = _attend_backward(of_queries(rows), seen, None, scale)
-            grad_query[rows] += _ungrouped(for_q, rows.stop - rows.start)
-            key_sum[:, keys] += for_k
-            value_sum[:, keys] += for_v
-        grad_key.copy_(key_sum.transpose(0, 1))
-        grad_value.copy_(value_sum.transpose(0, 1))
+            found = _attend_backward(tuple(x[:, rows] for x in of_queries), seen, mask, scale)
+            query_sum[:, rows] = found[0]
+            block.scatter_add(key_sum, found[1])
+            block.scatter_add(value_sum, found[2])
+        for span in self.spans:
+            rows = span.rows(group)
+            seen = (key[:, span.keys], value[:, span.keys])
+            found = _attend_backward(tuple(x[:, rows] for x in of_queries), seen, None, scale)
+            query_sum[:, rows] += found[0]
+            key_sum[:, span.keys] += found[1]
+            value_sum[:, span.keys] += found[2]
+        joined = query.new_empty((count, heads + 2 * kv_heads, depth))
+        joined[:, :heads] = _ungrouped(query_sum, count)
+        joined[:, heads : heads + kv_heads] = key_sum.transpose(0, 1)
+        joined[:, heads + kv_heads :] = value_sum.transpose(0, 1)
         return joined
+
+    def masks(self, group: int, dtype: torch.dtype) -> Iterable[torch.Tensor]:
+        """Every block's mask: for all layers where they are small, else made one by one."""
+        if (group, dtype) not in self.made and self._mask_bytes(group) > MASK_BYTES:
+            return (block.mask(group, dtype) for block in self.blocks)
+        if (group, dtype) not in self.made:
+            self.made[group, dtype] = tuple(block.mask(group, dtype) for block in self.blocks)
+        return self.made[group, dtype]
+
+    def _mask_bytes(self, group: int) -> int:
+        return sum(4 * group * block.queries * block.width for block in self.blocks)
 
     def longest_path(self) -> int:
         """The depth of the tree."""
