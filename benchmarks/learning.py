@@ -2,7 +2,8 @@
 
 Every method is a `practicum train` of its own, evaluated on the same held-out tasks before, on the
 way and after. `kto` first makes a mediocre policy by a few steps of `grpo`, records what that
-policy does on training tasks, and then learns from the recording alone, from the base model.
+policy does on training tasks, and then learns from the recording alone. With the tiny model, whose
+weights are random, methods start from a short imitation and are compared with what that gave.
 
     python benchmarks/learning.py --model tiny
     python benchmarks/learning.py --model smollm2-135m --device cuda --parallel 4
@@ -46,6 +47,8 @@ class Trial:
     """For each stage its method, its steps, and its options as YAML inside of braces."""
     data: str = ""
     """What stages that learn from data take it from; YAML inside of braces."""
+    start: int = 0
+    """Steps that make the policy the method starts from; it is compared with that policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,8 @@ class Settings:
 
     shared: tuple[str, ...]
     trials: dict[str, Trial]
-    mediocre_steps: int
-    """Steps of `grpo` among which a mediocre policy is looked for."""
+    mediocre: Trial
+    """Among whose steps a mediocre policy is looked for, to be recorded for `kto`."""
 
 
 REFERENCE = "source: reference, n: 64"
@@ -72,33 +75,42 @@ SMOLLM2 = Settings(
         "grpo": Trial(stages=(("grpo", 12, "lr: 3e-4"),)),
         "rloo": Trial(stages=(("rloo", 12, "lr: 3e-4"),)),
         "ppo": Trial(stages=(("ppo", 12, "lr: 3e-4, epochs: 2, minibatches: 2"),)),
-        "sft": Trial(stages=(("sft", 10, "lr: 3e-4, batch: 8"),), data=REFERENCE),
+        "sft": Trial(stages=(("sft", 15, "lr: 3e-4, batch: 8"),), data=REFERENCE),
         "sft, grpo": Trial(
-            stages=(("sft", 5, "lr: 3e-4, batch: 8"), ("grpo", 7, "lr: 3e-4")), data=REFERENCE
+            stages=(("sft", 10, "lr: 2e-4, batch: 8"), ("grpo", 6, "lr: 3e-4")), data=REFERENCE
         ),
-        "kto": Trial(stages=(("kto", 60, "lr: 1e-4, batch: 16"),), data=RECORDED),
+        "kto": Trial(stages=(("kto", 30, "lr: 1e-4, batch: 16"),), data=RECORDED),
     },
-    mediocre_steps=6,
+    mediocre=Trial(stages=(("grpo", 6, "lr: 3e-4"),)),
 )
+
+WARM, WARM_STEPS = "lr: 3e-3, batch: 16", 25
+"""The tiny model has random weights. It never states an answer before it has seen one stated, so
+what learns from its own attempts or from records starts from a short imitation."""
+
+
+def warm(method: str, steps: int, options: str, data: str = REFERENCE) -> Trial:
+    """A method that goes on from the same imitation as its neighbours."""
+    stages = (("sft", WARM_STEPS, WARM), (method, steps, options))
+    return Trial(stages=stages, data=data, start=WARM_STEPS)
+
 
 TINY = Settings(
     shared=(
         "rollouts.tasks_per_step=8",
         "rollouts.group_size=8",
         "rollouts.max_turns=6",
-        "rollouts.temperature=1.2",
+        "rollouts.temperature=1.0",
     ),
     trials={
-        "grpo": Trial(stages=(("grpo", 60, "lr: 3e-3"),)),
-        "rloo": Trial(stages=(("rloo", 60, "lr: 3e-3"),)),
-        "ppo": Trial(stages=(("ppo", 60, "lr: 3e-3, epochs: 2, minibatches: 2"),)),
-        "sft": Trial(stages=(("sft", 60, "lr: 3e-3, batch: 16"),), data=REFERENCE),
-        "sft, grpo": Trial(
-            stages=(("sft", 20, "lr: 3e-3, batch: 16"), ("grpo", 40, "lr: 3e-3")), data=REFERENCE
-        ),
-        "kto": Trial(stages=(("kto", 90, "lr: 1e-3, batch: 16"),), data=RECORDED),
+        "grpo": warm("grpo", 40, "lr: 1e-3"),
+        "rloo": warm("rloo", 40, "lr: 1e-3"),
+        "ppo": warm("ppo", 40, "lr: 1e-3, epochs: 2, minibatches: 2"),
+        "sft": Trial(stages=(("sft", 90, WARM),), data=REFERENCE),
+        "grpo alone": Trial(stages=(("grpo", 60, "lr: 1e-3"),)),
+        "kto": warm("kto", 60, "lr: 1e-3, batch: 16", RECORDED),
     },
-    mediocre_steps=20,
+    mediocre=warm("grpo", 15, "lr: 1e-3"),
 )
 
 SETTINGS = {"smollm2-135m": SMOLLM2, "tiny": TINY}
@@ -156,12 +168,14 @@ class Bench:
             notes = self._record()
         name = method.replace(", ", "-")
         self._train(name, trial, str(notes.get("store", "")))
-        return self._outcome(name, method, time.monotonic() - began, notes)
+        return self._outcome(name, method, trial, time.monotonic() - began, notes)
 
     def _train(self, name: str, trial: Trial, store: str = "", *words: str) -> None:
         stages = []
-        for algorithm, steps, options in trial.stages:
-            data = trial.data.format(store=store) if algorithm in OFFLINE else ""
+        for number, (algorithm, steps, options) in enumerate(trial.stages):
+            of_start = trial.start and number == 0
+            data = REFERENCE if of_start else trial.data.format(store=store)
+            data = data if algorithm in OFFLINE else ""
             stage = f"steps: {self.steps or steps}, algorithm: {{name: {algorithm}, {options}}}"
             stages.append("{" + stage + (f", data: {{{data}}}" if data else "") + "}")
         asked = (f"eval.n={self.n}", f"eval.every={self.every}", f"stages=[{', '.join(stages)}]")
@@ -180,11 +194,10 @@ class Bench:
 
     def _record(self) -> dict[str, object]:
         """Episodes of a policy that succeeds about every second time, in a store."""
-        steps = self.settings.mediocre_steps
-        [(_, _, options)] = self.settings.trials["grpo"].stages
-        trial = Trial(stages=(("grpo", steps, options),))
-        keep = ("checkpoints.every=1", f"checkpoints.keep={steps}", "eval.every=1")
-        self._train(MEDIOCRE, trial, "", *keep)
+        trial = self.settings.mediocre
+        keep = sum(steps for _, steps, _ in trial.stages)
+        words = ("checkpoints.every=1", f"checkpoints.keep={keep}", "eval.every=1")
+        self._train(MEDIOCRE, trial, "", *words)
         reports = read_evaluations(RunDir(self.folder / MEDIOCRE))
         step = min((s for s in reports if s), key=lambda s: abs(reports[s].success.value - 0.5))
         store = self.folder / "recorded.sqlite"
@@ -202,7 +215,9 @@ class Bench:
             raise Failed(f"practicum {words[0]} ended with {done.returncode}: {said}")
         return done.stdout
 
-    def _outcome(self, name: str, method: str, seconds: float, notes: dict[str, object]) -> Outcome:
+    def _outcome(
+        self, name: str, method: str, trial: Trial, seconds: float, notes: dict[str, object]
+    ) -> Outcome:
         run = RunDir(self.folder / name)
         reports = read_evaluations(run)
         made = {
@@ -213,11 +228,12 @@ class Bench:
         recorded = int(str(notes.get("episodes", 0)))
         bar = first_at_bar(reports)
         last = max(reports)
+        start = trial.start and (self.steps or trial.start)
         return Outcome(
             method=method,
-            before=reports[0].success,
+            before=reports[start].success,
             after=reports[last].success,
-            gain=compare_reports(reports[last], reports[0]).success_difference,
+            gain=compare_reports(reports[last], reports[start]).success_difference,
             bar_step=bar,
             bar_episodes=None
             if bar is None
@@ -277,10 +293,11 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--model", default="tiny", help="tiny, smollm2-135m, or a folder")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda", "mps"])
-    parser.add_argument("--methods", nargs="+", choices=list(SMOLLM2.trials), metavar="METHOD")
+    known = sorted(SMOLLM2.trials | TINY.trials)
+    parser.add_argument("--methods", nargs="+", choices=known, metavar="METHOD")
     parser.add_argument("--parallel", type=int, default=1, help="methods trained at the same time")
     parser.add_argument("--n", type=int, default=100, help="held-out tasks")
-    parser.add_argument("--every", type=int, default=2, help="steps between evaluations")
+    parser.add_argument("--every", type=int, default=1, help="steps between evaluations")
     parser.add_argument("--steps", type=int, default=0, help="of each stage, instead of the table")
     parser.add_argument("--level", type=int, default=1, help="of the tasks")
     parser.add_argument("--record", type=int, default=250, help="tasks recorded twice for kto")

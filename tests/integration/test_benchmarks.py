@@ -225,6 +225,7 @@ def test_every_method_of_the_table_is_trained_with_settings_that_are_accepted() 
             level=1,
             threads=1,
             record=4,
+            more=(),
         )
         for name, trial in settings.trials.items():
             bench._train(name, trial, "recorded.sqlite")
