@@ -1,5 +1,6 @@
 """What a run is told, checked when it is read. Imports nothing heavy."""
 
+from practicum.core.config.agent import AgentConfig
 from practicum.core.config.algorithm import AlgorithmConfig
 from practicum.core.config.data import DataConfig, TrainingStageConfig
 from practicum.core.config.parse import apply_overrides, build_config, changed_keys, parse_yaml
@@ -19,6 +20,7 @@ from practicum.core.config.stages import (
 
 __all__ = [
     "LORA_PRESETS",
+    "AgentConfig",
     "AlgorithmConfig",
     "CheckpointConfig",
     "DataConfig",

@@ -90,6 +90,7 @@ def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SHORTHANDS = {
+    "agent": "name",
     "data": "source",
     "env": "name",
     "model": "name",

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from practicum.core.config.agent import AgentConfig
 from practicum.core.config.algorithm import AlgorithmConfig
 from practicum.core.config.data import REFERENCE, DataConfig, TrainingStageConfig
 from practicum.core.config.reward import RewardConfig
@@ -41,6 +42,9 @@ class RunConfig(Stage):
     lora: LoraConfig = LoraConfig(preset="full")
     """light, attention or full, or the fields spelled out."""
     rollouts: RolloutConfig = RolloutConfig()
+    agent: AgentConfig = AgentConfig()
+    """Who does the work: a loop over the environment's actions or tools unless told, or a program
+    of your own; see docs/agents.md."""
     reward: RewardConfig = RewardConfig()
     """turns or os, or its name and values; what the environment is made for unless given."""
     algorithm: AlgorithmConfig = AlgorithmConfig()
@@ -169,7 +173,7 @@ class RunConfig(Stage):
     def _preset_alone(cls, value: Any) -> Any:
         return {"preset": value} if isinstance(value, str) else value
 
-    @field_validator("algorithm", "reward", mode="before")
+    @field_validator("agent", "algorithm", "reward", mode="before")
     @classmethod
     def _method_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value

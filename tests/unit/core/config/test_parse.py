@@ -108,7 +108,7 @@ def test_a_number_that_yaml_takes_for_text_is_still_that_number(text: str) -> No
 
 def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
     assert complaint({"env": "math", "stpes": 1}).startswith(
-        "run.yaml: unknown key 'stpes'; did you mean 'steps'? (allowed here: algorithm, "
+        "run.yaml: unknown key 'stpes'; did you mean 'steps'? (allowed here: agent, algorithm, "
     )
 
 
