@@ -1,33 +1,47 @@
 """Capture: a conversation that keeps every token it gave to and got from the model."""
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
+from practicum.core.conversing import HistoryCodec
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
-from practicum.core.trace import Message, SampledSpan, ToolSpec
-from practicum.gateway.node_path import NodePath
+from practicum.core.trace import Message, Node, ToolSpec
+from practicum.gateway.called_tools import read_bare_call
+from practicum.gateway.graph import RolloutGraph
+from practicum.gateway.requests import ChatRequest, ChatTurn
 
 __all__ = ["CapturedConversation", "turn_seed"]
 
 
-class CapturedConversation(NodePath):
-    """Appends messages and completions to one path of nodes.
+class CapturedConversation:
+    """One rollout's line to the model; all that goes through it is in `nodes`.
 
-    Tokens of earlier turns are sent again as they were recorded; only new messages are tokenised.
+    `complete` appends to one path: tokens of earlier turns are sent again as they were recorded,
+    and only new messages are tokenised. `respond` is for clients that send their whole conversation
+    with each request; turns that were sampled here keep their tokens there too.
     """
 
     def __init__(
         self, sampler: Sampler, codec: ChatCodec, params: SamplingParams, seed: int
     ) -> None:
+        self.graph = RolloutGraph()
+        self.nodes: list[Node] = self.graph.nodes
+        self.tools: tuple[ToolSpec, ...] = ()
+        """Those that were offered, each once."""
+        self.params = params
+        """What is sampled with where a request says nothing."""
+        self.codec = codec
         self._sampler = sampler
-        self._codec = codec
-        self._params = params
         self._seed = seed
+        self._last: int | None = None
         self._path: tuple[int, ...] = ()
+        self._said: list[Message] = []
         self._ended_turn = True
-        super().__init__()
+        self._begun = 0
 
     async def complete(
         self,
@@ -36,24 +50,91 @@ class CapturedConversation(NodePath):
         tools: tuple[ToolSpec, ...] = (),
     ) -> Completion:
         """Add messages and sample the assistant's turn after them."""
-        if not self.nodes:
-            given = self._codec.open(messages, tools)
-            self.tools = tools
+        if self._last is None:
+            given = self.codec.open(messages, tools)
+            self._offer(tools)
         else:
-            given = self._codec.extend(messages, self._ended_turn)
+            given = self.codec.extend(messages, self._ended_turn)
         prompt = self._path + given
         seed = turn_seed(self._seed, len(self.nodes))
         completion = await self._sampler.sample(
             SamplingRequest(
-                prompt_ids=prompt, params=replace(self._params, seed=seed), actions=actions
+                prompt_ids=prompt, params=replace(self.params, seed=seed), actions=actions
             )
         )
-        self.add(tuple(messages), given)
+        # How long it took is left out: the same run made twice must leave the same nodes.
+        parent = self.graph.add_given(self._last, tuple(messages), given)
         said = Message(role="assistant", content=completion.text)
-        self.add((said,), completion.token_ids, _span(completion))
+        self._last = self.graph.add_turn(parent, said, completion)
+        self._said += messages
+        self.graph.remember(self._last, self._said)
+        self._said.append(said)
         self._path = prompt + completion.token_ids
         self._ended_turn = completion.ended_turn
         return completion
+
+    async def respond(self, request: ChatRequest) -> ChatTurn:
+        """Sample the turn that answers a whole conversation.
+
+        A request that fails or is cancelled leaves nothing behind.
+        """
+        codec = cast(HistoryCodec, self.codec)
+        prompt = codec.prompt(request.messages, request.tools, self.graph.turns(request.messages))
+        reader = codec.reader(request.tools)
+        tell = request.on_delta
+
+        def hear(token_ids: tuple[int, ...]) -> None:
+            for delta in reader.feed(token_ids):
+                if tell is not None:
+                    tell(delta)
+
+        is_heard = tell is not None and not request.calls_tool
+        started = time.monotonic()
+        completion = await self._sampler.sample(
+            SamplingRequest(
+                prompt_ids=prompt,
+                params=replace(request.params, seed=self._next_seed(request.seed)),
+                grammar=request.grammar,
+                top_logprobs=request.top_logprobs,
+                on_tokens=hear if is_heard else None,
+            )
+        )
+        took = time.monotonic() - started
+        if is_heard and tell is not None:
+            for delta in reader.end():
+                tell(delta)
+        message = self._message(completion, request)
+        parent = self.graph.place(prompt, request.messages)
+        node = self.graph.add_turn(parent, message, completion, took)
+        self.graph.remember(node, request.messages)
+        self._offer(request.tools)
+        return ChatTurn(
+            message=message,
+            completion=completion,
+            prompt_tokens=len(prompt),
+            node=node,
+            prompt_ids=prompt,
+        )
+
+    def _message(self, completion: Completion, request: ChatRequest) -> Message:
+        codec = cast(HistoryCodec, self.codec)
+        if request.calls_tool:
+            call = read_bare_call(completion.text, request.tools)
+            if call is not None:
+                return Message(role="assistant", content="", tool_calls=(call,))
+        return codec.read(completion.token_ids, request.tools)
+
+    def _next_seed(self, asked: int | None) -> int:
+        """The client's seed, or one of the turn's own; turns under way at once have different ones.
+
+        A client that answers in turn samples with the seeds that `complete` would use.
+        """
+        turn, self._begun = self._begun, self._begun + 1
+        return turn_seed(self._seed, 2 * turn) if asked is None else asked
+
+    def _offer(self, tools: Sequence[ToolSpec]) -> None:
+        known = {tool.name for tool in self.tools}
+        self.tools += tuple(tool for tool in tools if tool.name not in known)
 
 
 def turn_seed(seed: int, turn: int) -> int:
@@ -64,14 +145,3 @@ def turn_seed(seed: int, turn: int) -> int:
     """
     digest = hashlib.blake2b(f"{seed}/{turn}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
-
-
-def _span(completion: Completion) -> SampledSpan:
-    return SampledSpan(
-        logprobs=completion.logprobs,
-        loss_mask=completion.loss_mask,
-        log_kept=completion.log_kept,
-        choices=completion.choices,
-        temperature=completion.temperature,
-        fingerprint=completion.fingerprint,
-    )
