@@ -15,7 +15,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import torch
 
 from practicum.chat import TemplateCodec
@@ -28,8 +27,9 @@ from practicum.policy.decoder import Decoder
 from practicum.policy.draw import RandomStream
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
+from practicum.policy.placing import Places, StepPlaces
 from practicum.policy.prefix_cache import PrefixCache
-from practicum.policy.rows import Row, Segment
+from practicum.policy.rows import Row
 from practicum.policy.step_plan import plan_step
 
 __all__ = ["TorchEngine"]
@@ -83,7 +83,7 @@ class TorchEngine:
         first = max_slots if weight.is_cuda else min(FIRST_SLOTS, max_slots)
         self._cache = PrefixCache(first)
         self._pool = KvPool(causal_lm.config, first, weight.dtype, weight.device)
-        self._end_states: dict[int, torch.Tensor] = {}  # by slot: hidden state where a prompt ended
+        self._places = Places(self._cache, self._pool, max_slots)
         self._tries: dict[tuple[ActionForm, ...], ActionTrie] = {}
         self._arrived: list[Row] = []  # while a step was computed
         self._waiting: deque[Row] = deque()
@@ -122,8 +122,7 @@ class TorchEngine:
         self._drop_cancelled()
         if self._active or self._waiting or self._arrived:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
-        self._cache.clear()
-        self._end_states.clear()
+        self._places.clear()
         self._decoder.release()
         self._head.release()
 
@@ -165,7 +164,7 @@ class TorchEngine:
             rows = [*self._active, *self._waiting, *self._arrived]
             self._active, self._waiting, self._arrived = [], deque(), []
             for row in rows:
-                self._let_go(row)
+                self._places.let_go(row)
             self.forget()  # a step that broke off has placed paths it never computed
             for row in rows:
                 if not row.future.done():
@@ -201,12 +200,10 @@ class TorchEngine:
         self._decoder.prepare()
         self._head.prepare()
         if not self._advance_burst():
-            segments, ends, in_step = self._place_rows()
-            states = self._compute(segments, in_step)
+            placed = self._place_rows()
+            states = self._compute(placed)
             if self._active:
-                self._chooser.choose(
-                    self._active, torch.stack([_state(end, states) for end in ends])
-                )
+                self._chooser.choose(self._active, placed.end_states(states))
 
     def _advance_burst(self) -> bool:
         """A step of the burst under way, or of a new one where every row is ready for it."""
@@ -233,7 +230,7 @@ class TorchEngine:
         steps = min(BURST_STEPS, *(row.tokens_left for row in rows))
         # On a CPU laying the cache out for one step costs more than it saves.
         worth = self._device.type == "cuda" or steps > 1
-        taken = self._take(steps * len(rows)) if worth else None
+        taken = self._places.take(steps * len(rows)) if worth else None
         if taken is None:
             return False
         fresh = list(taken.reshape(len(rows), steps))
@@ -264,7 +261,7 @@ class TorchEngine:
             self._end_burst()
         for row in cancelled:
             self._active.remove(row)
-            self._let_go(row)
+            self._places.let_go(row)
 
     def _finish_forced(self) -> None:
         """Completions without any choice need no model."""
@@ -275,94 +272,32 @@ class TorchEngine:
                     self._complete(row)
                     self._waiting.remove(row)
 
-    def _place_rows(self) -> tuple[list[Segment], list[Any], dict[int, int]]:
-        """Give every row its slots, admitting as many waiting rows as fit.
-
-        Returns the segments to compute; for each active row, where its end state comes from (a
-        segment's number, or a state kept from an earlier step); and the number of the segment that
-        ends in a slot, for the slots that the prefix cache knows.
-        """
-        segments: list[Segment] = []
-        ends: list[Any] = []
-        in_step: dict[int, int] = {}
+    def _place_rows(self) -> StepPlaces:
+        """Give every row its slots, admitting as many waiting rows as fit."""
+        step = StepPlaces()
         for row in list(self._active):
-            if not self._place(row, segments, ends, in_step):
+            if not self._places.place(row, step):
                 self._active.remove(row)
-                self._let_go(row)
                 self._waiting.appendleft(row)
-        while self._waiting and sum(s.tokens.size for s in segments) < self._step_tokens:
+        while self._waiting and step.tokens < self._step_tokens:
             row = self._waiting[0]
-            if not self._place(row, segments, ends, in_step):
+            if not self._places.place(row, step):
                 if not self._active:
                     raise UserError("the KV cache is too small for a single completion")
                 break
             self._waiting.popleft()
             self._active.append(row)
-        return segments, ends, in_step
+        return step
 
-    def _place(
-        self, row: Row, segments: list[Segment], ends: list[Any], in_step: dict[int, int]
-    ) -> bool:
-        tokens = np.asarray(row.tokens, np.int64)
-        if row.match is None:
-            row.match = self._cache.match(tokens)
-            if row.placed == tokens.size:
-                last = int(row.match.slots[-1])
-                known = in_step.get(last, self._end_states.get(last))
-                if known is not None:
-                    row.count_cached()
-                    ends.append(known)
-                    return True
-                # The path is cached but not the state at its end: compute its last token again,
-                # in a slot of its own, so that what others read stays as it is.
-                self._cache.release(row.match)
-                row.match = self._cache.match(tokens[:-1])
-            row.count_cached()
-            enters_tree = row.placed < tokens.size - 1 or not self._is_known(row, tokens)
-        else:
-            enters_tree = False
-        first = row.placed
-        slots = self._take(tokens.size - first)
-        if slots is None:
-            self._let_go(row)
-            return False
-        if enters_tree:
-            row.match = self._cache.extend(row.match, tokens[first:], slots)
-            in_step[int(slots[-1])] = len(segments)
-        else:
-            row.tail += slots.tolist()
-        ends.append(len(segments))
-        trunk = first if enters_tree else row.match.slots.size
-        segments.append(
-            Segment(tokens=tokens[first:], first=first, path_slots=row.path_slots, trunk=trunk)
-        )
-        return True
-
-    def _is_known(self, row: Row, tokens: np.ndarray) -> bool:
-        assert row.match is not None
-        return int(tokens[-1]) in row.match.run.children
-
-    def _take(self, count: int) -> Any:
-        while self._cache.free_slots < count and self._cache.capacity < self._max_slots:
-            capacity = min(2 * self._cache.capacity, self._max_slots)
-            self._cache.grow(capacity)
-            self._pool.grow(capacity)
-        slots = self._cache.take(count)
-        if slots is not None:
-            for slot in slots.tolist():
-                self._end_states.pop(slot, None)  # of the path that had the slot before
-        return slots
-
-    def _compute(self, segments: list[Segment], in_step: dict[int, int]) -> torch.Tensor:
+    def _compute(self, placed: StepPlaces) -> torch.Tensor:
         """Hidden states at the end of each segment, (S, H)."""
-        if not segments:
+        if not placed.segments:
             return torch.zeros(0)
-        step = plan_step(segments, self._pool, self._heads_per_key, self._device)
+        step = plan_step(placed.segments, self._pool, self._heads_per_key, self._device)
         states = self._decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
         self.computed_tokens += int(step.token_ids.numel())
         self.passes += 1
-        for slot, number in in_step.items():
-            self._end_states[slot] = states[number]
+        self._places.remember(placed, states)
         return states
 
     def _complete(self, row: Row) -> None:
@@ -371,25 +306,10 @@ class TorchEngine:
         row.text = self._codec.decode(sampled)
         for stop in row.request.params.stop:
             row.text = row.text.split(stop)[0]
-        if row.match is not None and row.tail:
-            begin = row.match.slots.size
-            tokens = np.asarray(row.tokens[begin : begin + len(row.tail)], np.int64)
-            row.match = self._cache.extend(row.match, tokens, np.asarray(row.tail, np.int64))
-            row.tail = []
-        self._let_go(row)
+        self._places.keep(row)
         if row.future.done():
             return
         if row.failure is not None:
             row.future.set_exception(row.failure)
         else:
             row.future.set_result(row.completion(self._fingerprint()))
-
-    def _let_go(self, row: Row) -> None:
-        if row.match is not None:
-            self._cache.release(row.match)
-        self._cache.give_back(np.asarray(row.tail, np.int64))
-        row.match, row.tail = None, []
-
-
-def _state(end: Any, states: torch.Tensor) -> torch.Tensor:
-    return states[end] if isinstance(end, int) else end
