@@ -64,7 +64,8 @@ def serve(
     from practicum.assemble import open_environment
     from practicum.core.errors import UserError
     from practicum.env_server import ServerSettings
-    from practicum.env_server.settings import choose_key
+    from practicum.env_server.settings import KEY_VARIABLE
+    from practicum.http.keys import choose_key
 
     launch = _launcher()
     words = options or []
@@ -75,7 +76,7 @@ def serve(
     stop_with_stdin = more.pop("stop_with_stdin")
     fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
     ServerSettings(key="", host=host, lifelong=lifelong, **fixed)  # refused before a key is made
-    key = choose_key(host, key_file)
+    key = choose_key(host, key_file, KEY_VARIABLE)
     settings = ServerSettings(key=key.key, host=host, port=port, lifelong=lifelong, **fixed)
     if not key.is_generated:
         shown = ""

@@ -14,13 +14,14 @@ from practicum.core.interfaces import Environment
 from practicum.core.trace import Message
 from practicum.env_server.chat_items import FACTORY_PATHS, ChatItems, factory_router
 from practicum.env_server.episodes import Episodes
-from practicum.env_server.guard import Guard
+from practicum.env_server.guard import guard_rules
 from practicum.env_server.lifelong import PATHS as LIFELONG_PATHS
 from practicum.env_server.lifelong import LifelongRoutes
 from practicum.env_server.openenv import OpenEnvRoutes
 from practicum.env_server.refusals import Refusal
 from practicum.env_server.settings import ServerSettings
 from practicum.env_server.task_pages import TaskPages
+from practicum.http.guard import Guard
 
 __all__ = ["EnvironmentServer"]
 
@@ -60,7 +61,7 @@ class EnvironmentServer:
         app.add_exception_handler(RequestValidationError, _on_bad_query)
         app.add_exception_handler(RouteError, _on_no_route)
         app.add_exception_handler(Exception, _on_failure)
-        app.add_middleware(Guard, settings=self.settings, open_paths=paths)
+        app.add_middleware(Guard, rules=guard_rules(self.settings, paths))
         return app
 
     async def _sample_opening(self) -> list[Message]:

@@ -1,20 +1,19 @@
-"""Listening: sockets first, so that a port in use is one sentence, then the servers."""
+"""Serving an environment until someone says stop."""
 
 import asyncio
 import os
 import signal
-import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI
 
-from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
 from practicum.env_server.app import EnvironmentServer
 from practicum.env_server.settings import ServerSettings
+from practicum.http.listening import QuietServer, address_of, listen
 
 __all__ = ["serve"]
 
@@ -22,15 +21,6 @@ GRACE_S = 5
 """What open connections are given to end when the server stops."""
 
 PING_S = 30.0
-
-
-class _Server(uvicorn.Server):
-    """A server whose stopping is decided outside, since two of them share a process."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `serve`."""
-        yield
 
 
 async def serve(
@@ -49,13 +39,13 @@ async def serve(
         stop_with_stdin: A parent holds the other end of standard input; when it dies, however it
             dies, this process stops too.
     """
-    main = _listen(settings.host, settings.port, "--port")
+    main = listen(settings.host, settings.port, "--port")
     sockets = [main]
     factory_address = ""
     if settings.lifelong and settings.factory_port:
-        beside = _listen(settings.host, settings.factory_port, "--factory-port")
+        beside = listen(settings.host, settings.factory_port, "--factory-port")
         sockets.append(beside)
-        factory_address = f"{_address(settings.host, beside)}/api"
+        factory_address = f"{address_of(settings.host, beside)}/api"
     served = EnvironmentServer(environment, settings)
     apps = [served.app(factory_address), *([served.factory_app()] if factory_address else [])]
     servers = [_server(app, settings) for app in apps]
@@ -77,7 +67,7 @@ async def serve(
         ]
         while not all(server.started for server in servers) and not any(r.done() for r in running):
             await asyncio.sleep(0.01)
-        ready(_address(settings.host, main), factory_address)
+        ready(address_of(settings.host, main), factory_address)
         try:
             await asyncio.gather(*running)
         finally:
@@ -92,8 +82,8 @@ def _at_end_of_input(stop: Callable[[], None]) -> None:
         stop()
 
 
-def _server(app: FastAPI, settings: ServerSettings) -> _Server:
-    return _Server(
+def _server(app: FastAPI, settings: ServerSettings) -> QuietServer:
+    return QuietServer(
         uvicorn.Config(
             app,
             log_level="error",
@@ -108,23 +98,3 @@ def _server(app: FastAPI, settings: ServerSettings) -> _Server:
             timeout_graceful_shutdown=GRACE_S,
         )
     )
-
-
-def _listen(host: str, port: int, option: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise UserError(
-            f"{host} port {port} cannot be listened on ({error}); choose another with {option}, "
-            "or 0 for any free one"
-        ) from None
-    return listening
-
-
-def _address(host: str, listening: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listening.getsockname()[1]}"

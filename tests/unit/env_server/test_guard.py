@@ -8,7 +8,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from tests.unit.env_server.toy import KEY, SETTINGS
 
-from practicum.env_server.guard import Guard
+from practicum.env_server.guard import guard_rules
+from practicum.http.guard import Guard
 
 BEARER = {"Authorization": f"Bearer {KEY}"}
 
@@ -27,7 +28,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 async def ask(
     path: str = "/tasks", host: str = "127.0.0.1:8000", settings: Any = SETTINGS, **request: Any
 ) -> httpx.Response:
-    app = Guard(echo, settings, frozenset({"/health"}))
+    app = Guard(echo, guard_rules(settings, frozenset({"/health"})))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(
         transport=transport, base_url=f"http://{host}", verify=False
@@ -108,6 +109,6 @@ async def test_a_socket_without_the_key_is_closed_before_it_opens() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/ws", "headers": [(b"host", b"127.0.0.1:8000")]}
-    await Guard(echo, SETTINGS, frozenset())(scope, receive, send)
+    await Guard(echo, guard_rules(SETTINGS, frozenset()))(scope, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert sent[0]["code"] == 1008
