@@ -19,13 +19,15 @@ def messages_of(body: Fields) -> tuple[Message, ...]:
         elif role == "user":
             found += _user(message)
         else:
-            raise refuse(f"{message.named('role')} is {role!r:.60}; it must be user or assistant")
+            place = message.named("role")
+            raise refuse(f"{place} is {role!r:.60}; it must be user or assistant", place)
     if not given:
-        raise refuse("messages is empty; it must hold at least one message")
+        raise refuse("messages is empty; it must hold at least one message", "messages")
     if found[-1].role == "assistant":
         raise refuse(
             "the last message is the assistant's; a turn that the client begins is not supported: "
-            "end with a message of the user"
+            "end with a message of the user",
+            "messages",
         )
     return tuple(found)
 
@@ -57,10 +59,13 @@ def _user(message: Fields) -> list[Message]:
                 )
             )
         else:
-            raise refuse(f"{block.where} is {kind!r:.60}; the model reads text and tool_result")
+            raise refuse(
+                f"{block.where} is {kind!r:.60}; the model reads text and tool_result", block.where
+            )
     found += spoken()
     if not found:
-        raise refuse(f"{message.named('content')} is empty; it must say something")
+        place = message.named("content")
+        raise refuse(f"{place} is empty; it must say something", place)
     return found
 
 
@@ -85,7 +90,8 @@ def _assistant(message: Fields) -> Message:
         else:
             raise refuse(
                 f"{block.where} is {kind!r:.60}; an assistant's blocks are text, thinking and "
-                "tool_use"
+                "tool_use",
+                block.where,
             )
     return Message(
         role="assistant",
@@ -102,7 +108,8 @@ def _words(holder: Fields, name: str) -> str:
     words: list[str] = []
     for block in holder.items(name):
         if block.text("type") != "text":
-            raise refuse(f"{block.where} is {block.text('type')!r:.60}; the model reads text only")
+            kind = block.text("type")
+            raise refuse(f"{block.where} is {kind!r:.60}; the model reads text only", block.where)
         words.append(block.text("text"))
     return "\n\n".join(words)
 
@@ -114,7 +121,9 @@ def tools_of(body: Fields) -> tuple[ToolSpec, ...]:
         kind = tool.text("type", "custom")
         if kind != "custom":
             raise refuse(
-                f"{tool.where} is {kind!r:.60}; only tools with an input_schema can be offered here"
+                f"{tool.where} is {kind!r:.60}; only tools with an input_schema can be offered "
+                "here",
+                tool.named("type"),
             )
         found.append(
             ToolSpec(

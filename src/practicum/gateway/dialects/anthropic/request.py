@@ -13,6 +13,7 @@ from practicum.gateway.requests import Asked, ChatRequest, JsonForm, ToolChoice
 __all__ = ["read_count", "read_request"]
 
 UNSUPPORTED = {
+    "context_management": "conversations are never shortened on the way to the model",
     "container": "there is no code execution behind this server",
     "mcp_servers": "offer the servers' tools in tools",
 }

@@ -17,6 +17,7 @@ LOGPROBS = "message.output_text.logprobs"
 """What a client includes to be shown log-probabilities."""
 
 UNSUPPORTED = {
+    "context_management": "conversations are never shortened on the way to the model",
     "background": "the answer is sent on the request that asks for it",
     "conversation": "send previous_response_id, or the whole conversation as input",
     "prompt": "write the prompt into instructions and input",
