@@ -17,7 +17,7 @@ from typing import Any
 
 from practicum.core.trace import ToolCall, ToolSpec
 
-__all__ = ["MalformedCall", "read_tool_call", "tools_as_text", "write_tool_call"]
+__all__ = ["MalformedCall", "check_call", "read_tool_call", "tools_as_text", "write_tool_call"]
 
 TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 LONGEST_CALL = 100_000
@@ -40,16 +40,31 @@ def read_tool_call(text: str, tools: Sequence[ToolSpec]) -> ToolCall:
         raise MalformedCall(f"the call is {len(body)} characters long; {LONGEST_CALL} are allowed")
     asked = _object(body)
     name = asked.get("name")
-    known = {tool.name: tool for tool in tools}
-    if not isinstance(name, str) or name not in known:
-        raise MalformedCall(f"there is no tool {name!r:.80}; the tools are {', '.join(known)}")
+    _known(name, tools)
     arguments = asked.get("arguments", asked.get("parameters", {}))
     if isinstance(arguments, str):  # some models write the arguments as JSON inside a string
         arguments = _object(arguments)
     if not isinstance(arguments, dict):
         raise MalformedCall('"arguments" is not an object; write {"argument": value}')
-    _check_arguments(known[name], arguments)
-    return ToolCall(name=name, arguments=arguments)
+    return check_call(ToolCall(name=str(name), arguments=arguments), tools)
+
+
+def check_call(call: ToolCall, tools: Sequence[ToolSpec]) -> ToolCall:
+    """The call itself, or a `MalformedCall` where no such tool takes such arguments.
+
+    >>> check_call(ToolCall(name="go"), [ToolSpec(name="stop")])
+    Traceback (most recent call last):
+    practicum.core.tool_calls.MalformedCall: there is no tool 'go'; the tools are stop
+    """
+    _check_arguments(_known(call.name, tools), call.arguments)
+    return call
+
+
+def _known(name: object, tools: Sequence[ToolSpec]) -> ToolSpec:
+    known = {tool.name: tool for tool in tools}
+    if not isinstance(name, str) or name not in known:
+        raise MalformedCall(f"there is no tool {name!r:.80}; the tools are {', '.join(known)}")
+    return known[name]
 
 
 def write_tool_call(call: ToolCall) -> str:

@@ -1,0 +1,64 @@
+"""The text of tokens, one by one, without halves of characters."""
+
+from collections.abc import Mapping
+
+from practicum.chat.rendering import ChatTokenizer
+
+__all__ = ["TokenText"]
+
+BROKEN = "\ufffd"
+"""What half a character is decoded as."""
+
+
+class TokenText:
+    """Decodes tokens as they come.
+
+    A token's text can depend on the one before it (some tokenizers drop a blank at the start), so
+    each is decoded behind the last ones; and a character may take several tokens, so text that
+    ends in half of one is kept until the rest is there.
+
+    Args:
+        tokenizer: Whose tokens they are.
+        shown: Special tokens that are part of what is read, and their texts.
+        hidden: Ids that add nothing to the text.
+    """
+
+    def __init__(
+        self, tokenizer: ChatTokenizer, *, shown: Mapping[int, str], hidden: frozenset[int]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._shown = shown
+        self._hidden = hidden
+        self._before: list[int] = []
+        self._waiting: list[int] = []
+
+    def push(self, token: int) -> str:
+        """What is certain once this token is there."""
+        if token in self._hidden:
+            return self.flush()
+        if token in self._shown:
+            text = self.flush() + self._shown[token]
+            self._before = []
+            return text
+        self._waiting.append(token)
+        text = self._new_text()
+        if text.endswith(BROKEN):
+            return ""
+        self._before, self._waiting = self._waiting, []
+        return text
+
+    def flush(self) -> str:
+        """What was kept, broken or not."""
+        if not self._waiting:
+            return ""
+        text = self._new_text()
+        # Half a character must not become whole with what comes now.
+        self._before, self._waiting = [], []
+        return text
+
+    def _new_text(self) -> str:
+        known = self._decode(self._before)
+        return self._decode([*self._before, *self._waiting])[len(known) :]
+
+    def _decode(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids, skip_special_tokens=False)) if ids else ""
