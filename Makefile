@@ -36,7 +36,7 @@ test: $(FOR_TEST) ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(FOR_TEST) ## lint, types and architecture tests: half a minute
 	$(BIN)/ruff check .

@@ -36,12 +36,26 @@ def runs_dir(tmp_path: Path) -> Path:
     return folder
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+IN_SANDBOXES = ("tests/sandboxes", "tests/unit/sandboxes", "tests/integration/test_shell")
+"""Tests that look at what the whole machine holds: processes, mounts, control groups."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_together(item.path)))
     for marker, why_not in (("gpu", _why_no_gpu), ("smollm2", _why_no_smollm2)):
         marked = [item for item in items if item.get_closest_marker(marker)]
         reason = why_not() if marked else None
         for item in marked if reason else ():
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _together(path: Path) -> str:
+    """What a test must share a process with: its file, or all that looks at the machine."""
+    name = path.relative_to(Path(__file__).parents[1]).as_posix()
+    return "sandboxes" if name.startswith(IN_SANDBOXES) else name
 
 
 def _why_no_gpu() -> str | None:
