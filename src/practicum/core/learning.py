@@ -51,6 +51,8 @@ class UpdateReport:
     row_tokens: int
     fingerprint: str
     """Of the weights after the update."""
+    truncated_share: float | None = None
+    """Share of the terms, by weight, whose ratio was truncated; None where none can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

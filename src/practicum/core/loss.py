@@ -40,5 +40,7 @@ class LossReport:
     loss: Any
     clipped: Any
     """Sum of the weights of the terms whose ratio was clipped."""
+    truncated: Any = None
+    """Sum of the weights of the terms whose ratio was truncated; None where none can be."""
     value_loss: Any = None
     """What the value head's error adds to the loss; None where there is no value head."""

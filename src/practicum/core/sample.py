@@ -161,6 +161,7 @@ class Batch:
     term_old_value: Floats  # (M,)
     term_weight: Floats  # (M,)
     term_sample: Ints  # (M,) which sample it came from
+    term_checked: Bools | None = None  # (M,) sampled by the present weights; None: all of them
 
     sample_ids: tuple[str, ...] = ()
     row_tokens: int = 0

@@ -30,6 +30,7 @@ class BatchTensors:
     old_values: torch.Tensor
     samples: torch.Tensor
     weights: torch.Tensor
+    checked: torch.Tensor | None = None
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device) -> "BatchTensors":
@@ -53,11 +54,17 @@ class BatchTensors:
             old_values=move(batch.term_old_value),
             samples=move(batch.term_sample),
             weights=move(batch.term_weight),
+            checked=None if batch.term_checked is None else move(batch.term_checked),
         )
 
 
 def largest_gap(predictions: Predictions, tensors: BatchTensors) -> float:
-    """Largest distance to what the sampler recorded; infinite when anything is not a number."""
+    """Largest distance to what the sampler recorded; infinite when anything is not a number.
+
+    Only of tokens that the present weights have sampled: of others it says nothing.
+    """
     distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
+    if tensors.checked is not None:
+        distance = distance[tensors.checked]
     largest = float(distance.max()) if distance.numel() else 0.0
     return largest if math.isfinite(largest) else math.inf

@@ -85,4 +85,5 @@ def _part(batch: Batch, kept: Ints, has_term: Bools) -> Batch:
         term_old_value=batch.term_old_value[terms],
         term_weight=batch.term_weight[terms],
         term_sample=batch.term_sample[terms],
+        term_checked=None if batch.term_checked is None else batch.term_checked[terms],
     )

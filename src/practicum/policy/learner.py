@@ -284,6 +284,7 @@ class TorchLearner:
             tokens=sum(b.token_ids.size for b in batches),
             row_tokens=sum(b.row_tokens for b in batches),
             fingerprint=self._fingerprint(),
+            truncated_share=None if totals.truncated is None else totals.truncated / weight,
         )
 
     @property

@@ -17,6 +17,7 @@ class UpdateTotals:
     weight: float = 0.0
     entropy: float = 0.0
     clipped: float = 0.0
+    truncated: float | None = None
     kl: float = 0.0
     kl_weight: float = 0.0
     gaps: list[float] = field(default_factory=list)
@@ -29,6 +30,8 @@ class UpdateTotals:
         self.loss += float(report.loss.detach())
         self.weight += weight
         self.clipped += float(report.clipped)
+        if report.truncated is not None:
+            self.truncated = (self.truncated or 0.0) + float(report.truncated)
         self.entropy += float((terms.weights * terms.entropies.detach()).sum())
         if terms.base_logprobs is not None:
             log_ratio = terms.base_logprobs - terms.logprobs.detach()

@@ -31,6 +31,7 @@ _ONLINE: dict[str, Any] = {
     "kl_in": "loss",
     "epochs": 1,
     "minibatches": 1,
+    "max_ratio": None,
 }
 _GROUPED: dict[str, Any] = {"credit": "turn", "scale": "std", **_ONLINE}
 _OFFLINE: dict[str, Any] = {"batch": 16}
@@ -55,7 +56,14 @@ TAKES: dict[str, dict[str, Any]] = {
         "value_clip": 0.2,
         "value_lr": 1e-3,
     },
-    "distill": {"teacher": None, "reward_coef": 0.0, "clip": 0.2, "epochs": 1, "minibatches": 1},
+    "distill": {
+        "teacher": None,
+        "reward_coef": 0.0,
+        "clip": 0.2,
+        "epochs": 1,
+        "minibatches": 1,
+        "max_ratio": None,
+    },
     "sft": _OFFLINE,
     "weighted_sft": {**_OFFLINE, "weigh": "exponential", "temperature": 1.0},
     "kto": {**_OFFLINE, "beta": 0.1, "desirable": 1.0, "undesirable": 1.0},
@@ -91,6 +99,9 @@ class AlgorithmConfig(Stage):
     """The ratio to the sampling policy is clipped to 1 ± this."""
     clip_high: float | None = Field(default=None, gt=0.0)
     """The ratio's upper bound is 1 + this; `clip` is then the lower one."""
+    max_ratio: float | None = Field(default=None, ge=1.0)
+    """A token's ratio to the policy that sampled it counts at most this, also where nothing clips
+    it; unless given, 2 where rollouts.staleness is above 0, and else without limit."""
     kl: float | None = Field(default=None, ge=0.0)
     """Weight of the distance to the base model."""
     kl_in: Literal["loss", "reward"] | None = None

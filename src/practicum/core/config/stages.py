@@ -99,6 +99,9 @@ class RolloutConfig(Stage):
     replace_flat_groups: float = Field(default=1.0, ge=0.0)
     """Extra groups a step may try in place of groups whose scores are all equal, as a share of
     `tasks_per_step`; 0 never replaces."""
+    staleness: int = Field(default=0, ge=0)
+    """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
+    With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
 
 
 class EvalConfig(Stage):
