@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from practicum.core.conversing import HistoryCodec
+from practicum.core.conversing import HistoryCodec, TurnDelta
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, Node, ToolSpec
 from practicum.gateway.called_tools import read_bare_call
 from practicum.gateway.graph import RolloutGraph
 from practicum.gateway.requests import ChatRequest, ChatTurn
+from practicum.gateway.telling import Telling, as_asked
 
 __all__ = ["CapturedConversation", "turn_seed"]
 
@@ -23,10 +24,24 @@ class CapturedConversation:
     `complete` appends to one path: tokens of earlier turns are sent again as they were recorded,
     and only new messages are tokenised. `respond` is for clients that send their whole conversation
     with each request; turns that were sampled here keep their tokens there too.
+
+    Args:
+        sampler: The model.
+        codec: Its chat template; a `HistoryCodec` where `respond` is used.
+        params: What is sampled with where a request says nothing.
+        seed: Decides every turn's seed.
+        context_tokens: How long a prompt and its answer can be together. A request that asks for
+            more than is left gets what is left; 0 leaves it to the sampler to refuse.
     """
 
     def __init__(
-        self, sampler: Sampler, codec: ChatCodec, params: SamplingParams, seed: int
+        self,
+        sampler: Sampler,
+        codec: ChatCodec,
+        params: SamplingParams,
+        seed: int,
+        *,
+        context_tokens: int = 0,
     ) -> None:
         self.graph = RolloutGraph()
         self.nodes: list[Node] = self.graph.nodes
@@ -42,6 +57,7 @@ class CapturedConversation:
         self._said: list[Message] = []
         self._ended_turn = True
         self._begun = 0
+        self._context_tokens = context_tokens
 
     async def complete(
         self,
@@ -79,31 +95,41 @@ class CapturedConversation:
         A request that fails or is cancelled leaves nothing behind.
         """
         codec = cast(HistoryCodec, self.codec)
-        prompt = codec.prompt(request.messages, request.tools, self.graph.turns(request.messages))
-        reader = codec.reader(request.tools)
-        tell = request.on_delta
+        prompt = self.prompt_of(request)
+        params = request.params
+        room = self._context_tokens - len(prompt)
+        if self._context_tokens and 0 < room < params.max_tokens:
+            params = replace(params, max_tokens=room)
+        # JSON that was asked for is not read: what it says is neither a call nor a thought.
+        reader = codec.reader(_callable_tools(request)) if request.grammar is None else None
+        telling = Telling(request.on_delta or _unheard, params.stop, one_call=request.one_call)
+        heard = 0
 
         def hear(token_ids: tuple[int, ...]) -> None:
-            for delta in reader.feed(token_ids):
-                if tell is not None:
-                    tell(delta)
+            nonlocal heard
+            heard += len(token_ids)
+            if reader is not None:
+                telling.pass_on(reader.feed(token_ids))
 
-        is_heard = tell is not None and not request.calls_tool
+        is_live = reader is not None and request.on_delta is not None
         started = time.monotonic()
         completion = await self._sampler.sample(
             SamplingRequest(
                 prompt_ids=prompt,
-                params=replace(request.params, seed=self._next_seed(request.seed)),
+                params=replace(params, seed=self._next_seed(request.seed)),
                 grammar=request.grammar,
                 top_logprobs=request.top_logprobs,
-                on_tokens=hear if is_heard else None,
+                on_tokens=hear if is_live else None,
             )
         )
         took = time.monotonic() - started
-        if is_heard and tell is not None:
-            for delta in reader.end():
-                tell(delta)
-        message = self._message(completion, request)
+        if reader is None:
+            message = _json_message(completion, request)
+        else:
+            hear(completion.token_ids[heard:])
+            telling.pass_on(reader.end())
+            telling.end()
+            message = as_asked(reader.message(), params.stop, one_call=request.one_call)
         parent = self.graph.place(prompt, request.messages)
         node = self.graph.add_turn(parent, message, completion, took)
         self.graph.remember(node, request.messages)
@@ -116,13 +142,10 @@ class CapturedConversation:
             prompt_ids=prompt,
         )
 
-    def _message(self, completion: Completion, request: ChatRequest) -> Message:
+    def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
+        """The tokens of a whole conversation; turns that were sampled here as they were sampled."""
         codec = cast(HistoryCodec, self.codec)
-        if request.calls_tool:
-            call = read_bare_call(completion.text, request.tools)
-            if call is not None:
-                return Message(role="assistant", content="", tool_calls=(call,))
-        return codec.read(completion.token_ids, request.tools)
+        return codec.prompt(request.messages, request.tools, self.graph.turns(request.messages))
 
     def _next_seed(self, asked: int | None) -> int:
         """The client's seed, or one of the turn's own; turns under way at once have different ones.
@@ -145,3 +168,19 @@ def turn_seed(seed: int, turn: int) -> int:
     """
     digest = hashlib.blake2b(f"{seed}/{turn}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
+
+
+def _json_message(completion: Completion, request: ChatRequest) -> Message:
+    """A turn that a grammar held to JSON: a call where one was asked for, else its text."""
+    call = read_bare_call(completion.text, request.tools) if request.calls_tool else None
+    if call is not None:
+        return Message(role="assistant", content="", tool_calls=(call,))
+    return Message(role="assistant", content=completion.text)
+
+
+def _callable_tools(request: ChatRequest) -> tuple[ToolSpec, ...]:
+    return request.tools if request.may_call else ()
+
+
+def _unheard(delta: TurnDelta) -> None:
+    """Nobody listens."""

@@ -56,6 +56,10 @@ class ChatRequest:
     """The client's own; None lets the rollout give each turn one."""
     calls_tool: bool = False
     """Whether the grammar makes the turn a bare JSON object that calls a tool."""
+    may_call: bool = True
+    """Whether what looks like a call is one; False keeps it as text."""
+    one_call: bool = False
+    """Whether calls after the first are left out of the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Rollouts that programs can reach: each has an id, a key of its own, and limits."""
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -16,7 +17,7 @@ from practicum.core.trace import Message
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import Refused
 
-__all__ = ["Admission", "OpenRollouts", "Rollout", "RolloutUse"]
+__all__ = ["Admission", "OpenRollouts", "Rollout", "RolloutUse", "closed"]
 
 KEY = re.compile(r"rk_([0-9a-f]{12})_([0-9a-f]{32})")
 """A rollout's key: which rollout, and 128 bits that nobody guesses."""
@@ -42,8 +43,8 @@ class RolloutUse:
     is_closed: bool = False
     answers: OrderedDict[str, tuple[Message, ...]] = field(default_factory=OrderedDict)
     """Conversations by the id of the answer that ended them."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """What whoever opened it notes about it. No client reaches it."""
+    tasks: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    """Requests under way, as tasks: closing the rollout ends them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +129,7 @@ class OpenRollouts:
                 "permission_error",
             )
         if rollout is None:
-            raise Refused(
-                409,
-                f"the rollout {own} is closed; its episode is over, so open another",
-                "conflict_error",
-            )
+            raise closed(own)
         return rollout
 
     def get(self, rollout_id: str) -> Rollout | None:
@@ -144,11 +141,13 @@ class OpenRollouts:
         return [rollout for _, rollout in self._open.values()]
 
     def close(self, rollout_id: str) -> None:
-        """From now on its key is refused. Closing twice does nothing."""
+        """From now on its key is refused, and what is under way ends. May be called twice."""
         digest, rollout = self._open.pop(rollout_id, (b"", None))
         if rollout is None:
             return
         rollout.use.is_closed = True
+        for task in rollout.use.tasks:
+            task.cancel()
         self._closed[rollout_id] = digest
         while len(self._closed) > MOST_CLOSED:
             self._closed.popitem(last=False)
@@ -187,8 +186,19 @@ NO_KEY = (
 )
 
 
+def closed(rollout_id: str) -> Refused:
+    """The refusal of a rollout that is over."""
+    return Refused(
+        409,
+        f"the rollout {rollout_id} is closed; its episode is over, so open another",
+        "conflict_error",
+    )
+
+
 def _check(rollout: Rollout, turns: int) -> None:
     use, limits = rollout.use, rollout.limits
+    if use.is_closed:
+        raise closed(rollout.id)
     left_s = rollout.time_left_s
     if left_s is not None and left_s <= 0:
         raise Refused(

@@ -1,0 +1,151 @@
+"""The control socket: opening, rewarding and closing rollouts, for the user's own programs only.
+
+It is a unix socket in a folder that only its owner enters, it talks to processes of the same user
+alone, and it asks for a key on top. A rollout's own key opens nothing here.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from practicum.core.conversing import Endpoint, RolloutLimits
+from practicum.gateway.desk import RolloutDesk
+from practicum.gateway.dialects.fields import Fields, refuse
+from practicum.gateway.requests import Refused
+from practicum.gateway.rollouts import Rollout
+from practicum.gateway.server.body import read_json
+from practicum.gateway.server.settings import GatewaySettings
+from practicum.http.guard import Guard, GuardRules, Verdict, has_key
+
+__all__ = ["control_app"]
+
+FAR = 1e9
+MOST_COMPONENTS = 100
+
+
+class ControlRoutes:
+    """What the control socket offers."""
+
+    def __init__(self, desk: RolloutDesk, endpoint: Callable[[Rollout], Endpoint]) -> None:
+        self._desk = desk
+        self._endpoint = endpoint
+
+    def routes(self) -> list[Route]:
+        """Every route."""
+        return [
+            Route("/rollouts", _told(self._list), methods=["GET"]),
+            Route("/rollouts", _told(self._open), methods=["POST"]),
+            Route("/rollouts/{rollout}/reward", _told(self._reward), methods=["POST"]),
+            Route("/rollouts/{rollout}", _told(self._close), methods=["DELETE"]),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        listed = [
+            {
+                "id": rollout.id,
+                "task_id": note.task_id,
+                "turns": rollout.use.turns,
+                "tokens": rollout.use.tokens,
+                "under_way": rollout.use.under_way,
+                "retokenised": rollout.conversation.graph.retokenised,
+                "reward": note.score.value,
+                "started_at": note.started_at,
+            }
+            for rollout, note in self._desk.open_rollouts()
+        ]
+        return JSONResponse({"rollouts": listed})
+
+    async def _open(self, request: Request) -> Response:
+        asked = await _fields(request)
+        limits = RolloutLimits(
+            max_turns=asked.integer("max_turns", 0) or 0,
+            max_tokens=asked.integer("max_tokens", 0) or 0,
+            deadline_s=asked.number("deadline_s", 0, FAR) or 0.0,
+            concurrency=asked.integer("concurrency", 1, 1000) or RolloutLimits().concurrency,
+        )
+        rollout = self._desk.open(limits, asked.text("task_id", ""))
+        endpoint = self._endpoint(rollout)
+        return JSONResponse({"id": rollout.id, "url": endpoint.url, "key": endpoint.key}, 201)
+
+    async def _reward(self, request: Request) -> Response:
+        asked = await _fields(request)
+        given = asked.inner("components")
+        if len(given.values) > MOST_COMPONENTS:
+            raise refuse(f"components can be at most {MOST_COMPONENTS}", "components")
+        found = {str(name)[:100]: given.number(name, -FAR, FAR) for name in given.values}
+        if asked.has("reward"):
+            found["reward"] = asked.number("reward", -FAR, FAR)
+        components = {name: value for name, value in found.items() if value is not None}
+        if not components:
+            raise refuse("reward is missing; send a number as reward, or several as components")
+        score = self._desk.reward(request.path_params["rollout"], components)
+        return JSONResponse({"reward": score.value})
+
+    async def _close(self, request: Request) -> Response:
+        episode = self._desk.close(request.path_params["rollout"])
+        trace = episode.trace
+        return JSONResponse(
+            {
+                "trace": trace.id,
+                "turns": len(trace.turns),
+                "tokens": trace.sampled_tokens,
+                "branches": len(trace.leaves()),
+                "reward": episode.score.value,
+            }
+        )
+
+
+async def _fields(request: Request) -> Fields:
+    body = await request.body()
+    return Fields(read_json(body or b"{}", request.headers.get("content-type", "")))
+
+
+def _told(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """The handler, with refusals as answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except Refused as refused:
+            return JSONResponse({"error": refused.sentence}, refused.status)
+
+    return answer
+
+
+def control_app(
+    desk: RolloutDesk, endpoint: Callable[[Rollout], Endpoint], settings: GatewaySettings
+) -> Starlette:
+    """The application behind the control socket."""
+
+    def may(scope: Scope, headers: Mapping[str, str]) -> Verdict:
+        shown = headers.get("authorization", "")
+        if settings.control_key and has_key(shown, settings.control_key):
+            return 0, ""
+        return 401, "the control key is missing or wrong; send it as `Authorization: Bearer KEY`"
+
+    rules = GuardRules(
+        host="localhost",
+        may=may,
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        checks_host=False,
+    )
+    return Starlette(
+        routes=ControlRoutes(desk, endpoint).routes(),
+        middleware=[Middleware(Guard, rules=rules)],
+        exception_handlers={HTTPException: _on_no_route},
+    )
+
+
+async def _on_no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = f"{request.method} {request.url.path}: {str(error.detail).lower()}"
+    return JSONResponse({"error": sentence}, error.status_code)

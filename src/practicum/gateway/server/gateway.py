@@ -1,0 +1,122 @@
+"""The gateway under way: it listens in the event loop of whoever samples."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import uvicorn
+
+from practicum.core.conversing import Endpoint
+from practicum.core.errors import UserError
+from practicum.gateway.desk import RolloutDesk
+from practicum.gateway.rollouts import OpenRollouts, Rollout
+from practicum.gateway.server.app import agent_app
+from practicum.gateway.server.control import control_app
+from practicum.gateway.server.settings import GatewaySettings, Grammars
+from practicum.http.listening import (
+    OwnUserProtocol,
+    QuietServer,
+    TimedProtocol,
+    address_of,
+    listen,
+    listen_unix,
+    running_servers,
+)
+
+__all__ = ["Gateway"]
+
+GRACE_S = 2
+"""What open connections are given to end when the server stops."""
+
+MOST_HEADER_BYTES = 32 * 1024
+MOST_CONNECTIONS = 2048
+
+
+class Gateway:
+    """Serves open rollouts over HTTP.
+
+    Args:
+        rollouts: What can be reached.
+        settings: How.
+        models: Names the model answers to; the first is the one answers give.
+        grammars: Compiles JSON schemas; None refuses requests that need one.
+        desk: Opens and closes rollouts for programs that reach the control socket.
+
+    Example:
+        ```
+        async with gateway.serving() as address:
+            rollout = rollouts.open(conversation, limits)
+            await run_agent(gateway.endpoint(rollout))
+            rollouts.close(rollout.id)
+        ```
+    """
+
+    def __init__(
+        self,
+        rollouts: OpenRollouts,
+        settings: GatewaySettings | None = None,
+        models: tuple[str, ...] = ("practicum",),
+        *,
+        grammars: Grammars | None = None,
+        desk: RolloutDesk | None = None,
+    ) -> None:
+        self.rollouts = rollouts
+        self.settings = settings or GatewaySettings()
+        self._app = agent_app(rollouts, self.settings, models, grammars)
+        self._desk = desk
+        self._address = ""
+
+    @property
+    def app(self) -> Any:
+        """The application that agents reach."""
+        return self._app
+
+    def endpoint(self, rollout: Rollout) -> Endpoint:
+        """Where a program reaches the model for one rollout."""
+        if not self._address:
+            raise UserError("the gateway is not serving; ask for endpoints inside `serving()`")
+        return Endpoint(url=f"{self._address}/rollouts/{rollout.id}", key=rollout.key)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Listen in this event loop as long as the block runs; gives the address."""
+        agents = listen(self.settings.host, self.settings.port, "--port")
+        pairs = [(_server(self._app, TimedProtocol), agents)]
+        control = self.settings.control_socket
+        try:
+            if control is not None and self._desk is not None:
+                app = control_app(self._desk, self.endpoint, self.settings)
+                pairs.append((_server(app, OwnUserProtocol), listen_unix(control)))
+            async with running_servers(pairs):
+                self._address = address_of(_reachable(self.settings.host), agents)
+                yield self._address
+        finally:
+            self._address = ""
+            for _, listening in pairs:
+                listening.close()
+            if control is not None:
+                with suppress(OSError):
+                    control.unlink()
+
+
+def _reachable(host: str) -> str:
+    """An address that clients on this machine can use."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
+    return QuietServer(
+        uvicorn.Config(
+            app,
+            http=protocol,
+            ws="none",
+            log_level="critical",
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
