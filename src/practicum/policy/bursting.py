@@ -1,6 +1,6 @@
 """A burst under way in the engine: the same rows, token after token, until something changes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -8,14 +8,20 @@ import torch
 
 from practicum.core.sample import Floats, Ints
 from practicum.policy.decoder import BurstRow, Decoder, DenseBurst
-from practicum.policy.draw import draw_rows, require_numbers
+from practicum.policy.draw import Draw, require_numbers
 from practicum.policy.head import Head
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row
 from practicum.policy.trunks import share_trunks
 
-__all__ = ["Burst", "BurstRun", "Drawn", "begin_burst"]
+__all__ = ["Burst", "BurstRun", "DrawTokens", "Drawn", "begin_burst"]
+
+LIVE_TOKENS = 8
+"""Tokens a row gets at a time while somebody listens, so that they come as they are drawn."""
+
+DrawTokens = Callable[[Sequence[Row], torch.Tensor], list[Draw]]
+"""The next token of each row from its logits, (B, V)."""
 
 
 class Drawn(NamedTuple):
@@ -41,16 +47,16 @@ class Burst(Protocol):
 class HostDraws:
     """One token a row and step, drawn here from the decoder's hidden states."""
 
-    def __init__(self, burst: DenseBurst, head: Head, device: torch.device) -> None:
-        self._burst, self._head, self._device = burst, head, device
+    def __init__(
+        self, burst: DenseBurst, head: Head, device: torch.device, draw: DrawTokens
+    ) -> None:
+        self._burst, self._head, self._device, self._draw = burst, head, device, draw
 
     def advance(self, rows: Sequence[Row], most: int) -> Drawn:
         """One token each."""
         ids = torch.tensor([row.tokens[-1] for row in rows], device=self._device)
         logits = self._head.logits(self._burst.step(ids))
-        uniforms = [row.stream.next() for row in rows]
-        draws = draw_rows(logits, [row.request.params for row in rows], uniforms)
-        columns, logprobs, log_kept = zip(*draws, strict=True)
+        columns, logprobs, log_kept = zip(*self._draw(rows, logits), strict=True)
         return Drawn(
             np.asarray(columns, np.int64)[:, None],
             np.asarray(logprobs)[:, None],
@@ -67,6 +73,8 @@ class DeviceDraws:
 
     def __init__(self, burst: Any, rows: Sequence[Row]) -> None:
         self._burst = burst
+        listened = any(row.request.on_tokens is not None for row in rows)
+        self._at_once = min(burst.at_once, LIVE_TOKENS) if listened else burst.at_once
         burst.begin(
             np.asarray([row.tokens[-1] for row in rows], np.int64),
             np.asarray([row.request.params.temperature for row in rows]),
@@ -74,7 +82,7 @@ class DeviceDraws:
 
     def advance(self, rows: Sequence[Row], most: int) -> Drawn:
         """As many as one look of the host is worth."""
-        count = min(most, self._burst.at_once)
+        count = min(most, self._at_once)
         uniforms = np.stack([row.stream.take(count) for row in rows], axis=1)
         tokens, logprobs = self._burst.advance(uniforms)
         for row, found in zip(rows, logprobs, strict=True):
@@ -87,16 +95,21 @@ class DeviceDraws:
 
 
 def begin_burst(
-    decoder: Decoder, pool: KvPool, head: Head, rows: Sequence[Row], fresh: Sequence[Ints]
+    decoder: Decoder,
+    pool: KvPool,
+    head: Head,
+    rows: Sequence[Row],
+    fresh: Sequence[Ints],
+    draw: DrawTokens,
 ) -> Burst | None:
     """The fastest burst that the decoder has for these rows."""
-    if not any(row.request.params.top_k or row.request.params.top_p < 1.0 for row in rows):
+    if all(row.is_plain for row in rows):
         paths = [row.path_slots for row in rows]
         captured = decoder.captured_burst(pool, list(zip(paths, fresh, strict=True)))
         if captured is not None:
             return DeviceDraws(captured, rows)
     burst = decoder.burst(pool, _burst_rows(rows, fresh))
-    return None if burst is None else HostDraws(burst, head, pool.layers[0][0].device)
+    return None if burst is None else HostDraws(burst, head, pool.layers[0][0].device, draw)
 
 
 class BurstRun:

@@ -1,65 +1,143 @@
 """The next tokens of rows, and where a completion ends."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
-from practicum.core.sample import Floats, Ints
-from practicum.policy.draw import Draw, draw_rows
+from practicum.chat import TemplateCodec
+from practicum.core.sample import Bools, Floats, Ints
+from practicum.policy.constraint import GrammarMasks
+from practicum.policy.draw import Draw, draw_among, draw_rows, likeliest
 from practicum.policy.head import Head
 from practicum.policy.rows import Row
 
 __all__ = ["Chooser"]
 
+STOP_SLACK = 8
+"""Characters by which a decoded piece of a text may differ from the text: an incomplete character
+at its start, a blank that the tokenizer drops."""
+
 
 class Chooser:
     """Draws tokens for rows, free or constrained, and notices their ends."""
 
-    def __init__(self, head: Head, codec: Any) -> None:
+    def __init__(self, head: Head, codec: TemplateCodec) -> None:
         self._head, self._codec = head, codec
         self._end_ids = np.asarray(sorted(codec.end_of_turn_ids), np.int64)
+        self._masks = GrammarMasks(codec.turn_end_id, codec.end_of_turn_ids)
 
     def choose(self, rows: Sequence[Row], states: torch.Tensor) -> None:
         """Draw the next token of every row from its hidden state, and the forced ones after it."""
-        constrained = [i for i, row in enumerate(rows) if row.walk is not None]
+        acting = [i for i, row in enumerate(rows) if row.walk is not None]
         free = [i for i, row in enumerate(rows) if row.walk is None]
-        if constrained:
-            allowed = [rows[i].allowed for i in constrained]
-            width = max(map(len, allowed))
-            ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
-            logits = self._head.choice_logits(states[constrained], ids.to(states.device)).cpu()
-            for i, among, drawn in zip(
-                constrained, allowed, _draw([rows[i] for i in constrained], logits), strict=True
-            ):
-                row = rows[i]
-                row.append(among[drawn.column], drawn, among)
-                row.append_forced()
+        if acting:
+            self._choose_actions([rows[i] for i in acting], states[acting])
         if free:
             logits = self._head.logits(states[free])
-            for i, drawn in zip(free, _draw([rows[i] for i in free], logits), strict=True):
-                rows[i].append(drawn.column, drawn, ())
-                self._look_for_end(rows[i])
+            chosen = [rows[i] for i in free]
+            for row, drawn in zip(chosen, self.draw(chosen, logits), strict=True):
+                self._accept(row, drawn)
+
+    def _choose_actions(self, rows: Sequence[Row], states: torch.Tensor) -> None:
+        allowed = [row.allowed for row in rows]
+        width = max(map(len, allowed))
+        ids = torch.tensor([[*a, *[-1] * (width - len(a))] for a in allowed])
+        logits = self._head.choice_logits(states, ids.to(states.device)).cpu()
+        for number, (row, drawn) in enumerate(zip(rows, _draw(rows, logits), strict=True)):
+            among, asked = row.allowed, row.request.top_logprobs
+            if asked:
+                own = logits[number : number + 1, : len(among)]
+                [tops] = likeliest(own, [row.request.params], asked)
+                row.tops.append(tuple((among[column], value) for column, value in tops))
+            row.append(among[drawn.column], drawn, among)
+            row.append_forced()
+
+    def draw(self, rows: Sequence[Row], logits: torch.Tensor) -> list[Draw]:
+        """The next token of each row without actions, from logits over the whole vocabulary."""
+        if any(row.request.top_logprobs for row in rows):
+            _note_likeliest(rows, logits)
+        if all(row.grammar is None for row in rows):
+            return _draw(rows, logits)
+        found: list[Draw] = [Draw(0, 0.0, 0.0)] * len(rows)  # stays so for a row that has failed
+        masks = {
+            i: mask
+            for i, row in enumerate(rows)
+            if row.grammar is not None and (mask := self._mask(row, logits.shape[1])) is not None
+        }
+        free = [i for i, row in enumerate(rows) if row.grammar is None]
+        if free:
+            for i, drawn in zip(free, _draw([rows[i] for i in free], logits[free]), strict=True):
+                found[i] = drawn
+        if masks:
+            bound = list(masks)
+            allowed = torch.from_numpy(np.stack(list(masks.values()))).to(logits.device)
+            params = [rows[i].request.params for i in bound]
+            uniforms = [rows[i].stream.next() for i in bound]
+            draws = draw_among(logits[bound], allowed, params, uniforms)
+            for i, drawn in zip(bound, draws, strict=True):
+                found[i] = drawn
+        return found
+
+    def _mask(self, row: Row, vocabulary: int) -> Bools | None:
+        """What the row's grammar allows; None where it fails, which ends the row."""
+        assert row.grammar is not None
+        try:
+            mask = self._masks.of(row.grammar, vocabulary)
+        except Exception as error:  # noqa: BLE001 - a grammar is the caller's
+            row.failure = error
+            return None
+        row.is_forced = int(mask.sum()) == 1
+        return mask
+
+    def _accept(self, row: Row, drawn: Draw) -> None:
+        if row.failure is None:
+            row.append(drawn.column, drawn, ())
+            self._look_for_end(row)
 
     def _look_for_end(self, row: Row) -> None:
         if row.tokens[-1] in self._codec.end_of_turn_ids:
             row.finished = row.ended_turn = True
-        elif row.request.params.stop:
-            text = self._codec.decode(row.sampled)
-            row.finished = any(stop in text for stop in row.request.params.stop)
+            return
+        if row.grammar is not None:
+            try:
+                row.grammar.advance(row.tokens[-1])
+                row.finished = row.is_cut and row.grammar.done  # all is said, but for the end token
+            except Exception as error:  # noqa: BLE001 - a grammar is the caller's
+                row.failure = error
+        if row.request.params.stop:
+            row.stopped_by = self._find_stop(row)
+            row.finished = row.finished or bool(row.stopped_by)
+
+    def _find_stop(self, row: Row) -> str:
+        """The stop text that comes first in the text, where the last token completed one.
+
+        The end of the text is looked at alone, or long completions would be decoded at each token.
+        """
+        stops, begin = row.request.params.stop, len(row.request.prompt_ids)
+        reach = max(map(len, stops)) + STOP_SLACK + len(self._codec.decode(row.tokens[-1:]))
+        first, count = len(row.tokens), reach
+        text = ""
+        while len(text) < reach and first > begin:
+            first = max(begin, len(row.tokens) - count)
+            text = self._codec.decode(row.tokens[first:])
+            count *= 2
+        if not any(stop in text for stop in stops):
+            return ""
+        text = self._codec.decode(row.sampled)
+        found = [(text.index(stop), number) for number, stop in enumerate(stops) if stop in text]
+        return stops[min(found)[1]] if found else ""
 
     def extend(self, row: Row, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
         """Add tokens until one ends the completion; what comes after it was not asked for."""
-        if not row.request.params.stop:
+        if not row.request.params.stop and row.grammar is None:
             ends = np.flatnonzero(np.isin(tokens, self._end_ids))
             count = int(ends[0]) + 1 if ends.size else tokens.size
             row.extend(tokens[:count], logprobs[:count], log_kept[:count])
             self._look_for_end(row)
             return
-        for i in range(tokens.size):
-            row.extend(tokens[i : i + 1], logprobs[i : i + 1], log_kept[i : i + 1])
-            self._look_for_end(row)
+        for drawn in zip(tokens.tolist(), logprobs.tolist(), log_kept.tolist(), strict=True):
+            self._accept(row, Draw(*drawn))
             if row.is_over:
                 return
 
@@ -67,3 +145,11 @@ class Chooser:
 def _draw(rows: Sequence[Row], logits: torch.Tensor) -> list[Draw]:
     params = [row.request.params for row in rows]
     return draw_rows(logits, params, [row.stream.next() for row in rows])
+
+
+def _note_likeliest(rows: Sequence[Row], logits: torch.Tensor) -> None:
+    asking = [i for i, row in enumerate(rows) if row.request.top_logprobs]
+    params = [rows[i].request.params for i in asking]
+    most = max(rows[i].request.top_logprobs for i in asking)
+    for i, tops in zip(asking, likeliest(logits[asking], params, most), strict=True):
+        rows[i].tops.append(tuple(tops[: rows[i].request.top_logprobs]))

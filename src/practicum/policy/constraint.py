@@ -1,17 +1,21 @@
-"""Constrained choice: which tokens may follow, so that the completion is one of the given actions.
+"""Constrained choice: which tokens may follow, so that a completion has the form asked for.
 
-Names are a trie over their own tokenisation, so a token that has no alternative is forced and costs
-no sampling step. Arguments are written character by character under the form's own syntax.
+Names of actions are a trie over their own tokenisation, so a token that has no alternative is
+forced and costs no sampling step. Arguments are written character by character under the form's own
+syntax. Grammars say themselves what may follow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from practicum.core.errors import EnvironmentFailure, boundary
-from practicum.core.sampling import ActionForm
+import numpy as np
 
-__all__ = ["ActionTrie", "ChoiceWalk"]
+from practicum.core.errors import EnvironmentFailure, UserError, boundary
+from practicum.core.sample import Bools
+from practicum.core.sampling import ActionForm, GrammarWalk
+
+__all__ = ["ActionTrie", "ChoiceWalk", "GrammarMasks"]
 
 
 @dataclass(slots=True)
@@ -96,3 +100,37 @@ class ChoiceWalk:
         else:
             self._branch = self._branch.children[token]
             self._form = self._branch.form
+
+
+class GrammarMasks:
+    """What grammars allow, as the model sees it.
+
+    A vocabulary may be larger than the tokenizer, and a model may know several tokens that end a
+    turn: where a grammar allows any of them, the one that the chat template itself writes is
+    allowed, so that the next turn goes on from there as from any other.
+    """
+
+    def __init__(self, end_of_turn: int, end_ids: Collection[int]) -> None:
+        self._end_of_turn = end_of_turn
+        self._end_ids = np.asarray(sorted(end_ids), np.int64)
+
+    def of(self, walk: GrammarWalk, vocabulary: int) -> Bools:
+        """Which tokens of the vocabulary may come next, at least one.
+
+        Raises:
+            UserError: the grammar leads nowhere.
+        """
+        mask = np.zeros(vocabulary, np.bool_)
+        if walk.done:
+            mask[self._end_of_turn] = True
+            return mask
+        allowed = walk.allowed()[:vocabulary]
+        mask[: allowed.size] = allowed
+        may_end = bool(mask[self._end_ids].any())
+        mask[self._end_ids] = False
+        mask[self._end_of_turn] = may_end
+        if not mask.any():
+            raise UserError(
+                "the grammar allows no token that the model has; make the schema simpler"
+            )
+        return mask

@@ -10,7 +10,15 @@ import torch
 from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
 
-__all__ = ["Draw", "RandomStream", "draw", "draw_rows", "require_numbers"]
+__all__ = [
+    "Draw",
+    "RandomStream",
+    "draw",
+    "draw_among",
+    "draw_rows",
+    "likeliest",
+    "require_numbers",
+]
 
 
 CHUNK = 1024
@@ -18,7 +26,10 @@ CHUNK = 1024
 
 
 class Draw(NamedTuple):
-    """A column, its log-probability as drawn, and the log of the mass top-k/top-p kept."""
+    """A column, its log-probability as drawn, and the log of the mass that a cut kept.
+
+    Their sum is the log-probability before the cut by a grammar, top-k and top-p.
+    """
 
     column: int
     logprob: float
@@ -53,7 +64,7 @@ def draw_rows(
     Temperature 0 takes the largest logit; its distribution is a single point, so its
     log-probability is 0 and there is nothing in it to learn from.
     """
-    heat = torch.tensor([p.temperature or 1.0 for p in params], device=logits.device)
+    heat = _heat(params, logits.device)
     scaled = logits / heat[:, None] if bool((heat != 1.0).any()) else logits
     top = scaled.amax(1, keepdim=True)
     weights = (scaled - top).exp_()
@@ -68,6 +79,46 @@ def draw_rows(
     picked = (scaled.gather(1, column[:, None]) - top)[:, 0].double() - total.log()
     found = torch.stack([column.double(), picked, mass / total]).cpu()
     return [_drawn(one, *values) for one, values in zip(params, found.T.tolist(), strict=True)]
+
+
+def draw_among(
+    logits: torch.Tensor,
+    allowed: torch.Tensor,
+    params: Sequence[SamplingParams],
+    uniforms: Sequence[float],
+) -> list[Draw]:
+    """The same where only some columns may be drawn, at least one a row; `allowed` is (B, V) bool.
+
+    Top-k and top-p choose among what is allowed. The mass of it may be smaller than any float32, so
+    it is found from logarithms.
+    """
+    masked = logits.masked_fill(~allowed, float("-inf"))
+    drawn = draw_rows(masked, params, uniforms)
+    heat = _heat(params, logits.device)[:, None].double()
+    outside = (masked / heat).logsumexp(1) - (logits / heat).logsumexp(1)
+    require_numbers(outside.cpu().numpy())
+    return [
+        one if p.temperature == 0.0 else one._replace(log_kept=one.log_kept + log_allowed)
+        for one, p, log_allowed in zip(drawn, params, outside.tolist(), strict=True)
+    ]
+
+
+def likeliest(
+    logits: torch.Tensor, params: Sequence[SamplingParams], count: int
+) -> list[list[tuple[int, float]]]:
+    """The likeliest columns of each row and their log-probabilities, likeliest first.
+
+    After temperature and before any cut, as `logprob + log_kept` of a draw is. At temperature 0,
+    where a draw says nothing of the model, they are those of temperature 1.
+    """
+    scaled = logits / _heat(params, logits.device)[:, None]
+    top, columns = scaled.topk(min(count, logits.shape[1]), dim=1)
+    values = (top.double() - scaled.double().logsumexp(1, keepdim=True)).tolist()
+    return [list(zip(*row, strict=True)) for row in zip(columns.tolist(), values, strict=True)]
+
+
+def _heat(params: Sequence[SamplingParams], device: torch.device) -> torch.Tensor:
+    return torch.tensor([p.temperature or 1.0 for p in params], device=device)
 
 
 def _invert(weights: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -30,9 +30,12 @@ from practicum.policy.kv_pool import KvPool
 from practicum.policy.placing import Places, StepPlaces
 from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row
+from practicum.policy.step_lock import StepLock
 from practicum.policy.step_plan import plan_step
 
 __all__ = ["TorchEngine"]
+
+T = TypeVar("T")
 
 STEP_TOKENS = 4096
 """Tokens computed at once on a CPU; a longer prompt goes alone."""
@@ -91,6 +94,7 @@ class TorchEngine:
         self._burst: BurstRun | None = None
         self._chooser = Chooser(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
+        self._steps = StepLock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sampler")
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
@@ -100,6 +104,11 @@ class TorchEngine:
     def fingerprint(self) -> str:
         """Which weights the next token would come from."""
         return self._fingerprint()
+
+    @property
+    def context_tokens(self) -> int:
+        """How long a prompt and what is sampled after it can be together."""
+        return min(self._max_positions, self._max_slots)
 
     async def sample(self, request: SamplingRequest) -> Completion:
         """One completion; calls made at the same time are computed together."""
@@ -111,6 +120,7 @@ class TorchEngine:
             stream=RandomStream(request.params.seed),
             walk=self._walk(request.actions),
             tokens=list(request.prompt_ids),
+            grammar=None if request.grammar is None else request.grammar.start(),
         )
         self._arrived.append(row)
         if self._driver is None or self._driver.done():
@@ -119,9 +129,39 @@ class TorchEngine:
 
     def forget(self) -> None:
         """Drop the cache, as after an update of the weights."""
+        if self._steps.is_resting:
+            return  # all is dropped when the update is over
         self._drop_cancelled()
         if self._active or self._waiting or self._arrived:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
+        self._places.clear()
+        self._decoder.release()
+        self._head.release()
+
+    async def between_steps(self, work: Callable[[], T]) -> T:
+        """Do what changes the weights in the sampling thread, while nothing is sampled.
+
+        Completions under way go on afterwards from the tokens they have, computed anew. They are
+        recorded as begun with the weights of their first token.
+        """
+        async with self._steps.turn():
+            for row in (*self._active, *self._waiting):
+                if row.sampled and not row.begun_with:
+                    row.begun_with = self._fingerprint()
+            self._steps.is_resting = True
+            try:
+                return await self._in_thread(work)
+            finally:
+                self._steps.is_resting = False
+                self._start_over()
+
+    def _start_over(self) -> None:
+        """Put the rows under way back among those that wait, and drop all that was computed."""
+        self._drop_burst()
+        for row in self._active:
+            self._places.let_go(row)
+        self._waiting.extendleft(reversed(self._active))
+        self._active = []
         self._places.clear()
         self._decoder.release()
         self._head.release()
@@ -131,8 +171,14 @@ class TorchEngine:
             raise UserError("the prompt is empty; give at least one token")
         if "" in request.params.stop:
             raise UserError("a stop text is empty; leave it out or give it a character")
+        if request.actions and request.grammar is not None:
+            raise UserError(
+                "a completion has actions or a grammar, not both; leave one of them out"
+            )
+        if request.top_logprobs < 0:
+            raise UserError(f"top_logprobs is {request.top_logprobs}; give 0 or more")
         longest = len(request.prompt_ids) + request.params.max_tokens
-        limit = min(self._max_positions, self._max_slots)
+        limit = self.context_tokens
         if longest > limit:
             raise ContextFull(
                 f"a prompt of {len(request.prompt_ids)} tokens and {request.params.max_tokens} new "
@@ -153,12 +199,11 @@ class TorchEngine:
         try:
             while self._arrived or self._waiting or self._active:
                 await self._settle()
-                self._drop_cancelled()
-                self._finish_forced()
-                await self._in_thread(self._step)
-                for row in [r for r in self._active if r.is_over]:
-                    self._complete(row)
-                    self._active.remove(row)
+                async with self._steps.turn():
+                    self._drop_cancelled()
+                    self._finish_forced()
+                    await self._in_thread(self._step)
+                    self._answer()
         except BaseException as error:
             self._drop_burst()
             rows = [*self._active, *self._waiting, *self._arrived]
@@ -174,6 +219,15 @@ class TorchEngine:
             if not isinstance(error, Exception):
                 raise
 
+    def _answer(self) -> None:
+        """Tell listeners what is new, and callers whose completion is over."""
+        for row in [r for r in self._active if r.request.on_tokens is not None]:
+            row.tell()
+        for row in [r for r in self._active if r.is_over]:
+            self._end_burst()  # where a listener failed, it is still under way
+            self._complete(row)
+            self._active.remove(row)
+
     async def _settle(self) -> None:
         """Let callers bring their next request, and take in those that came."""
         seen = -1
@@ -184,11 +238,11 @@ class TorchEngine:
         self._waiting += self._arrived
         self._arrived.clear()
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         """Do it beside the event loop; not even a cancellation leaves before it is done."""
         job = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
-            await asyncio.shield(job)
+            return await asyncio.shield(job)
         except asyncio.CancelledError:
             await asyncio.wait([job])
             raise
@@ -234,7 +288,7 @@ class TorchEngine:
         if taken is None:
             return False
         fresh = list(taken.reshape(len(rows), steps))
-        burst = begin_burst(self._decoder, self._pool, self._head, rows, fresh)
+        burst = begin_burst(self._decoder, self._pool, self._head, rows, fresh, self._chooser.draw)
         if burst is None:
             self._cache.give_back(taken)
             return False
@@ -247,12 +301,12 @@ class TorchEngine:
             self._burst.give_back(self._cache)
             self._burst = None
 
+    @torch.inference_mode()
     def _end_burst(self) -> None:
         if self._burst is not None:
             self._burst.close(self._cache)
             self._burst = None
 
-    @torch.inference_mode()
     def _drop_cancelled(self) -> None:
         self._arrived = [r for r in self._arrived if not r.future.cancelled()]
         self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
@@ -269,6 +323,7 @@ class TorchEngine:
             if row.walk is not None and not row.sampled:
                 row.append_forced()
                 if row.is_over:
+                    row.tell()
                     self._complete(row)
                     self._waiting.remove(row)
 
@@ -312,4 +367,4 @@ class TorchEngine:
         if row.failure is not None:
             row.future.set_exception(row.failure)
         else:
-            row.future.set_result(row.completion(self._fingerprint()))
+            row.future.set_result(row.completion(row.begun_with or self._fingerprint()))

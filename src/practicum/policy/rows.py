@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from practicum.core.sample import Floats, Ints
-from practicum.core.sampling import Completion, SamplingRequest
+from practicum.core.sampling import Completion, GrammarWalk, SamplingRequest
 from practicum.policy.constraint import ChoiceWalk
 from practicum.policy.draw import Draw, RandomStream
 from practicum.policy.prefix_cache import Match
@@ -24,6 +24,7 @@ class Row:
     walk: ChoiceWalk | None
     tokens: list[int]
     """Prompt and everything sampled since."""
+    grammar: GrammarWalk | None = None
     match: Match | None = None
     """The part of the path that the prefix cache knows; held while the row is active."""
     tail: list[int] = field(default_factory=list)
@@ -38,8 +39,17 @@ class Row:
     text: str = ""
     allowed: tuple[int, ...] = ()
     """Token ids that may come next, where the request has actions."""
+    begun_with: str = ""
+    """Fingerprint of the weights of its first token, where others have followed it."""
+    is_forced: bool = False
+    """Whether the grammar left but one token to draw."""
+    tops: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    """The likeliest tokens beside each sampled one, where the request asks for them."""
+    told: int = 0
+    """How many sampled tokens its listener knows of."""
+    stopped_by: str = ""
     failure: Exception | None = None
-    """What the request's own actions raised; it is the answer to this caller alone."""
+    """What the request's own actions, grammar or listener raised: the answer to it alone."""
 
     @property
     def placed(self) -> int:
@@ -66,7 +76,8 @@ class Row:
         self.tokens.append(token)
         self.logprobs.append(drawn.logprob)
         self.log_kept.append(drawn.log_kept)
-        self.loss_mask.append(self.request.params.temperature > 0.0 and len(allowed) != 1)
+        had_choice = len(allowed) != 1 and not self.is_forced
+        self.loss_mask.append(self.request.params.temperature > 0.0 and had_choice)
         self.choices.append(allowed)
         if self.walk is not None:
             self.walk.advance(token)
@@ -89,6 +100,8 @@ class Row:
                 if len(self.allowed) != 1:
                     return
                 self.append(self.allowed[0], Draw(0, 0.0, 0.0), self.allowed)
+                if self.request.top_logprobs:
+                    self.tops.append(((self.allowed[0], 0.0),))
         except Exception as error:  # noqa: BLE001 - actions are user code
             self.failure = error
         self.finished = self.ended_turn = self.walk.done
@@ -97,6 +110,25 @@ class Row:
     def is_ready(self) -> bool:
         """Whether all it needs is its next token, from the whole vocabulary."""
         return self.walk is None and self.match is not None and len(self.tokens) == self.placed + 1
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a token drawn beside the logits, without anybody seeing them, will do for it."""
+        request = self.request
+        cuts = request.params.top_k or request.params.top_p < 1.0
+        return not cuts and self.grammar is None and not request.top_logprobs
+
+    def tell(self) -> None:
+        """Hand the new tokens to the request's listener; one that fails ends the request."""
+        listener = self.request.on_tokens
+        fresh = tuple(self.tokens[len(self.request.prompt_ids) + self.told :])
+        if listener is None or not fresh or self.future.done():
+            return
+        self.told += len(fresh)
+        try:
+            listener(fresh)
+        except Exception as error:  # noqa: BLE001 - listeners are callers' code
+            self.failure = error
 
     @property
     def tokens_left(self) -> int:
@@ -127,6 +159,8 @@ class Row:
             finished=self.finished,
             ended_turn=self.ended_turn,
             cached_tokens=self.cached_tokens,
+            stopped_by=self.stopped_by,
+            top_logprobs=tuple(self.tops),
         )
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
-from practicum.policy.draw import Draw, RandomStream, draw
+from practicum.policy.draw import Draw, RandomStream, draw, draw_among, likeliest
 
 LOGITS = torch.tensor([0.3, 2.0, -1.0, 1.1, 0.0, float("-inf"), 1.9, -0.2])
 DRAWS = 4000
@@ -125,3 +125,104 @@ def test_a_stream_is_its_seed() -> None:
     assert numbers != [other.next() for _ in range(100)]
     assert all(0.0 <= n < 1.0 for n in numbers)
     assert RandomStream(2**64 - 1).next() != RandomStream(2**63 - 1).next()
+
+
+def exact_among(
+    logits: torch.Tensor, allowed: np.ndarray, params: SamplingParams
+) -> tuple[np.ndarray, np.ndarray]:
+    """The distribution among the allowed columns by the book, and the whole one, as logs."""
+    scores = logits.double().numpy() / params.temperature
+    whole = scores - np.logaddexp.reduce(scores)
+    inside, kept, _ = exact(torch.from_numpy(np.where(allowed, scores, -np.inf)), COLD)
+    if params.top_k or params.top_p < 1.0:
+        cut = SamplingParams(top_k=params.top_k, top_p=params.top_p)
+        inside, kept, _ = exact(torch.from_numpy(np.where(allowed, scores, -np.inf)), cut)
+    assert kept <= set(np.flatnonzero(allowed).tolist())
+    with np.errstate(divide="ignore"):
+        return np.log(inside), whole
+
+
+COLD = SamplingParams()
+"""For scores that a temperature has divided already."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_among_allowed_columns_the_draw_is_theirs_and_the_sum_the_whole_vocabularys(
+    seed: int,
+) -> None:
+    chance = np.random.default_rng(seed)
+    logits = torch.from_numpy(chance.normal(size=40).astype(np.float32) * 3)
+    allowed = chance.random(40) < 0.4
+    allowed[chance.integers(40)] = True
+    params = SamplingParams(
+        temperature=float(chance.uniform(0.3, 2)),
+        top_k=int(chance.choice([0, 0, 3, 50])),
+        top_p=float(chance.choice([1.0, 1.0, 0.6])),
+    )
+    inside, whole = exact_among(logits, allowed, params)
+    uniforms = np.linspace(0, 1, 200, endpoint=False).tolist()
+    rows = torch.from_numpy(allowed)[None].expand(len(uniforms), -1)
+    drawn = draw_among(
+        logits[None].expand(len(uniforms), -1), rows, [params] * len(uniforms), uniforms
+    )
+    assert {d.column for d in drawn} <= set(np.flatnonzero(np.isfinite(inside)).tolist())
+    assert {i for i in range(40) if inside[i] > math.log(0.01)} <= {d.column for d in drawn}
+    for one in drawn:
+        assert one.logprob == pytest.approx(inside[one.column], abs=1e-6)
+        assert one.logprob + one.log_kept == pytest.approx(whole[one.column], abs=1e-5)
+
+
+def test_frequencies_among_allowed_columns_follow_the_exact_distribution() -> None:
+    allowed = np.asarray([True, False, True, True, False, False, True, False])
+    params = SamplingParams(temperature=1.3)
+    inside, _ = exact_among(LOGITS, allowed, params)
+    stream = RandomStream(0)
+    drawn = draw_among(
+        LOGITS[None].expand(DRAWS, -1),
+        torch.from_numpy(allowed)[None].expand(DRAWS, -1),
+        [params] * DRAWS,
+        stream.take(DRAWS).tolist(),
+    )
+    counts = np.bincount([d.column for d in drawn], minlength=8)
+    assert not counts[~allowed].any()
+    assert stats.chisquare(counts[allowed], np.exp(inside[allowed]) * DRAWS).pvalue > 0.001
+
+
+def test_what_is_allowed_may_be_as_unlikely_as_it_likes() -> None:
+    logits = torch.tensor([[500.0, 0.0, 1.0, -300.0]])
+    allowed = torch.tensor([[False, True, True, False]])
+    [one] = draw_among(logits, allowed, [SamplingParams()], [0.999])
+    assert one.column == 2
+    assert one.logprob == pytest.approx(-math.log1p(math.exp(-1.0)), abs=1e-6)
+    assert one.logprob + one.log_kept == pytest.approx(-499.0, abs=1e-4)
+
+
+def test_a_lone_column_is_certain_and_temperature_zero_takes_the_largest_allowed() -> None:
+    lone = torch.arange(8)[None] == 4
+    [one] = draw_among(LOGITS[None], lone, [SamplingParams(top_k=2, top_p=0.5)], [0.7])
+    assert (one.column, one.logprob) == (4, pytest.approx(0.0, abs=1e-7))
+    assert one.log_kept == pytest.approx(float(torch.log_softmax(LOGITS, -1)[4]), abs=1e-6)
+    some = torch.tensor([[True, False, True, True, True, True, False, True]])
+    assert draw_among(LOGITS[None], some, [SamplingParams(temperature=0.0)], [0.2]) == [
+        Draw(3, 0.0, 0.0)
+    ]
+
+
+def test_logits_that_are_no_numbers_are_refused_where_they_are_not_allowed_too() -> None:
+    logits = LOGITS.clone()
+    logits[2] = float("nan")
+    allowed = torch.arange(8)[None] == 4
+    with pytest.raises(PracticumError, match="not a number"):
+        draw_among(logits[None], allowed, [SamplingParams()], [0.3])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0, 1.9])
+def test_the_likeliest_columns_come_in_order_whatever_is_cut(temperature: float) -> None:
+    params = [SamplingParams(temperature=temperature, top_k=1, top_p=0.1), SamplingParams()]
+    rows = torch.stack([LOGITS, LOGITS.flip(0)])
+    found, plain = likeliest(rows, params, 3)
+    log_p = torch.log_softmax(LOGITS.double() / (temperature or 1.0), -1)
+    order = log_p.argsort(descending=True)[:3].tolist()
+    assert [column for column, _ in found] == order == [7 - column for column, _ in plain]
+    assert [value for _, value in found] == pytest.approx(log_p[order].tolist(), abs=1e-6)
+    assert len(likeliest(rows, params, 50)[0]) == 8

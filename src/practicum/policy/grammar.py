@@ -1,0 +1,146 @@
+"""JSON schemas as grammars over a tokenizer's tokens, compiled by llguidance.
+
+A grammar only says which tokens may come next. It knows nothing of probabilities, so what is drawn
+under it is drawn from the model's own distribution, restricted to what is allowed.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from practicum.core.errors import MissingExtra, UserError
+from practicum.core.sample import Bools
+
+if TYPE_CHECKING:
+    from practicum.core.sampling import GrammarWalk, TokenGrammar
+
+__all__ = ["JsonGrammars"]
+
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+MAX_COMPILED = 128
+"""Schemas kept compiled; the one that was not used for longest goes first."""
+
+MAX_REASON = 200
+"""Characters of the compiler's own words in a message."""
+
+WRITING: Any = {
+    "whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}",
+    "json_allow_general_unicode_escapes": True,
+}
+"""Blanks may be as a model likes them but not without end: small models get lost in them. Any
+character may be written as an escape."""
+
+
+class JsonGrammars:
+    """The grammars of one tokenizer; equal schemas are compiled once.
+
+    >>> grammar = JsonGrammars(tokenizer).of({"type": "object", "required": ["answer"]})
+    >>> request = SamplingRequest(prompt_ids=ids, params=params, grammar=grammar)
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._tokens: Any = None  # made when it is first needed: a large vocabulary takes a second
+        self._compiled: dict[str, _JsonGrammar] = {}
+
+    def of(self, schema: Mapping[str, Any] | None = None) -> "TokenGrammar":
+        """The grammar of a JSON schema; without one, of any JSON object.
+
+        Properties are written in the order in which the schema lists them.
+
+        Raises:
+            MissingExtra: llguidance is not installed.
+            UserError: the schema is none, or says something that cannot be enforced.
+        """
+        try:
+            key = json.dumps(ANY_OBJECT if schema is None else dict(schema))
+        except (TypeError, ValueError) as error:
+            raise _refused(str(error)) from None
+        found = self._compiled.pop(key, None) or self._compile(key)
+        self._compiled[key] = found
+        if len(self._compiled) > MAX_COMPILED:
+            del self._compiled[next(iter(self._compiled))]
+        return found
+
+    def _compile(self, schema: str) -> "_JsonGrammar":
+        try:
+            from llguidance import LLMatcher
+            from llguidance.hf import from_tokenizer
+        except ImportError:
+            raise MissingExtra.for_extra("gateway", "an answer in the form of a schema") from None
+        if self._tokens is None:
+            try:
+                self._tokens = from_tokenizer(self._tokenizer)
+            except ValueError as error:
+                raise UserError(
+                    f"this model's tokenizer cannot be held to a schema ({_in_short(str(error))}); "
+                    "leave out the schema or choose a model with a fast tokenizer"
+                ) from None
+        try:
+            grammar = LLMatcher.grammar_from_json_schema(schema, overrides=WRITING)
+        except ValueError as error:
+            raise _refused(str(error)) from None
+        is_wrong, said = LLMatcher.validate_grammar_with_warnings(grammar, self._tokens)
+        if is_wrong:
+            raise _refused(" ".join(said))
+        matcher = LLMatcher(self._tokens, grammar, log_level=0)
+        if matcher.is_error():
+            raise _refused(matcher.get_error())
+        return _JsonGrammar(matcher)
+
+
+class _JsonGrammar:
+    """A compiled schema."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def start(self) -> "GrammarWalk":
+        """A walk for one completion."""
+        return _JsonWalk(self._matcher.deep_copy())
+
+
+class _JsonWalk:
+    """One completion on its way; the matcher falls silent on errors, so each answer is checked."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def allowed(self) -> Bools:
+        """Which tokens may come next; the tokenizer's own end where the value is complete."""
+        packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
+        return np.unpackbits(packed, bitorder="little").view(np.bool_)
+
+    def advance(self, token: int) -> None:
+        """Go on by a sampled token."""
+        self._matcher.consume_token(token)
+        self._check()
+
+    @property
+    def done(self) -> bool:
+        """Whether the value is complete and nothing can follow it."""
+        return bool(self._matcher.is_stopped())
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise UserError(
+                f"the JSON schema cannot be followed any further "
+                f"({_in_short(self._matcher.get_error())}); make the schema simpler"
+            )
+
+
+def _refused(reason: str) -> UserError:
+    return UserError(
+        f"the JSON schema cannot be enforced: {_in_short(reason)}; "
+        "leave that part out of the schema or ask without one"
+    )
+
+
+def _in_short(reason: str) -> str:
+    """The first words of an explanation that may have many lines."""
+    words = " ".join(reason.split("<state>")[0].split())
+    return words if len(words) <= MAX_REASON else words[:MAX_REASON] + " ..."

@@ -1,0 +1,155 @@
+import builtins
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.policy.reference import END, tiny
+
+from practicum.core.errors import MissingExtra, UserError
+from practicum.core.sampling import TokenGrammar
+from practicum.policy.grammar import JsonGrammars
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "answer": {"enum": ["yes", "no"]},
+        "count": {"type": "integer", "minimum": 0, "maximum": 99},
+    },
+    "required": ["answer", "count"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def grammars() -> JsonGrammars:
+    return JsonGrammars(tiny().tokenizer)
+
+
+def accepts(grammar: TokenGrammar, text: str) -> bool:
+    """Whether the text can be written token by token and then ended; a token is a byte here."""
+    walk = grammar.start()
+    for token in text.encode():
+        if walk.done or not walk.allowed()[token]:
+            return False
+        walk.advance(token)
+    return walk.done or bool(walk.allowed()[END])
+
+
+def test_a_schema_is_followed_to_the_letter(grammars: JsonGrammars) -> None:
+    grammar = grammars.of(FORM)
+    assert accepts(grammar, '{"answer": "yes", "count": 42}')
+    assert accepts(grammar, '{\n  "answer":"no",\n  "count":0\n}')
+    for wrong in (
+        '{"answer": "yes"}',
+        '{"answer": "maybe", "count": 1}',
+        '{"answer": "yes", "count": 100}',
+        '{"answer": "yes", "count": 1, "more": 2}',
+        '{"answer": "yes", "count": 1',
+        'Sure: {"answer": "yes", "count": 1}',
+        '{"answer": "yes", "count": 1} and so on',
+        '["yes", 1]',
+    ):
+        assert not accepts(grammar, wrong), wrong
+
+
+def test_without_a_schema_any_object_will_do_and_nothing_else(grammars: JsonGrammars) -> None:
+    grammar = grammars.of(None)
+    for right in ("{}", '{"a": [1, {"b": null}], "c": "\\u00e9 é"}'):
+        assert accepts(grammar, right), right
+    for wrong in ("[]", "1", '"text"', "{'a': 1}", "{a: 1}", ""):
+        assert not accepts(grammar, wrong), wrong
+
+
+def test_blanks_are_free_but_not_endless(grammars: JsonGrammars) -> None:
+    assert accepts(grammars.of(None), '{"a":' + " " * 32 + "1}")
+    assert not accepts(grammars.of(None), '{"a":' + " " * 33 + "1}")
+
+
+def test_a_value_that_could_go_on_may_end_too(grammars: JsonGrammars) -> None:
+    walk = grammars.of({"type": "integer"}).start()
+    walk.advance(ord("7"))
+    assert not walk.done
+    assert set(np.flatnonzero(walk.allowed())) == {*b"0123456789", END}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_is_allowed_leads_to_a_value_of_the_schema(
+    grammars: JsonGrammars, seed: int
+) -> None:
+    chance, walk, written = random.Random(seed), grammars.of(FORM).start(), bytearray()
+    while not walk.done:
+        token = chance.choice(np.flatnonzero(walk.allowed()).tolist())
+        walk.advance(token)
+        written.append(token)
+    value = json.loads(written)
+    assert value["answer"] in ("yes", "no")
+    assert value["count"] in range(100)
+    assert value.keys() == {"answer", "count"}
+
+
+def test_walks_of_one_grammar_go_their_own_ways(grammars: JsonGrammars) -> None:
+    one, other = grammars.of(FORM).start(), grammars.of(FORM).start()
+    one.advance(ord("{"))
+    assert other.allowed()[ord("{")]
+    assert not one.allowed()[ord("{")]
+
+
+def test_equal_schemas_are_compiled_once_and_the_longest_unused_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("practicum.policy.grammar.MAX_COMPILED", 2)
+    mine = JsonGrammars(tiny().tokenizer)
+    first, second = mine.of({"const": 1}), mine.of({"const": 2})
+    assert mine.of({"const": 1}) is first
+    mine.of({"const": 3})
+    assert mine.of({"const": 1}) is first
+    assert mine.of({"const": 2}) is not second
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"type": "strnig"}, "strnig"),
+        ({"not": {"type": "string"}}, "not"),
+        ({"$ref": "http://example.com/schema"}, "example.com"),
+        ({"type": "string", "pattern": "(?=a)"}, "look-ahead"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "incompatible"),
+        ({"const": object()}, "serializable"),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_refused_in_a_sentence(
+    grammars: JsonGrammars, schema: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(
+        UserError, match=r"the JSON schema cannot be enforced: .*; leave"
+    ) as refused:
+        grammars.of(schema)
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_token_that_was_not_allowed_is_refused(grammars: JsonGrammars) -> None:
+    walk = grammars.of(FORM).start()
+    with pytest.raises(UserError, match="cannot be followed any further") as refused:
+        walk.advance(ord("x"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_tokenizer_that_cannot_be_read_is_told_so() -> None:
+    with pytest.raises(UserError, match="fast tokenizer"):
+        JsonGrammars(object()).of(None)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("llguidance"):
+            raise ImportError(name)
+        return plain(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match=r"practicum\[gateway\]"):
+        JsonGrammars(tiny().tokenizer).of(None)
