@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from practicum.core.conversing import HistoryCodec, TurnDelta
+from practicum.core.errors import ContextFull
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, Node, ToolSpec
@@ -30,8 +31,8 @@ class CapturedConversation:
         codec: Its chat template; a `HistoryCodec` where `respond` is used.
         params: What is sampled with where a request says nothing.
         seed: Decides every turn's seed.
-        context_tokens: How long a prompt and its answer can be together. A request that asks for
-            more than is left gets what is left; 0 leaves it to the sampler to refuse.
+        context_tokens: How long a prompt and its answer can be together, if the sampler does not
+            say so itself. A request that asks for more than is left gets what is left.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class CapturedConversation:
         params: SamplingParams,
         seed: int,
         *,
-        context_tokens: int = 0,
+        context_tokens: int | None = None,
     ) -> None:
         self.graph = RolloutGraph()
         self.nodes: list[Node] = self.graph.nodes
@@ -57,6 +58,8 @@ class CapturedConversation:
         self._said: list[Message] = []
         self._ended_turn = True
         self._begun = 0
+        if context_tokens is None:
+            context_tokens = int(getattr(sampler, "context_tokens", 0))
         self._context_tokens = context_tokens
 
     async def complete(
@@ -96,10 +99,7 @@ class CapturedConversation:
         """
         codec = cast(HistoryCodec, self.codec)
         prompt = self.prompt_of(request)
-        params = request.params
-        room = self._context_tokens - len(prompt)
-        if self._context_tokens and 0 < room < params.max_tokens:
-            params = replace(params, max_tokens=room)
+        params = self._fitted(request.params, len(prompt))
         # JSON that was asked for is not read: what it says is neither a call nor a thought.
         reader = codec.reader(_callable_tools(request)) if request.grammar is None else None
         telling = Telling(request.on_delta or _unheard, params.stop, one_call=request.one_call)
@@ -141,6 +141,18 @@ class CapturedConversation:
             node=node,
             prompt_ids=prompt,
         )
+
+    def _fitted(self, params: SamplingParams, prompt_tokens: int) -> SamplingParams:
+        """The params with no more tokens than the context has room for."""
+        if not self._context_tokens:
+            return params
+        room = self._context_tokens - prompt_tokens
+        if room < 1:
+            raise ContextFull(
+                f"the conversation is {prompt_tokens} tokens long and the model's context holds "
+                f"{self._context_tokens}, its answer included; send a shorter one"
+            )
+        return replace(params, max_tokens=min(params.max_tokens, room))
 
     def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
         """The tokens of a whole conversation; turns that were sampled here as they were sampled."""

@@ -1,0 +1,133 @@
+"""`practicum gateway`: a model behind a URL that any agent can use; what it samples is recorded."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from practicum.assemble.gateway import GatewayPlan, Serving
+    from practicum.core.config import ModelConfig, RolloutConfig
+
+__all__ = ["gateway"]
+
+KEY_VARIABLE = "PRACTICUM_GATEWAY_KEY"
+"""Environment variable that may hold the control key."""
+
+
+def gateway(
+    policy: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG|MODEL|RUN", help="A config file, a model's name, or a run's folder."
+        ),
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[key=value]...", help="Values of the config, such as rollouts.max_tokens=512."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8100,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the control key; made, with a new key, where there is none."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Trace store for rollouts that are closed.")
+    ] = None,
+    open_count: Annotated[
+        int, typer.Option("--open", min=0, metavar="N", help="Rollouts to open at once.")
+    ] = 1,
+    max_turns: Annotated[int, typer.Option(min=0, help="Turns of a rollout; 0: no limit.")] = 0,
+) -> None:
+    """Serve a model to agents until Ctrl-C: OpenAI chat and Responses, and Anthropic messages.
+
+    practicum gateway smollm2-135m --store traces.sqlite     one rollout, its address and key
+
+    practicum gateway runs/math-1 --open 4                   a trained policy, four rollouts
+
+    practicum gateway configs/demo.yaml --port 0             the model and sampling of a config
+
+    Each rollout has an address and a key of its own. An OpenAI client takes the address and /v1 as
+    its base URL, an Anthropic client the address. More rollouts are opened, rewarded and closed
+    through the control socket, which asks for the control key:
+
+    curl --unix-socket SOCKET -H "Authorization: Bearer KEY" -d '{"max_turns": 20}'
+    -H "Content-Type: application/json" http://control/rollouts
+
+    curl ... -d '{"reward": 1}' http://control/rollouts/ID/reward
+
+    curl ... -X DELETE http://control/rollouts/ID          closes it and keeps its trace
+    """
+    import asyncio
+
+    from practicum.assemble.gateway import GatewayPlan, load_served, serve_gateway
+    from practicum.core.conversing import RolloutLimits
+    from practicum.http.keys import choose_key
+
+    key = choose_key(host, key_file, KEY_VARIABLE)
+    model, adapter, rollouts = _chosen(policy, options or [])
+    plan = GatewayPlan(
+        host=host,
+        port=port,
+        control_key=key.key,
+        store=store,
+        open_count=open_count,
+        limits=RolloutLimits(max_turns=max_turns),
+    )
+    shown = key.key if key.is_generated and key_file is None else ""
+    served = load_served(model, adapter, rollouts)
+    kept = asyncio.run(serve_gateway(served, plan, _announcement(plan, shown, key_file)))
+    if store is not None:
+        print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
+        print(f"practicum traces list --store {store}", file=sys.stderr)
+
+
+def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None, RolloutConfig]":
+    """The model, the folder of its adapter, and how it samples."""
+    from practicum.assemble import base_of_adapter
+    from practicum.cli.config_source import read_config
+    from practicum.cli.policies import find_checkpoint, policy_config
+
+    if Path(policy).suffix in (".yaml", ".yml"):
+        config = read_config(policy, options)
+        return config.model, None, config.rollouts
+    found = find_checkpoint(policy)
+    if found is None:
+        config = policy_config(policy, "math", options)
+        return config.model, None, config.rollouts
+    env = None if found.run is not None else "math"
+    config = policy_config(policy, env, options)
+    base = base_of_adapter(found.checkpoint.path)
+    model = config.model.model_copy(update={"name": base})
+    return model, found.checkpoint.path, config.rollouts
+
+
+def _announcement(
+    plan: "GatewayPlan", shown_key: str, key_file: Path | None
+) -> "Callable[[Serving], None]":
+    """Says where the gateway is, once it listens."""
+    from practicum.http.keys import is_loopback
+
+    def ready(serving: "Serving") -> None:
+        for _, place in serving.rollouts[:1]:
+            print(f"{place.url}/v1", flush=True)  # alone on standard output, for scripts
+        lines = [f"serving at {serving.address}; Ctrl-C stops it"]
+        for name, place in serving.rollouts:
+            lines.append(f"rollout {name}: OPENAI_BASE_URL={place.url}/v1")
+            lines.append(f"{'':8} {'':12} ANTHROPIC_BASE_URL={place.url}")
+        if serving.rollouts:
+            lines.append(f"keys of these rollouts: {serving.rollouts_file}")
+        lines.append(f"control socket: {serving.control_socket}")
+        lines.append(f"control key: {shown_key or key_file or KEY_VARIABLE}")
+        if not is_loopback(plan.host):
+            lines.append(f"WARNING: other machines can reach {plan.host}, without encryption")
+        if plan.store is None:
+            lines.append("traces are not kept; add --store FILE to keep them")
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+    return ready
