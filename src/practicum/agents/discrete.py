@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from practicum.agents.budget import ContextBudget
 from practicum.core.errors import ContextFull, EnvironmentFailure, boundary
 from practicum.core.interfaces import Conversation, DiscreteSession
 from practicum.core.trace import StopReason
@@ -14,9 +15,13 @@ class DiscreteAgent:
     """Samples an action, carries it out, shows the model what came of it."""
 
     max_turns: int = 8
+    budget: ContextBudget | None = None
+    """How long the conversation may get; None is as long as the model takes."""
 
     async def run(self, session: DiscreteSession, conversation: Conversation) -> StopReason:
         """Drive the session turn by turn."""
+        if self.budget is not None:
+            conversation = self.budget.within(conversation)
         with boundary(EnvironmentFailure, "the environment"):
             messages = session.prompt()
         for _ in range(self.max_turns):

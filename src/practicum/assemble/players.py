@@ -3,17 +3,19 @@
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from practicum.agents import DiscreteAgent, ToolLoopAgent
+from practicum.agents.react import OBSERVATION
+from practicum.assemble.agents import build_agent, build_loop, program_limits
 from practicum.assemble.environments import heldout_tasks
 from practicum.assemble.models import placement
+from practicum.assemble.reach import GatewayReach, ProgramConversation
 from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.core.config import ModelConfig, RolloutConfig, RunConfig
 from practicum.core.errors import CheckpointError, UserError
-from practicum.core.interfaces import Agent, Environment, Sampler
+from practicum.core.interfaces import Environment, Sampler
 from practicum.core.report import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.sampling import ActionForm, Completion, SamplingParams
@@ -22,6 +24,7 @@ from practicum.core.trace import Message, ToolSpec
 from practicum.environments import Reference, random_action_text
 from practicum.evaluation import evaluate
 from practicum.gateway import CapturedConversation, ScriptedConversation
+from practicum.rewards import ReportedScore
 from practicum.rollouts import RolloutParts, run_episode
 
 __all__ = [
@@ -42,12 +45,23 @@ SCRIPTED_POLICIES = ("reference", "random")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """What a model says its turns with."""
+
+    sampler: Sampler
+    codec: Any
+    params: SamplingParams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
     """Anything that can be evaluated or watched: a model, an adapter, a scripted policy."""
 
     name: str
     fingerprint: str
     converse: Callable[[Task, int], Any]
+    voice: Voice | None = None
+    """None for a policy without a model, which always acts by itself, whatever agent is named."""
 
     def parts(
         self,
@@ -65,22 +79,54 @@ class Player:
             run: Folder of the run they belong to, where what a judge says is kept.
             learns: Whether they are learned from, and so compared with each other.
         """
-        return RolloutParts(
+        parts = RolloutParts(
             environment=environment,
-            agent=choose_agent(environment, config.rollouts.max_turns),
+            agent=build_loop(environment, config),
             reward=build_reward(config.reward, environment),
             converse=self.converse,
             model=self.name,
             group_reward=build_group_reward(config.reward, folder=run, compares=learns),
+            retries=config.agent.retries,
         )
+        return parts if self.voice is None else _with_agent(parts, config, self.voice, run)
 
 
-def choose_agent(environment: Environment, max_turns: int) -> Agent:
-    """The agent for an environment's sessions; `session_kind` says which they are."""
-    kind = getattr(environment, "session_kind", "discrete")
-    if kind == "tools":
-        return ToolLoopAgent(max_turns=max_turns)
-    return DiscreteAgent(max_turns=max_turns)
+def _with_agent(
+    parts: RolloutParts, config: RunConfig, voice: Voice, run: Path | None
+) -> RolloutParts:
+    """The same with the agent that the config names, and what that needs."""
+    agent = build_agent(parts.environment, config, voice.codec, run)
+    parts = replace(parts, agent=agent, deadline_s=config.agent.deadline)
+    if config.agent.style == "react":
+        stops = replace(voice.params, stop=(f"\n{OBSERVATION}",))
+        return replace(parts, converse=_conversations(replace(voice, params=stops)))
+    if not config.agent.is_program:
+        return parts
+    is_left_to_it = config.reward.name == "auto" and not config.reward.components
+    return replace(
+        parts,
+        converse=_program_conversations(voice, config.agent.sampling == "client"),
+        reach=GatewayReach(parts.model, program_limits(config)),
+        reward=ReportedScore(otherwise=parts.reward) if is_left_to_it else parts.reward,
+    )
+
+
+def _conversations(voice: Voice) -> Callable[[Task, int], CapturedConversation]:
+    def converse(task: Task, seed: int) -> CapturedConversation:
+        return CapturedConversation(voice.sampler, voice.codec, voice.params, seed)
+
+    return converse
+
+
+def _program_conversations(
+    voice: Voice, follows_client: bool
+) -> Callable[[Task, int], ProgramConversation]:
+    def converse(task: Task, seed: int) -> ProgramConversation:
+        opened = ProgramConversation(voice.sampler, voice.codec, voice.params, seed)
+        opened.follows_client = follows_client
+        return opened
+
+    return converse
 
 
 def scripted_player(kind: str, environment: Environment) -> Player:
@@ -138,11 +184,10 @@ def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:
 
 def sampling_player(name: str, sampler: Sampler, codec: Any, params: SamplingParams) -> Player:
     """A policy that samples from a model."""
-
-    def converse(task: Task, seed: int) -> CapturedConversation:
-        return CapturedConversation(sampler, codec, params, seed)
-
-    return Player(name=name, fingerprint=sampler.fingerprint(), converse=converse)
+    voice = Voice(sampler=sampler, codec=codec, params=params)
+    return Player(
+        name=name, fingerprint=sampler.fingerprint(), converse=_conversations(voice), voice=voice
+    )
 
 
 def sampling_params(rollouts: RolloutConfig, temperature: float) -> SamplingParams:

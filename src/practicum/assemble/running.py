@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from practicum.assemble.agents import check_agent
 from practicum.assemble.environments import (
     find_task,
     open_environment,
@@ -48,6 +49,7 @@ def open_place(config: RunConfig) -> Environment | None:
     if not config.acts:
         return None
     environment = open_environment(config.env)
+    check_agent(environment, config.agent)
     build_reward(config.reward, environment)
     build_group_reward(config.reward)
     return environment

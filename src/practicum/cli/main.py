@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from practicum.cli.agents import app as agents
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
 from practicum.cli.env import app as env
@@ -41,6 +42,7 @@ app.command()(runs)
 app.command()(watch)
 app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
+app.add_typer(agents, name="agents")
 app.add_typer(env, name="env")
 app.add_typer(sandbox, name="sandbox")
 

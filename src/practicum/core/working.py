@@ -9,7 +9,10 @@ from practicum.core.score import Score
 from practicum.core.task import JSON, Task
 from practicum.core.trace import StopReason
 
-__all__ = ["AgentReport", "Assignment", "WorkingAgent"]
+__all__ = ["REPORTED", "AgentReport", "Assignment", "Limited", "WorkingAgent"]
+
+REPORTED = "reported"
+"""Key of an outcome's evidence that holds the score an agent gave its own work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +48,13 @@ class WorkingAgent(Protocol):
         self, assignment: Assignment, session: Any, conversation: ReachableConversation
     ) -> AgentReport:
         """Do the task; `session` is open meanwhile and is asked for its outcome afterwards."""
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A conversation that knows when the episode's limits have ended it."""
+
+    def limit_met(self) -> StopReason | None:
+        """The limit that the next request would run into, or that one has run into."""
         ...

@@ -34,6 +34,7 @@ BUILT_IN = {
     "math": "practicum.environments.discrete.math:MathEnvironment",
     "remote": "practicum.environments.remote:RemoteEnvironment",
     "shell": "practicum.environments.shell.environment:ShellEnvironment",
+    "tasks": "practicum.environments.tasks:TasksEnvironment",
 }
 ENTRY_POINTS = "practicum.environments"
 

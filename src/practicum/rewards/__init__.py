@@ -10,6 +10,7 @@ from practicum.rewards.function import FunctionReward
 from practicum.rewards.judge import EndpointJudge, JudgementLedger, JudgeReward
 from practicum.rewards.normalise import InOrder, NormalisedComponents
 from practicum.rewards.outcome import OutcomeReward
+from practicum.rewards.reported import ReportedScore
 from practicum.rewards.syntax import SyntaxCheck
 from practicum.rewards.verifiable import TurnRewards
 
@@ -29,6 +30,7 @@ __all__ = [
     "NormalisedComponents",
     "OutcomeReward",
     "RepetitionPenalty",
+    "ReportedScore",
     "RewardPart",
     "SyntaxCheck",
     "TaskCompletion",

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
 from practicum.core.errors import UserError
@@ -12,7 +13,7 @@ from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.rollouts.rollout import RolloutParts, run_episode
 
-__all__ = ["episode_seed", "run_groups"]
+__all__ = ["episode_seed", "run_groups", "run_persistently"]
 
 
 async def run_groups(
@@ -31,12 +32,12 @@ async def run_groups(
 
     async def one(task: Task, place: int, number: int) -> Episode:
         trace_id = f"{label}/{place}/{task.id}/{number}"
-        episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+        episode = await run_persistently(parts, task, trace_id, seed)
         on_episode(episode)
         return episode
 
     try:
-        async with asyncio.TaskGroup() as together:
+        async with _reachable(parts), asyncio.TaskGroup() as together:
             running = [
                 [together.create_task(one(task, place, number)) for number in range(group_size)]
                 for place, task in enumerate(tasks)
@@ -50,6 +51,26 @@ async def run_groups(
     if parts.group_reward is None:
         return groups
     return await _compared(groups, parts.group_reward)
+
+
+async def run_persistently(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
+    """An episode, played again where its agent or its environment failed.
+
+    Each try has a seed of its own, so that it does not run into the same wall for the same reason;
+    only the last is kept, so that a group has as many episodes as were asked for.
+    """
+    episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+    for again in range(1, parts.retries + 1):
+        if episode.trace.failure is None:
+            break
+        other = episode_seed(seed, f"{trace_id} again {again}")
+        episode = await run_episode(parts, task, trace_id, other)
+    return episode
+
+
+def _reachable(parts: RolloutParts) -> AbstractAsyncContextManager[None]:
+    """One server for all episodes, where their agent needs one."""
+    return nullcontext() if parts.reach is None else parts.reach.serving()
 
 
 async def _compared(groups: Sequence[Group], reward: GroupReward) -> list[Group]:

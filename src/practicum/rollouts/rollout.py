@@ -1,12 +1,14 @@
 """One task to one scored episode. A failure inside is recorded on the trace, never raised."""
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from practicum.core.conversing import ReachableConversation
 from practicum.core.errors import (
     AgentFailure,
     EnvironmentFailure,
@@ -19,8 +21,10 @@ from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Failure, Node, StopReason, ToolSpec, Trace
+from practicum.core.working import AgentReport, Assignment, WorkingAgent
+from practicum.rollouts.reported import with_report
 
-__all__ = ["RecordedConversation", "RolloutParts", "run_episode"]
+__all__ = ["Reach", "RecordedConversation", "RolloutParts", "run_episode"]
 
 
 class RecordedConversation(Protocol):
@@ -34,18 +38,36 @@ class RecordedConversation(Protocol):
         ...
 
 
+class Reach(Protocol):
+    """Makes conversations reachable for programs, as long as their episodes last."""
+
+    def __call__(self, conversation: Any) -> AbstractAsyncContextManager[ReachableConversation]:
+        """The conversation with an address and a key, which are good inside the block."""
+        ...
+
+    def serving(self) -> AbstractAsyncContextManager[None]:
+        """Stay reachable for all conversations of the block, rather than for each on its own."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutParts:
     """What an episode is made with."""
 
     environment: Environment
-    agent: Agent
+    agent: Agent | WorkingAgent
     reward: Reward
     converse: Callable[[Task, int], RecordedConversation]
     """Opens a recorded conversation with the policy about a task, given a seed."""
     model: str = ""
     group_reward: GroupReward | None = None
     """Has the last word on the scores of a group, once all its episodes are there."""
+    reach: Reach | None = None
+    """Needed by agents that are programs of their own."""
+    deadline_s: float | None = None
+    """Seconds an agent may take before its episode counts as failed; None is no limit."""
+    retries: int = 0
+    """How often a failed episode of a group is tried again, with another seed."""
 
 
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
@@ -55,7 +77,7 @@ async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int)
     outcome: Outcome | None = None
     failure: Failure | None = None
     try:
-        outcome, stop = await _play(parts, task, conversation)
+        outcome, stop = await _play(parts, Assignment(task=task, trace_id=trace_id), conversation)
     except RolloutFailure as error:
         stop = (
             StopReason.ENVIRONMENT_FAILED
@@ -80,14 +102,14 @@ async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int)
 
 
 async def _play(
-    parts: RolloutParts, task: Task, conversation: RecordedConversation
+    parts: RolloutParts, assignment: Assignment, conversation: RecordedConversation
 ) -> tuple[Outcome, StopReason]:
     with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
-        opening = parts.environment.open(task)
+        opening = parts.environment.open(assignment.task)
         session = await opening.__aenter__()
     try:
         with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
-            stop = await parts.agent.run(session, conversation)
+            report = await _work(parts, assignment, session, conversation)
         with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
             outcome = await session.outcome()
     except BaseException:
@@ -97,7 +119,30 @@ async def _play(
         raise
     with boundary(EnvironmentFailure, f"closing environment {parts.environment.name!r}"):
         await opening.__aexit__(None, None, None)
-    return outcome, stop
+    return with_report(outcome, report), report.stop
+
+
+async def _work(
+    parts: RolloutParts,
+    assignment: Assignment,
+    session: Any,
+    conversation: RecordedConversation,
+) -> AgentReport:
+    """Let the agent do its work; when its time is over that is a failure of the agent."""
+    agent = parts.agent
+    limit = asyncio.timeout(parts.deadline_s)
+    try:
+        if isinstance(agent, WorkingAgent):
+            if parts.reach is None:
+                raise RuntimeError("there is no gateway through which it could reach the model")
+            async with parts.reach(conversation) as reachable, limit:
+                return await agent.work(assignment, session, reachable)
+        async with limit:
+            return AgentReport(stop=await agent.run(session, conversation))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise AgentFailure(f"the agent was not done after {parts.deadline_s:g} seconds") from None
 
 
 async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | None) -> Score:

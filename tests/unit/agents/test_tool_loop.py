@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from practicum.agents import ToolLoopAgent
+from practicum.agents import ContextBudget, NativeCalls, ReactCalls, ToolLoopAgent
 from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import Observation
 from practicum.core.task import Outcome
@@ -80,3 +80,83 @@ async def test_a_full_context_ends_the_episode_there() -> None:
 async def test_a_tool_that_breaks_is_the_environments_fault() -> None:
     with pytest.raises(EnvironmentFailure, match="ZeroDivisionError"):
         await ToolLoopAgent().run(Counter(goal=1, fails=True), Recorded(GO))
+
+
+def read_lines(token_ids: Any, tools: Any) -> Message:
+    """A native form of the tests' own: each line that begins with ! is a call."""
+    lines = bytes(token_ids).decode().splitlines()
+    names = [line[1:] for line in lines if line.startswith("!")]
+    calls = [ToolCall(name=name, id=f"call_{at}") for at, name in enumerate(names)]
+    return Message(role="assistant", content="", tool_calls=tuple(calls))
+
+
+def native(**options: Any) -> ToolLoopAgent:
+    return ToolLoopAgent(style=NativeCalls(read=read_lines), **options)
+
+
+async def test_all_calls_of_a_turn_are_carried_out_and_answered_in_order_with_their_ids() -> None:
+    session, conversation = Counter(goal=4), Recorded("!go\n!fly\n!go", GO, "!go")
+    assert await native().run(session, conversation) is StopReason.FINISHED
+    answers = conversation.nodes[2].messages
+    assert [(m.role, m.content, m.tool_call_id) for m in answers] == [
+        ("tool", "1", "call_0"),
+        ("tool", "Error: there is no tool 'fly'; the tools are go.", "call_1"),
+        ("tool", "2", "call_2"),
+    ]
+    assert [m.is_error for m in answers] == [False, True, False]
+    assert len(session.calls) == 4  # the second turn had no native call and was read as text
+
+
+async def test_calls_after_the_end_of_the_episode_are_not_carried_out() -> None:
+    session = Counter(goal=1)
+    assert await native().run(session, Recorded("!go\n!go")) is StopReason.FINISHED
+    assert len(session.calls) == 1
+
+
+async def test_words_without_a_call_are_answered_once_and_then_end_the_episode() -> None:
+    session, conversation = Counter(goal=1), Recorded("all done", "really", GO)
+    agent = ToolLoopAgent(on_text="finish")
+    assert await agent.run(session, conversation) is StopReason.FINISHED
+    assert len(conversation.nodes) == 4
+    assert not session.calls
+    broken = Recorded('{"name": "go", ', '{"name": ', GO)
+    session = Counter(goal=1)
+    assert await agent.run(session, broken) is StopReason.FINISHED
+    assert len(session.calls) == 1  # a broken call is not words: it is answered every time
+
+
+async def test_react_shows_the_tools_in_words_and_answers_with_observations() -> None:
+    session = Counter(goal=2)
+    conversation = Recorded("Thought: go\nAction: go\nAction Input: {}", "Action: go")
+    agent = ToolLoopAgent(style=ReactCalls())
+    assert await agent.run(session, conversation) is StopReason.FINISHED
+    assert conversation.offered == [(), ()]
+    opening, answer = conversation.nodes[0].messages, conversation.nodes[2].messages
+    assert [m.role for m in opening] == ["system", "user"]
+    assert "go" in opening[0].content
+    assert [(m.role, m.content) for m in answer] == [("user", "Observation: 1")]
+
+
+class Bytes:
+    """A codec that is only asked how long things are."""
+
+    def open(self, messages: Any, tools: Any = ()) -> tuple[int, ...]:
+        return tuple("".join(m.content for m in messages).encode())
+
+    def extend(self, messages: Any, ended_turn: bool) -> tuple[int, ...]:
+        return (*self.open(messages), 0)
+
+    def write(self, message: Message) -> tuple[int, ...]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("tokens", "turns"), [(1 + len(GO) + 2 + 9, 2), (1 + len(GO) + 10, 1)])
+async def test_a_budget_ends_the_episode_before_the_turn_that_would_not_fit(
+    tokens: int, turns: int
+) -> None:
+    # Opening "0", a turn, an answer of one character and its mark, and nine tokens for a turn.
+    budget = ContextBudget(codec=Bytes(), tokens=tokens, turn_tokens=9)
+    session, conversation = Counter(goal=9), Recorded(*[GO] * 9)
+    stop = await ToolLoopAgent(budget=budget).run(session, conversation)
+    assert stop is StopReason.CONTEXT_FULL
+    assert len(session.calls) == turns

@@ -18,7 +18,7 @@ TAKES: Mapping[str, Mapping[str, Any]] = {
     "auto": LOOP,
     "actions": {"context_tokens": 0},
     "tools": LOOP,
-    "function": {"path": None, "success_at": 1.0},
+    "function": {"path": None, "success_at": 1.0, "sampling": "run"},
     "command": {
         "command": None,
         "inherit": (),
@@ -27,8 +27,9 @@ TAKES: Mapping[str, Mapping[str, Any]] = {
         "hide": ("answer",),
         "sandbox": "none",
         "success_at": 1.0,
+        "sampling": "run",
     },
-    "openhands": {},
+    "openhands": {"prompt": "short", "sampling": "run"},
 }
 """What each agent takes besides `deadline_s` and `retries`, and its value unless told."""
 
@@ -81,6 +82,13 @@ class AgentConfig(Stage):
     """Keys of a task's data that the program is not shown, only the scoring command (`command`)."""
     sandbox: Literal["none", "code"] | None = None
     """`code` asks for a sandbox around the program (`command`)."""
+    prompt: Literal["short", "openhands"] | None = None
+    """`short`: few words about two tools; `openhands`: the SDK's own prompt and descriptions, 6 to
+    7 thousand tokens of them (`openhands`)."""
+    sampling: Literal["run", "client"] | None = None
+    """Who says how a program's turns are drawn: `run`, temperature, top-p, top-k and seeds are the
+    run's whatever the program asks for, so that the episodes of a group differ and an evaluation
+    is what it says; `client`, what the program asks for."""
 
     @model_validator(mode="before")
     @classmethod
