@@ -1,0 +1,271 @@
+"""Holds conversations of the OpenHands SDK: a script, run by its path.
+
+The Python that runs it is that of the SDK's own environment, where Practicum is not installed, so
+nothing of Practicum is imported here and the SDK is imported by name. To load the SDK takes ten
+seconds, so it is loaded once and each conversation is held by a child in a session of its own.
+What a child is to do, and what the agent wants done in the sandbox, goes through a socket, a JSON
+object a line each way. No command is run here.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+import types
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+__all__ = ["main"]
+
+LOADED = (
+    "openhands.sdk",
+    "openhands.sdk.conversation.response_utils",
+    "openhands.sdk.tool.builtins.finish",
+    "openhands.tools.terminal",
+)
+POLL_S = 0.1
+"""How soon a child that died is noticed."""
+ORDER_BYTES = 8
+"""An order is the number of a conversation: with two descriptors to begin it, without to end it."""
+
+Children = dict[int, tuple[int, int]]
+"""Process and kept descriptor of each conversation.
+
+The descriptor is that of the child's line. It is closed when the child is gone for good, and that
+is what the other side waits for.
+"""
+
+
+def main() -> None:
+    """Begin and end conversations as told, until whoever tells is gone."""
+    orders = socket.socket(fileno=int(sys.argv[1]))
+    for name in LOADED:
+        import_module(name)
+    children: Children = {}
+    while True:
+        if select.select([orders], [], [], POLL_S)[0]:
+            order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 2)
+            number = int.from_bytes(order, "big")
+            if not order:
+                break
+            if descriptors:
+                begin(number, descriptors, orders, children)
+            elif number in children:
+                end(children.pop(number))
+        for number, (pid, _) in list(children.items()):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                os.close(children.pop(number)[1])
+    for child in children.values():
+        end(child)
+
+
+def begin(number: int, descriptors: list[int], orders: socket.socket, children: Children) -> None:
+    """Start a child that holds one conversation."""
+    line, log = descriptors
+    pid = os.fork()
+    if pid:
+        os.close(log)
+        children[number] = (pid, line)
+        return
+    try:
+        os.setsid()
+        orders.close()
+        for _, other in children.values():
+            os.close(other)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        hold(Link(line))
+    except BaseException:  # noqa: BLE001 - it must not go on as a second parent
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def end(child: tuple[int, int]) -> None:
+    """Kill a child and its children, and wait for it."""
+    pid, line = child
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(line)
+
+
+class Link:
+    """The line to the process that holds the sandbox."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._lines = socket.socket(fileno=descriptor).makefile("rw", encoding="utf-8")
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send one message."""
+        self._lines.write(json.dumps(message) + "\n")
+        self._lines.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """Wait for one message."""
+        line = self._lines.readline()
+        if not line:
+            raise SystemExit("the other side has gone away")
+        return dict(json.loads(line))
+
+
+def hold(link: Link) -> None:
+    """Hold one conversation and say how it ended."""
+    job = link.hear()
+    os.chdir(job["folder"])
+    os.environ.update(HOME=job["folder"], TMPDIR=job["folder"])
+    conversation = open_conversation(job, link)
+    error = ""
+    try:
+        conversation.send_message(job["task"])
+        conversation.run()
+    except Exception as failed:  # noqa: BLE001 - whatever it is, the other side is told
+        cause = failed.__cause__ or failed
+        error = f"{type(cause).__name__}: {cause}"
+    ended = ending(conversation, error)
+    conversation.close()
+    link.say(ended)
+
+
+def open_conversation(job: dict[str, Any], link: Link) -> Any:
+    """The SDK's own agent, whose terminal is in the sandbox."""
+    sdk = import_module("openhands.sdk")
+    # Defaults of the request (temperature, tokens) are left to the server, which knows the run's.
+    llm = sdk.LLM(
+        model=f"openai/{job['model']}",
+        base_url=job["base_url"],
+        api_key=job["api_key"],
+        usage_id="agent",
+        api_mode="chat",
+        num_retries=0,
+        timeout=job["timeout_s"],
+        native_tool_calling=True,
+        caching_prompt=False,
+        reasoning_effort=None,
+        disable_vision=True,
+    )
+    tool_names = register_tools(link, short=job["prompt"] == "short")
+    agent = sdk.Agent(
+        llm=llm,
+        tools=[sdk.Tool(name=name) for name in tool_names],
+        include_default_tools=[] if "finish" in tool_names else ["FinishTool", "ThinkTool"],
+        system_prompt=job["system_prompt"],
+    )
+    return sdk.Conversation(
+        agent=agent,
+        workspace=job["workspace"],
+        persistence_dir=job["persistence"],
+        max_iteration_per_run=job["max_turns"],
+        visualizer=None,
+        delete_on_close=False,
+    )
+
+
+def register_tools(link: Link, *, short: bool) -> list[str]:
+    """Make the tools known to the SDK; their names."""
+    terminal = import_module("openhands.tools.terminal")
+    tools = import_module("openhands.sdk.tool")
+    executor = forwarding_executor(link, tools.ToolExecutor, terminal.TerminalObservation)
+    if not short:
+        described = import_module("openhands.tools.terminal.descriptions")
+        whole = terminal.TerminalTool(
+            action_type=terminal.TerminalAction,
+            observation_type=terminal.TerminalObservation,
+            description=described.UNIX_TOOL_DESCRIPTION,
+            annotations=tools.ToolAnnotations(title="terminal"),
+            executor=executor,
+        )
+        tools.register_tool("terminal", whole)
+        return ["terminal"]
+    finish = import_module("openhands.sdk.tool.builtins.finish")
+    pydantic = import_module("pydantic")
+    command_action = pydantic.create_model(
+        "SandboxCommandAction",
+        __base__=tools.Action,
+        command=(str, pydantic.Field(description="The command.")),
+    )
+    brief_terminal = brief(terminal.TerminalTool, "terminal")(
+        action_type=command_action,
+        observation_type=terminal.TerminalObservation,
+        description="Run a command in bash and see what it prints.",
+        executor=executor,
+    )
+    brief_finish = brief(finish.FinishTool, "finish")(
+        action_type=finish.FinishAction,
+        observation_type=finish.FinishObservation,
+        description="Say that the task is done.",
+        executor=finish.FinishExecutor(),
+    )
+    tools.register_tool("terminal", brief_terminal)
+    tools.register_tool("finish", brief_finish)
+    return ["terminal", "finish"]
+
+
+def brief(tool_class: Any, name: str) -> Any:
+    """A tool that shows its own arguments only.
+
+    The SDK adds a summary and a guess of the risk to each, which are optional when they are read.
+    """
+
+    def to_openai_tool(self: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        shown = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.action_type.to_mcp_schema(),
+        }
+        return {"type": "function", "function": shown}
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace.update(name=name, to_openai_tool=to_openai_tool, __module__=__name__)
+
+    # The SDK takes no classes that are local to a function, and there is no SDK to derive from
+    # where this file is only read.
+    return types.new_class(f"Brief{tool_class.__name__}", (tool_class,), {}, fill)
+
+
+def forwarding_executor(link: Link, base: Any, observation: Any) -> Any:
+    """Has the commands run elsewhere."""
+
+    def call(self: Any, action: Any, conversation: Any = None) -> Any:
+        if getattr(action, "is_input", False) or getattr(action, "reset", False):
+            text = (
+                "Nothing can be typed into a running command here, and there is no terminal to "
+                "reset: each command runs in a shell of its own."
+            )
+            return observation.from_text(text=text, command=action.command, is_error=True)
+        link.say({"command": action.command})
+        answer = link.hear()
+        if answer["over"] and conversation is not None:
+            conversation.pause()
+        return observation.from_text(
+            text=answer["text"], command=action.command, is_error=answer["is_error"]
+        )
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["__call__"] = call
+
+    return types.new_class("ForwardingExecutor", (base,), {}, fill)()
+
+
+def ending(conversation: Any, error: str) -> dict[str, Any]:
+    """How the conversation stands, for the other side."""
+    replies = import_module("openhands.sdk.conversation.response_utils")
+    events = list(conversation.state.events)
+    failures = [one for one in events if type(one).__name__ == "ConversationErrorEvent"]
+    return {
+        "ended": str(conversation.state.execution_status.value),
+        "final": replies.get_agent_final_response(events),
+        "code": str(failures[-1].code) if failures else "",
+        "error": error or (str(failures[-1].detail) if failures else ""),
+    }
+
+
+if __name__ == "__main__":
+    main()

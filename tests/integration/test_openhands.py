@@ -1,0 +1,332 @@
+"""OpenHands as an agent: its own SDK and loop, commands in the sandbox, a model behind a server."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.machines import why_no_machine
+from tests.integration.scripted_endpoint import (
+    KEY,
+    Endpoint,
+    calls,
+    finish,
+    run,
+    says,
+    scripted,
+)
+
+from practicum.agents.openhands import OpenHandsAgent
+from practicum.agents.openhands.agent import kept_folder
+from practicum.assemble.environments import open_environment
+from practicum.assemble.openhands import installed
+from practicum.core.config import EnvConfig
+from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
+from practicum.core.interfaces import Observation
+from practicum.core.task import Task
+from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
+from practicum.core.working import AgentReport, Assignment
+from practicum.environments.shell.prompts import TOOLS
+from practicum.importers.openhands_v1 import is_conversation, read
+
+FOUND = installed()
+pytestmark = pytest.mark.skipif(
+    FOUND is None, reason="needs OpenHands: practicum agents install openhands"
+)
+TRACE = "step-1/0/a task/2"
+
+
+@dataclass
+class Notebook:
+    """A session that writes down what is called."""
+
+    rounds: int = 99
+    called: list[ToolCall] = field(default_factory=list)
+
+    def prompt(self) -> list[Message]:
+        return [Message(role="system", content="rules"), Message(role="user", content="Say hi.")]
+
+    def tools(self) -> list[ToolSpec]:
+        return list(TOOLS)
+
+    async def call(self, call: ToolCall) -> Observation:
+        self.called.append(call)
+        over = call.name != "bash" or len(self.called) >= self.rounds
+        text = f"ran {call.arguments.get('script')}"
+        return Observation(message=Message(role="tool", content=text), terminated=over)
+
+    @property
+    def scripts(self) -> list[Any]:
+        return [call.arguments["script"] for call in self.called if call.name == "bash"]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[OpenHandsAgent]:
+    """One agent for all tests, so that the SDK is loaded once."""
+    assert FOUND is not None
+    agent = OpenHandsAgent(python=FOUND.python)
+    with agent.workshop.kept_open():
+        yield agent
+
+
+@pytest.fixture
+def agent(loaded: OpenHandsAgent, tmp_path: Path) -> OpenHandsAgent:
+    loaded.max_turns, loaded.prompt, loaded.keep_in = 8, "short", tmp_path / "run"
+    return loaded
+
+
+async def work(agent: OpenHandsAgent, session: Any, at: Any) -> AgentReport:
+    task = Task(id="a task", env="shell", split="train", instruction="x")
+    async with asyncio.timeout(120):
+        return await agent.work(Assignment(task=task, trace_id=TRACE), session, at)
+
+
+async def test_commands_go_to_the_session_and_the_last_word_is_its_answer(
+    agent: OpenHandsAgent,
+) -> None:
+    session = Notebook()
+    with scripted([run("echo hi"), run("ls\nls -l"), finish("42")]) as at:
+        report = await work(agent, session, at)
+    assert report.stop is StopReason.FINISHED
+    assert report.evidence == {"openhands": {"ended": "finished", "commands": 2}}
+    assert [(c.name, dict(c.arguments)) for c in session.called] == [
+        ("bash", {"script": "echo hi"}),
+        ("bash", {"script": "ls\nls -l"}),
+        ("answer", {"answer": "42"}),
+    ]
+    assert at.last_seen == "ran ls\nls -l"
+
+
+async def test_a_short_prompt_has_the_task_and_two_tools_and_leaves_sampling_to_the_server(
+    agent: OpenHandsAgent,
+) -> None:
+    with scripted([finish("")]) as at:
+        await work(agent, Notebook(), at)
+    (request,) = at.requests
+    assert [m["role"] for m in request["messages"]] == ["system", "user"]
+    assert at.last_seen == "Say hi."
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["terminal", "finish"]
+    assert list(request["tools"][0]["function"]["parameters"]["properties"]) == ["command"]
+    assert len(str(request)) < 1500
+    assert not {"temperature", "top_p", "seed", "max_tokens", "reasoning_effort"} & set(request)
+
+
+async def test_the_prompt_of_openhands_is_its_own(agent: OpenHandsAgent) -> None:
+    agent.prompt = "openhands"
+    session = Notebook()
+    stuck = calls(("terminal", {"command": "C-c", "is_input": True, "security_risk": "LOW"}))
+    with scripted([stuck, finish("done")]) as at:
+        await work(agent, session, at)
+    assert len(str(at.requests[0])) > 10_000
+    assert [call.name for call in session.called] == ["answer"]
+    assert "a shell of its own" in at.last_seen
+
+
+async def test_several_calls_of_a_turn_are_carried_out_in_order(agent: OpenHandsAgent) -> None:
+    session = Notebook()
+    both = calls(("terminal", {"command": "one"}), ("terminal", {"command": "two"}))
+    with scripted([both, finish("done")]) as at:
+        await work(agent, session, at)
+    assert session.scripts == ["one", "two"]
+
+
+async def test_a_call_that_cannot_be_read_is_answered_and_the_work_goes_on(
+    agent: OpenHandsAgent,
+) -> None:
+    session = Notebook()
+    wrong = calls(("terminal", {"path": "/"}), ("juggle", {}))
+    with scripted([wrong, run("echo right"), finish("done")]) as at:
+        report = await work(agent, session, at)
+    told = [m["content"][0]["text"] for m in at.requests[1]["messages"] if m["role"] == "tool"]
+    assert "Error validating tool 'terminal'" in told[0]
+    assert "Tool 'juggle' not found" in told[1]
+    assert session.scripts == ["echo right"]
+    assert report.stop is StopReason.FINISHED
+
+
+async def test_a_message_without_a_call_ends_the_work(agent: OpenHandsAgent) -> None:
+    session = Notebook()
+    with scripted([says("I will not.")]) as at:
+        report = await work(agent, session, at)
+    assert report.stop is StopReason.FINISHED
+    assert [(c.name, dict(c.arguments)) for c in session.called] == [
+        ("answer", {"answer": "I will not."})
+    ]
+
+
+async def test_the_sessions_own_end_stops_openhands(agent: OpenHandsAgent) -> None:
+    session = Notebook(rounds=2)
+    with scripted([run("one"), run("two"), run("three")]) as at:
+        report = await work(agent, session, at)
+    assert report.stop is StopReason.FINISHED
+    assert session.scripts == ["one", "two"]
+    assert len(at.requests) == 2
+
+
+async def test_turns_run_out(agent: OpenHandsAgent) -> None:
+    agent.max_turns = 2
+    session = Notebook()
+    with scripted([run("one"), run("two"), run("three")]) as at:
+        report = await work(agent, session, at)
+    assert report.stop is StopReason.MAX_TURNS
+    assert session.scripts == ["one", "two"]
+
+
+class FullEndpoint(Endpoint):
+    """An address whose rollout has met a limit."""
+
+    def limit_met(self) -> StopReason | None:
+        return StopReason.CONTEXT_FULL
+
+
+async def test_a_refused_turn_is_the_limit_it_met_or_a_failure(agent: OpenHandsAgent) -> None:
+    with scripted([run("one"), 400]) as at:
+        full = FullEndpoint(url=at.url, requests=at.requests)
+        report = await work(agent, Notebook(), full)
+        assert report.stop is StopReason.CONTEXT_FULL
+        with pytest.raises(AgentFailure, match=r"ended as 'error'.*no more room"):
+            await work(agent, Notebook(), at)
+    assert len(at.requests) == 3, "a refused turn is not asked for again"
+
+
+async def test_events_are_kept_with_the_trace_and_hold_no_key(agent: OpenHandsAgent) -> None:
+    with scripted([run("echo hi"), finish("42")]) as at:
+        await work(agent, Notebook(), at)
+        # Another try of the same episode takes the place of the first.
+        await work(agent, Notebook(), at)
+    assert agent.keep_in is not None
+    folder = kept_folder(agent.keep_in, TRACE)
+    assert folder == agent.keep_in / "openhands/step-1/0/a_task/2"
+    assert is_conversation(folder)
+    (part,) = read(folder, 0)
+    (found,) = part.found
+    said = [
+        (m.role, m.content, [c.name for c in m.tool_calls]) for m in found.episode.trace.messages()
+    ]
+    assert said[1] == ("user", "Say hi.", [])
+    assert ("assistant", "", ["finish"]) in said
+    texts = [path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file()]
+    assert texts
+    assert not any(KEY in text for text in texts)
+
+
+async def test_a_conversation_that_is_given_up_leaves_no_process(agent: OpenHandsAgent) -> None:
+    before = children()
+    with scripted([run("one"), run("two")], delay_s=0.5) as at:
+        working = asyncio.create_task(work(agent, Notebook(), at))
+        while not at.requests:
+            await asyncio.sleep(0.05)
+        assert len(children()) == len(before) + 1
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert children() == before
+
+
+def children() -> set[int]:
+    """Processes whose ancestors include this one and that run the runner."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes()
+            alive = "State:\tZ" not in (entry / "status").read_text()
+        except OSError:
+            continue
+        if b"openhands/runner.py" in words and alive and _is_ours(int(entry.name)):
+            found.add(int(entry.name))
+    return found
+
+
+def _is_ours(pid: int) -> bool:
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return False
+        pid = int(re.findall(r"PPid:\t(\d+)", status)[0])
+    return False
+
+
+async def test_an_environment_that_breaks_is_not_the_agents_fault(agent: OpenHandsAgent) -> None:
+    class Broken(Notebook):
+        async def call(self, call: ToolCall) -> Observation:
+            raise OSError("the machine is gone")
+
+    with scripted([run("one")]) as at, pytest.raises(EnvironmentFailure, match="machine is gone"):
+        await work(agent, Broken(), at)
+
+
+async def test_a_session_without_commands_is_refused_in_a_sentence(agent: OpenHandsAgent) -> None:
+    class Bare(Notebook):
+        def tools(self) -> list[ToolSpec]:
+            return [ToolSpec(name="juggle")]
+
+    with scripted([]) as at, pytest.raises(UserError, match=r"it has: juggle.*protocol: tools"):
+        await work(agent, Bare(), at)
+
+
+@pytest.fixture(scope="module")
+def _machines() -> None:
+    reason = why_no_machine()
+    if reason is not None:
+        pytest.skip(f"needs a sandbox with a machine in it: {reason}")
+
+
+@pytest.fixture
+async def shell(_machines: None) -> AsyncIterator[Any]:
+    environment = open_environment(
+        EnvConfig.model_validate({"name": "shell", "protocol": "tools", "rounds": 9})
+    )
+    yield environment
+    await environment.close()
+
+
+async def test_nothing_of_the_host_is_within_reach_of_the_models_commands(
+    agent: OpenHandsAgent, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tmp_path / "canary.txt"
+    canary.write_text("bird-7391")
+    monkeypatch.setenv("CANARY_VARIABLE", "bird-7391")
+    task = next(shell.tasks("train", 0))
+    tries = [
+        f"cat {canary}",
+        "env; cat /proc/*/environ | tr '\\0' '\\n'",
+        f"grep -r 7391 /tmp /home /root {tmp_path} 2>/dev/null",
+        "cat /proc/*/cmdline | tr '\\0' ' '",
+    ]
+    seen: list[str] = []
+    with scripted([*map(run, tries), finish("done")]) as at:
+        async with shell.open(task) as session:
+            await work(agent, session, at)
+        seen = [str(m["content"]) for m in at.requests[-1]["messages"] if m["role"] == "tool"]
+    assert len(seen) == len(tries)
+    assert not any("bird" in text for text in seen)
+    assert "No such file" in seen[0]
+    assert "runner.py" not in seen[3]
+    assert canary.read_text() == "bird-7391"
+
+
+async def test_a_task_is_solved_on_its_machine(agent: OpenHandsAgent, shell: Any) -> None:
+    task = next(shell.tasks("train", 0))
+    scripts = solution_of(shell, task)
+    with scripted([*map(run, scripts), finish("")]) as at:
+        async with shell.open(task) as session:
+            await work(agent, session, at)
+            outcome = await session.outcome()
+    assert outcome.success is True, outcome.evidence
+
+
+def solution_of(shell: Any, task: Task) -> list[str]:
+    """The commands of the reference, whose turns are tool calls written as text."""
+    from practicum.core.tool_calls import read_tool_call
+
+    read_calls = [read_tool_call(turn, TOOLS) for turn in shell.reference(task)]
+    return [str(call.arguments["script"]) for call in read_calls if call.name == "bash"]
