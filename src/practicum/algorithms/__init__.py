@@ -13,6 +13,7 @@ from practicum.algorithms.ppo import Ppo
 from practicum.algorithms.reinforce_pp import ReinforcePlusPlus
 from practicum.algorithms.rloo import Rloo
 from practicum.algorithms.sft import Sft
+from practicum.algorithms.truncation import Truncated
 
 __all__ = [
     "Cispo",
@@ -28,4 +29,5 @@ __all__ = [
     "ReinforcePlusPlus",
     "Rloo",
     "Sft",
+    "Truncated",
 ]

@@ -44,6 +44,8 @@ class InterruptGate:
     async def through(self, work: Awaitable[T]) -> T:
         """Await `work`, which a first SIGINT cancels."""
         if self.asked:
+            if asyncio.iscoroutine(work):
+                work.close()  # it never begins
             raise Interrupted
         job = asyncio.ensure_future(work)
         self._running = job

@@ -19,7 +19,8 @@ from practicum.core.task import JSON
 from practicum.store import CheckpointStore, EventLog
 from practicum.training import checkpointing
 from practicum.training.interrupt import Interrupted, InterruptGate
-from practicum.training.stages import TrainingStage, stage_at
+from practicum.training.overlapped_steps import OverlappedSteps
+from practicum.training.stages import StepResult, TrainingStage, stage_at
 
 __all__ = ["Trainer", "TrainingObserver", "TrainingParts", "TrainingResult"]
 
@@ -110,6 +111,9 @@ class Trainer:
                     await self._evaluate_if_due(gate)
             except Interrupted:
                 self._save()
+            finally:
+                for source in self._overlapped:
+                    await source.close()
         return TrainingResult(state=self._state, interrupted=gate.asked, reports=self._reports)
 
     async def _step(self, gate: InterruptGate) -> None:
@@ -121,7 +125,8 @@ class Trainer:
         parts.observer.step_started(step, stage.source.episodes_expected)
         material = await gate.through(stage.source.gather(step))
         curriculum_state = parts.curriculum.state()
-        result = stage.source.learn(step, material)
+        learned = stage.source.learn(step, material)
+        result = learned if isinstance(learned, StepResult) else await learned
         metrics = {"stage": stage.name, **result.metrics}
         parts.traces.add_many(
             result.episodes,
@@ -137,6 +142,11 @@ class Trainer:
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
+
+    @property
+    def _overlapped(self) -> list[OverlappedSteps]:
+        """Sources that may have episodes under way between two steps."""
+        return [s.source for s in self._parts.stages if isinstance(s.source, OverlappedSteps)]
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
         if report is None:
@@ -163,7 +173,8 @@ class Trainer:
         step, evaluate = self._state.step, self._parts.evaluate
         if evaluate is None or not self._is_evaluation_step(step):
             return
-        self._parts.sampler.forget()
+        if not any(source.is_under_way for source in self._overlapped):
+            self._parts.sampler.forget()
         self._parts.observer.evaluation_started(step, self._config.eval.n * self._config.eval.k)
         report = await gate.through(evaluate(step))
         self._reports[step] = report

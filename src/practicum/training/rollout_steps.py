@@ -1,7 +1,7 @@
 """Steps whose material the policy makes itself: act, score, credit."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,10 +48,14 @@ class RolloutSteps:
 
     async def gather(self, step: int) -> Rolled:
         """Roll out a step's groups."""
-        started = time.monotonic()
         self.sampler.forget()
+        return await self.roll_out(step, self.curriculum)
 
-        async def roll_out(tasks: list[Task], round_number: int) -> list[Group]:
+    async def roll_out(self, step: int, curriculum: Curriculum) -> Rolled:
+        """The groups of a step, of tasks from a curriculum."""
+        started = time.monotonic()
+
+        async def run(tasks: list[Task], round_number: int) -> list[Group]:
             return await run_groups(
                 self.parts,
                 tasks,
@@ -62,8 +66,8 @@ class RolloutSteps:
             )
 
         collected = await collect_step(
-            roll_out,
-            self.curriculum,
+            run,
+            curriculum,
             self.algorithm,
             tasks_per_step=self.rollouts.tasks_per_step,
             replace_share=self.rollouts.replace_flat_groups,
@@ -75,7 +79,11 @@ class RolloutSteps:
         started, collected = time.monotonic(), material.collected
         check_any_usable(collected)
         check_sampled_by(self.learner.fingerprint(), collected)
-        batches = self._batches(step, collected)
+        return self.update(self.batches(step, collected), material, started)
+
+    def update(self, batches: Sequence[Batch], material: Rolled, started: float) -> StepResult:
+        """Learn from the batches of a step, which was begun at `started`."""
+        collected = material.collected
         report = self.learner.update(batches, self.algorithm) if batches else None
         metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
         metrics["rollout_s"] = material.seconds
@@ -87,7 +95,8 @@ class RolloutSteps:
             tasks=tuple(g.task for g in collected.groups),
         )
 
-    def _batches(self, step: int, collected: CollectedStep) -> list[Batch]:
+    def batches(self, step: int, collected: CollectedStep) -> list[Batch]:
+        """What is learned from a step's groups, credited."""
         groups, budget = collected.trained, self.micro_batch_tokens
         needs = self.algorithm.credit_needs
         estimates = estimate(groups, needs, self.learner, self.teacher, budget)
@@ -112,11 +121,13 @@ def check_any_usable(collected: CollectedStep) -> None:
     )
 
 
-def check_sampled_by(fingerprint: str, collected: CollectedStep) -> None:
-    """Refuse episodes that other weights have sampled."""
+def check_sampled_by(
+    fingerprint: str, collected: CollectedStep, recent: Set[str] = frozenset()
+) -> None:
+    """Refuse episodes that weights other than these, or those of recent updates, have sampled."""
     for group in collected.groups:
         for episode in group.episodes:
-            foreign = episode.trace.fingerprints - {fingerprint}
+            foreign = episode.trace.fingerprints - {fingerprint} - recent
             if foreign:
                 raise PolicyMismatch(
                     f"episode {episode.trace.id} was sampled by weights {sorted(foreign)[0]} but "

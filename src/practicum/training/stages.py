@@ -1,6 +1,6 @@
 """What a run goes through: stages of steps, each with its own method and its own material."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,8 +35,8 @@ class StepSource(Protocol):
         """The material of a step, counted over the whole run from 1. May be cancelled."""
         ...
 
-    def learn(self, step: int, material: Any) -> StepResult:
-        """Update the weights from it."""
+    def learn(self, step: int, material: Any) -> StepResult | Awaitable[StepResult]:
+        """Update the weights from it, at once or beside the event loop."""
         ...
 
 

@@ -45,4 +45,5 @@ def update_metrics(report: UpdateReport) -> dict[str, JSON]:
         "update_tokens": report.tokens,
         "row_tokens": report.row_tokens,
         "fingerprint": report.fingerprint,
+        **({} if report.truncated_share is None else {"truncated_share": report.truncated_share}),
     }
