@@ -29,8 +29,9 @@ class CallShape:
             result["reasoning_content"] = message.reasoning
         if message.tool_calls:
             result["tool_calls"] = [self.call(call) for call in message.tool_calls]
-        if message.tool_call_id is not None:
-            result["tool_call_id"] = self._id(message.tool_call_id)
+        needs_id = self.short_ids and message.role == "tool"
+        if message.tool_call_id is not None or needs_id:
+            result["tool_call_id"] = self._id(message.tool_call_id or "")
         return result
 
     def call(self, call: ToolCall) -> dict[str, Any]:

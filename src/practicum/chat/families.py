@@ -50,9 +50,9 @@ MISTRAL = Section("[TOOL_CALLS]", None, read_mistral)
 PHI = Section("<|tool_call|>", "<|/tool_call|>", read_json_calls)
 DEEPSEEK = Section("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", read_deepseek)
 FENCES = (
-    Section("```tool_code\n", "```", read_python_call),
-    Section("```tool_call\n", "```", read_json_calls),
-    Section("```json\n", "```", read_json_calls),
+    Section("```tool_code\n", "\n```", read_python_call),
+    Section("```tool_call\n", "\n```", read_json_calls),
+    Section("```json\n", "\n```", read_json_calls),
 )
 
 SIGNS: tuple[tuple[str, tuple[Section, ...]], ...] = (

@@ -8,10 +8,9 @@ from practicum.chat.rendering import MARK, QUESTION, Rendering
 from practicum.core.errors import UserError
 from practicum.core.trace import ToolCall, ToolSpec
 
-__all__ = ["Habits", "ThinkingTags", "after_completion", "observe"]
+__all__ = ["Habits", "ThinkingTags", "after_completion", "observe", "tool_answered"]
 
 OTHER_MARK = "\ue000other\ue001"
-ANSWERED: tuple[dict[str, Any], ...] = (QUESTION, {"role": "assistant", "content": "?"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +93,13 @@ def after_completion(
     return after
 
 
+def tool_answered(content: str) -> list[dict[str, Any]]:
+    """A short conversation that ends with what a tool said."""
+    # Nine letters and digits are an id for every template.
+    answer = {"role": "tool", "content": content, "tool_call_id": "call00000"}
+    return [QUESTION, {"role": "assistant", "content": "?"}, answer]
+
+
 def _said(rendering: Rendering, said: dict[str, Any]) -> str:
     written = {"role": "assistant", "content": "", **said}
     return rendering.attempt([QUESTION, written], generation=False)
@@ -102,7 +108,7 @@ def _said(rendering: Rendering, said: dict[str, Any]) -> str:
 def _takes_tools(rendering: Rendering) -> bool:
     probe = tool_as_dict(ToolSpec(name=MARK, parameters={"type": "object", "properties": {}}))
     listed = rendering.attempt([QUESTION], tools=[probe])
-    answered = rendering.attempt([*ANSWERED, {"role": "tool", "content": MARK}])
+    answered = rendering.attempt(tool_answered(MARK))
     return MARK in listed and MARK in answered
 
 

@@ -262,5 +262,8 @@ def _overlap(text: str, mark: str) -> int:
 
 
 def _is_inside_text(body: str) -> bool:
-    """Whether JSON that goes so far stands inside a text."""
-    return body.lstrip().startswith(("{", "[")) and '"' in JSON_TEXT.sub("", body)
+    """Whether JSON, or a function in tags, that goes so far is still in the middle of a text."""
+    begun = body.lstrip()
+    if begun.startswith("<function="):
+        return not body.rstrip().endswith("</function>")
+    return begun.startswith(("{", "[")) and '"' in JSON_TEXT.sub("", body)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from practicum.chat.literals import DISGUISED, Disguise, any_of
 from practicum.core.errors import UserError
 
-__all__ = ["MARK", "QUESTION", "ChatTokenizer", "Rendering"]
+__all__ = ["MARK", "QUESTION", "REMEMBERED", "ChatTokenizer", "Rendering"]
 
 QUESTION: dict[str, Any] = {"role": "user", "content": "?"}
 """Stands before an assistant turn when only what comes after that turn matters."""
@@ -18,8 +18,8 @@ MARK = "\ue000completion\ue001"
 disguised in messages, so none of them can contain it."""
 
 REMEMBERED = 1024
-"""Texts whose tokens are kept. A client sends its whole conversation with each request, so all but
-the last piece of it has been encoded before."""
+"""Texts and turns that are kept once they are encoded or read. A client sends its whole
+conversation with each request, so all but the last piece of it has been seen before."""
 
 
 class ChatTokenizer(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from practicum.chat.as_dicts import CallShape
-from practicum.chat.habits import Habits
+from practicum.chat.habits import Habits, tool_answered
 from practicum.chat.preparing import Entry, Preparing
 from practicum.chat.rendering import QUESTION, Rendering
 from practicum.core.conversing import SampledTurn
@@ -189,9 +189,7 @@ class Splicing:
         return self._beginnings[form]
 
     def _find_beginning(self, form: Form) -> Beginning | None:
-        before = [QUESTION]
-        if form.after_tool:
-            before += [{"role": "assistant", "content": "?"}, {"role": "tool", "content": "?"}]
+        before = tool_answered("?") if form.after_tool else [QUESTION]
         turn = self._as_dict(form.marked(0))
         ended = self._rendering.attempt(before, generation=False)
         opened = self._rendering.attempt(before)

@@ -7,6 +7,8 @@ inside a message never become the token that ends a turn.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from practicum.chat.as_dicts import CallShape, tool_as_dict
@@ -14,7 +16,7 @@ from practicum.chat.families import Markup, markup_of
 from practicum.chat.habits import after_completion, observe
 from practicum.chat.preparing import Preparing, with_calls_as_text
 from practicum.chat.reading import TurnReading
-from practicum.chat.rendering import MARK, QUESTION, ChatTokenizer, Rendering
+from practicum.chat.rendering import MARK, QUESTION, REMEMBERED, ChatTokenizer, Rendering
 from practicum.chat.splicing import Splicing
 from practicum.chat.token_text import TokenText
 from practicum.core.conversing import SampledTurn
@@ -70,6 +72,7 @@ class TemplateCodec:
             {"tool_calls": [self._shape.call(ToolCall(name=MARK))]}
         )
         self._writes_reasoning = self._shows({"reasoning_content": MARK})
+        self._thought = lru_cache(maxsize=REMEMBERED)(self._read_thought)
         self._plain_turn = self._turn({"role": "assistant", "content": MARK})
         self.turn_end_id: int = self._find_turn_end()
         """The id that the template itself closes an assistant's turn with."""
@@ -100,7 +103,12 @@ class TemplateCodec:
         provided that the template shows all of it where it stands; a turn of which the template
         drops a part (thinking, mostly) is encoded anew from the rest.
         """
-        entries = self._preparing.conversation(messages, tools, turns or {})
+        turns = turns or {}
+        whole = [
+            self._with_thought(message, turns[index]) if index in turns else message
+            for index, message in enumerate(messages)
+        ]
+        entries = self._preparing.conversation(whole, tools, turns)
         shown = [self._rendering.disguise.put_on(tool_as_dict(tool)) for tool in tools]
         return self._splicing.encode(entries, shown if self._habits.takes_tools else [])
 
@@ -161,6 +169,15 @@ class TemplateCodec:
         hidden = {*specials.values(), *self.end_of_turn_ids} - (shown.keys() - self.end_of_turn_ids)
         text = TokenText(self._tokenizer, shown=shown, hidden=frozenset(hidden))
         return TurnReading(text, self._markup, tools)
+
+    def _with_thought(self, message: Message, turn: SampledTurn) -> Message:
+        """The message with what was thought before it, which most clients do not send back."""
+        if message.reasoning or self._habits.thinking is None:
+            return message
+        return replace(message, reasoning=self._thought(turn.token_ids))
+
+    def _read_thought(self, token_ids: tuple[int, ...]) -> str:
+        return self.read(token_ids).reasoning
 
     def _turn(self, written: dict[str, Any]) -> str:
         """What the template writes between where a turn begins and the token that closes it."""

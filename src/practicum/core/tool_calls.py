@@ -17,7 +17,15 @@ from typing import Any
 
 from practicum.core.trace import ToolCall, ToolSpec
 
-__all__ = ["MalformedCall", "check_call", "read_tool_call", "tools_as_text", "write_tool_call"]
+__all__ = [
+    "DECODER",
+    "LONGEST_CALL",
+    "MalformedCall",
+    "check_call",
+    "read_tool_call",
+    "tools_as_text",
+    "write_tool_call",
+]
 
 TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 LONGEST_CALL = 100_000
