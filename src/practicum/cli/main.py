@@ -9,6 +9,7 @@ from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
 from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
+from practicum.cli.gateway import gateway
 from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
@@ -44,6 +45,7 @@ app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")
 app.add_typer(env, name="env")
+app.command()(gateway)
 app.add_typer(sandbox, name="sandbox")
 
 
