@@ -37,8 +37,7 @@ character may be written as an escape."""
 class JsonGrammars:
     """The grammars of one tokenizer; equal schemas are compiled once.
 
-    >>> grammar = JsonGrammars(tokenizer).of({"type": "object", "required": ["answer"]})
-    >>> request = SamplingRequest(prompt_ids=ids, params=params, grammar=grammar)
+    What `of` gives goes into `SamplingRequest.grammar`, as often as it is wanted.
     """
 
     def __init__(self, tokenizer: Any) -> None:
