@@ -106,13 +106,18 @@ def _turns_of(trajectory: Any, label: str) -> list[int]:
 def turn_number(choice: Any) -> int | None:
     """The number that the gateway gave to the turn of a choice; None where it gave none.
 
+    Some clients put fields they do not know into `provider_specific_fields`.
+
     >>> turn_number({"index": 0, "message": {}, "practicum_turn": 7})
     7
     """
-    if isinstance(choice, Mapping):
-        found = choice.get(TURN_FIELD)
-    else:
-        found = getattr(choice, TURN_FIELD, None)
+
+    def field_of(name: str) -> Any:
+        return choice.get(name) if isinstance(choice, Mapping) else getattr(choice, name, None)
+
+    found, others = field_of(TURN_FIELD), field_of("provider_specific_fields")
+    if found is None and isinstance(others, Mapping):
+        found = others.get(TURN_FIELD)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 

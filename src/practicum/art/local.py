@@ -21,6 +21,9 @@ __all__ = ["LocalBackend"]
 MAX_TOKENS = 512
 """What a turn may have where a request does not say."""
 
+CLIENTS = ("_client", "_openai_client")
+"""Where a model of ours, and one of ART's, keeps its client."""
+
 METHODS = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "reinforce++")
 """Methods that learn from groups of rewards alone."""
 
@@ -49,11 +52,13 @@ class LocalBackend:
         self._path = None if path is None else os.fspath(path)
         self._overrides = list(overrides)
         self._served: dict[tuple[str, str], SharedPolicy] = {}
+        self._models: list[Any] = []
 
     async def register(self, model: Any) -> None:
         """Know a model; where this backend has a path, the model's folder is there."""
         if self._path is not None:
             model.base_path = self._path
+        self._models.append(model)
 
     async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
         """Load the model and serve it: the address and the key for OpenAI's client."""
@@ -90,7 +95,13 @@ class LocalBackend:
         given = apply_overrides(values, self._overrides)
         chosen = given.get("algorithm", {})
         chosen = {"name": chosen} if isinstance(chosen, str) else chosen
-        return build_config({**given, "algorithm": read_options(options, chosen)}, "LocalBackend")
+        algorithm = read_options(options, chosen)
+        if algorithm["name"] not in METHODS:
+            raise UserError(
+                f"algorithm {algorithm['name']!r} does not learn from rewards of groups alone; "
+                f"choose one of {', '.join(METHODS)}"
+            )
+        return build_config({**given, "algorithm": algorithm}, "LocalBackend")
 
     def _policy(self, model: Any) -> "SharedPolicy":
         found = self._served.get((model.project, model.name))
@@ -133,11 +144,6 @@ class LocalBackend:
         policy = self._policy(model)
         groups = list(trajectory_groups)
         config = self._config(model, options)
-        if config.algorithm.name not in METHODS:
-            raise UserError(
-                f"algorithm {config.algorithm.name!r} does not learn from rewards of groups alone; "
-                f"choose one of {', '.join(METHODS)}"
-            )
         learned = await policy.learn(lambda turns, step: link_groups(groups, turns, step), config)
         _say_what_was_skipped(learned, policy.step)
         return LocalTrainResult(
@@ -162,8 +168,14 @@ class LocalBackend:
         )
 
     async def close(self) -> None:
-        """Stop serving all models."""
+        """Stop serving all models, and close their clients."""
         served, self._served = list(self._served.values()), {}
+        models, self._models = self._models, []
+        for model in models:
+            for name in CLIENTS:
+                if (client := getattr(model, name, None)) is not None:
+                    await client.close()
+                    setattr(model, name, None)
         for policy in served:
             await policy.close()
 

@@ -15,10 +15,12 @@ from practicum.assemble.shared_conversation import SharedConversation
 from practicum.core.checkpoint import Checkpoint
 from practicum.core.config import RunConfig
 from practicum.core.conversing import Endpoint, RolloutLimits
-from practicum.core.errors import CheckpointError
+from practicum.core.errors import CheckpointError, MissingExtra
 from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Group
 from practicum.core.sampling import SamplingParams
+from practicum.gateway.capture import turn_seed
+from practicum.gateway.rollouts import OpenRollouts
 from practicum.store import CheckpointStore
 from practicum.store.lock import hold_lock
 from practicum.training.crediting import credit_step, estimate, step_batches
@@ -74,10 +76,10 @@ class SharedPolicy:
             top_k=rollouts.top_k,
             max_tokens=rollouts.max_tokens,
         )
-        self.turns = SharedConversation(
-            self._policy.sampler, self._policy.codec, params, config.seed
-        )
         self.step = self._resume()
+        # Other draws after a resume than before it.
+        seed = turn_seed(config.seed, self.step)
+        self.turns = SharedConversation(self._policy.sampler, self._policy.codec, params, seed)
         self._serving: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -112,12 +114,17 @@ class SharedPolicy:
         return ready.result()
 
     async def _serve(self, name: str, ready: "asyncio.Future[Endpoint]") -> None:
-        from practicum.gateway.rollouts import OpenRollouts
-        from practicum.gateway.server import Gateway, GatewaySettings
+        from practicum.policy.grammar import JsonGrammars
+
+        try:
+            from practicum.gateway.server import Gateway, GatewaySettings
+        except ImportError:
+            raise MissingExtra.for_extra("gateway", "serving a model") from None
 
         rollouts = OpenRollouts()
         rollout = rollouts.open(self.turns, RolloutLimits(concurrency=0))
-        gateway = Gateway(rollouts, GatewaySettings(), (name,))
+        grammars = JsonGrammars(self._policy.tokenizer)
+        gateway = Gateway(rollouts, GatewaySettings(), (name,), grammars=grammars)
         async with gateway.serving():
             ready.set_result(gateway.endpoint(rollout))
             await self._stop.wait()

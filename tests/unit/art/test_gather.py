@@ -153,6 +153,6 @@ def test_retry_raises_what_the_last_call_raised_and_leaves_other_errors_alone() 
     with pytest.raises(KeyError):
         never(KeyError)
     assert len(calls) == 2
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         never(ValueError)
     assert len(calls) == 3

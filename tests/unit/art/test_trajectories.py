@@ -7,7 +7,10 @@ import pytest
 
 from practicum.art import Trajectory, TrajectoryGroup
 
-CHOICE = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}}
+CHOICE = {
+    "index": 0,
+    "message": {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]},
+}
 
 
 class ScoredTrajectory(Trajectory):

@@ -1,0 +1,236 @@
+"""RULER with a judge whose answers are planted."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from practicum.art import (
+    History,
+    Trajectory,
+    TrajectoryGroup,
+    gather_trajectory_groups,
+    ruler_score_group,
+)
+from practicum.art.rewards import ruler
+from practicum.art.rewards.judges import find_judge
+from practicum.core.errors import UserError
+from practicum.core.judging import JudgeReply, JudgeUnavailable
+from practicum.core.trace import Message
+
+Shown = dict[str, str]
+"""What each attempt ends with, by the id it has in the question."""
+
+
+class PlantedJudge:
+    """Reads the attempts out of the question and answers by a rule."""
+
+    name = "planted"
+
+    def __init__(self, *answers: Callable[[Shown], str]) -> None:
+        self._answers = list(answers)
+        self.shown: list[Shown] = []
+        self.questions: list[str] = []
+
+    async def complete(self, messages: Sequence[Message]) -> JudgeReply:
+        question = next(m.content for m in messages if m.role == "user")
+        self.questions.append(question)
+        rows = [json.loads(line) for line in question.splitlines() if line.startswith('{"id"')]
+        self.shown.append({row["id"]: row["messages"][-1]["content"] for row in rows})
+        answer = self._answers[min(len(self.shown), len(self._answers)) - 1]
+        return JudgeReply(text=answer(self.shown[-1]))
+
+
+def scores(found: dict[str, float]) -> str:
+    return json.dumps({"scores": [{"id": k, "why": "", "score": v} for k, v in found.items()]})
+
+
+def by_goodness(shown: Shown) -> str:
+    return scores({key: 0.9 if "good" in text else 0.1 for key, text in shown.items()})
+
+
+def backwards(shown: Shown) -> str:
+    return by_goodness(dict(reversed(shown.items())))
+
+
+def leaves_one_out(shown: Shown) -> str:
+    return by_goodness(dict(list(shown.items())[1:]))
+
+
+def says_nothing(shown: Shown) -> str:
+    return "They are all fine."
+
+
+def trajectory(text: str, reward: float = 0.0) -> Trajectory:
+    return Trajectory(
+        messages_and_choices=[
+            {"role": "user", "content": "do it"},
+            {"index": 0, "message": {"role": "assistant", "content": text}},
+        ],
+        reward=reward,
+    )
+
+
+def group(*texts: str) -> TrajectoryGroup:
+    return TrajectoryGroup([trajectory(text, 7.0) for text in texts], metadata={"scenario": 1})
+
+
+@pytest.mark.parametrize("answer", [by_goodness, backwards])
+async def test_good_and_bad_are_ranked_in_whichever_order_the_judge_answers(
+    answer: Callable[[Shown], str],
+) -> None:
+    texts = ["bad 1", "good 1", "bad 2", "good 2", "bad 3"]
+    judged = await ruler_score_group(group(*texts), PlantedJudge(answer))
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.1, 0.9, 0.1, 0.9, 0.1]
+
+
+async def test_the_group_that_was_given_is_left_as_it_is() -> None:
+    before = group("bad", "good")
+    judged = await ruler_score_group(before, PlantedJudge(by_goodness))
+    assert judged is not None
+    assert [t.reward for t in before] == [7.0, 7.0]
+    assert before.trajectories[0].metrics == {}
+    assert before.trajectories[0].logs == []
+    assert judged.trajectories[1].metrics == {"independent_reward": 7.0, "ruler_score": 0.9}
+    assert judged.metadata == {"scenario": 1}
+
+
+async def test_a_judge_that_leaves_one_out_is_asked_again() -> None:
+    judge = PlantedJudge(leaves_one_out, by_goodness)
+    judged = await ruler_score_group(group("bad", "good", "good too"), judge)
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.1, 0.9, 0.9]
+    assert len(judge.shown) == 2
+
+
+async def test_a_judge_that_keeps_leaving_one_out_is_given_up() -> None:
+    judge = PlantedJudge(leaves_one_out)
+    with pytest.raises(ValueError, match=r'attempt "\d" has no score'):
+        await ruler_score_group(group("bad", "good"), judge)
+    assert len(judge.shown) == 3
+
+
+@pytest.mark.parametrize("answer", [leaves_one_out, says_nothing])
+async def test_swallowed_the_group_is_dropped_and_that_is_said(
+    answer: Callable[[Shown], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = PlantedJudge(answer)
+    assert await ruler_score_group(group("bad", "good"), judge, swallow_exceptions=True) is None
+    assert "could not be judged" in capsys.readouterr().err
+
+
+async def test_a_judge_that_cannot_be_reached_is_swallowed_too() -> None:
+    class Absent:
+        name = "absent"
+
+        async def complete(self, messages: Sequence[Message]) -> JudgeReply:
+            raise JudgeUnavailable("nobody answers")
+
+    one = group("good", "bad")
+    assert await ruler_score_group(one, Absent(), swallow_exceptions=True) is None
+    with pytest.raises(ValueError, match="nobody answers"):
+        await ruler_score_group(one, Absent())
+
+
+async def test_identical_trajectories_are_shown_once_and_share_a_score() -> None:
+    judge = PlantedJudge(by_goodness)
+    judged = await ruler_score_group(group("good", "bad", "good", "good"), judge)
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.9, 0.1, 0.9, 0.9]
+    assert sorted(judge.shown[0].values()) == ["bad", "good"]
+    alike = await ruler_score_group(group("good", "good"), judge)
+    assert alike is not None
+    assert [t.reward for t in alike] == [0.9, 0.9]
+    assert list(judge.shown[-1].values()) == ["good"]
+
+
+async def test_the_order_that_is_shown_is_not_the_order_given() -> None:
+    judge = PlantedJudge(by_goodness)
+    texts = [f"attempt {number}" for number in range(8)]
+    await ruler_score_group(group(*texts), judge)
+    assert sorted(judge.shown[0].values()) == texts
+    assert list(judge.shown[0].values()) != texts
+
+
+async def test_rubric_tools_and_calls_reach_the_judge() -> None:
+    said: list[str] = []
+
+    class Listening(PlantedJudge):
+        async def complete(self, messages: Sequence[Message]) -> JudgeReply:
+            said.extend(m.content for m in messages)
+            return await super().complete(messages)
+
+    call = {"id": "a", "function": {"name": "look_up", "arguments": '{"word": "x"}'}}
+    lists = [
+        [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": t, "tool_calls": [call]},
+        ]
+        for t in ("good", "bad")
+    ]
+    found = await ruler(
+        lists, Listening(by_goodness), rubric="short is good", tools=[{"name": "look_up"}]
+    )
+    assert [score.score for score in found] == [0.9, 0.1]
+    assert [score.trajectory_id for score in found] == ["1", "2"]
+    text = "\n".join(said)
+    assert "short is good" in text
+    assert "Tools that were offered" in text
+    assert re.search(r'"name": "look_up", "arguments": \{"word": "x"\}', text)
+
+
+async def test_further_histories_are_judged_with_the_rest() -> None:
+    judge = PlantedJudge(by_goodness)
+    one, other = trajectory("same"), trajectory("same")
+    one.additional_histories = [
+        History(messages_and_choices=[{"role": "assistant", "content": "good"}])
+    ]
+    judged = await ruler_score_group(TrajectoryGroup([one, other]), judge)
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.9, 0.1]
+
+
+async def test_no_trajectories_need_no_judge() -> None:
+    assert await ruler([], "nowhere/at-all") == []
+
+
+async def test_as_after_each_of_a_gathering() -> None:
+    judge = PlantedJudge(by_goodness)
+
+    async def attempt(text: str) -> Trajectory:
+        return trajectory(text)
+
+    groups = await gather_trajectory_groups(
+        [TrajectoryGroup([attempt("good"), attempt("bad")])],
+        after_each=lambda g: ruler_score_group(g, judge, swallow_exceptions=True),
+    )
+    assert [t.reward for t in groups[0]] == [0.9, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("judge", "options", "sentence"),
+    [
+        ("nowhere/model", None, "judge 'nowhere/model' is nowhere: write local/MODEL"),
+        ("openai/o3", {"api_key": "secret"}, "write key_variable="),
+        ("openai/o3", {"top_p": 1.0}, "the judge takes no 'top_p'"),
+        ("openai/o3", {"key_variable": "NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE"),
+    ],
+)
+def test_a_judge_that_cannot_be_found_is_said(
+    judge: str, options: dict[str, object] | None, sentence: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        find_judge(judge, options)
+    assert sentence in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_judges_are_found_by_the_names_scripts_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert find_judge("openai/o3", None).name.startswith("o3 at https://api.openai.com/v1")
+    at_home = find_judge("my-judge", {"api_base": "http://localhost:1/v1", "temperature": 0.5})
+    assert at_home.name.startswith("my-judge at http://localhost:1/v1/chat/completions")
+    assert find_judge("ollama/qwen", None).name.startswith("qwen at http://localhost:11434/v1")
+    assert find_judge("local/tiny", None).name.startswith("tiny here")
