@@ -1,0 +1,250 @@
+"""The gateway over real HTTP on the tiny model: what is sampled is what is recorded and learned."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from tests.clients.serving import Served, check_recomputed, serving
+from tests.unit.policy.reference import build_policy
+
+from practicum.core.conversing import RolloutLimits
+from practicum.core.sampling import SamplingParams
+from practicum.core.trace import Message
+from practicum.gateway import CapturedConversation, ChatRequest
+from practicum.policy.torch_policy import TorchPolicy
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look",
+        "description": "Look somewhere.",
+        "parameters": {
+            "type": "object",
+            "properties": {"where": {"type": "string", "enum": ["up", "down"]}},
+            "required": ["where"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def policy() -> TorchPolicy:
+    return build_policy()
+
+
+@asynccontextmanager
+async def client_of(served: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        base_url=f"{served.endpoint.url}/v1",
+        headers={"Authorization": f"Bearer {served.endpoint.key}"},
+        timeout=60,
+    ) as client:
+        yield client
+
+
+async def ask(client: httpx.AsyncClient, messages: list[Any], **more: Any) -> dict[str, Any]:
+    body = {"model": "any", "messages": messages, **more}
+    answer = await client.post("/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def ask_streaming(client: httpx.AsyncClient, messages: list[Any], **more: Any) -> str:
+    """The words of a streamed answer."""
+    body = {"model": "any", "messages": messages, "stream": True, **more}
+    said = ""
+    async with client.stream("POST", "/chat/completions", json=body) as answer:
+        assert answer.status_code == 200
+        lines = [line async for line in answer.aiter_lines() if line]
+    assert lines[-1] == "data: [DONE]"
+    for line in lines[:-1]:
+        for choice in json.loads(line.removeprefix("data: "))["choices"]:
+            said += choice["delta"].get("content") or ""
+    return said
+
+
+async def test_an_append_only_agent_stays_on_one_path_and_reuses_its_cache(
+    policy: TorchPolicy,
+) -> None:
+    async with serving(policy, max_tokens=30) as served, client_of(served) as client:
+        messages: list[Any] = [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]
+        cached = []
+        for turn in range(5):
+            if turn % 2:
+                said: Any = {"role": "assistant", "content": await ask_streaming(client, messages)}
+            else:
+                answer = await ask(client, messages, logprobs=True, return_token_ids=True)
+                [choice] = answer["choices"]
+                node = served.nodes[-1]
+                assert node.sampled is not None
+                assert choice["token_ids"] == list(node.token_ids)
+                logprobs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
+                assert logprobs == pytest.approx(node.sampled.logprobs)
+                path = served.trace().token_ids(len(served.nodes) - 1)
+                assert answer["prompt_token_ids"] + choice["token_ids"] == list(path)
+                usage = answer["usage"]
+                cached.append(usage["prompt_tokens_details"]["cached_tokens"])
+                said = choice["message"]
+            messages += [said, {"role": "user", "content": f"go on {turn}"}]
+    assert [n.parent for n in served.nodes] == [None, *range(9)]
+    assert served.conversation.graph.retokenised == 0
+    assert cached[1] > sum(len(n.token_ids) for n in served.nodes[:3])
+    assert served.check_all_recorded() > 30
+    check_recomputed(policy, served)
+
+
+async def test_agents_that_branch_retry_and_call_tools_are_recorded_whole(
+    policy: TorchPolicy,
+) -> None:
+    async with serving(policy, max_tokens=12) as served, client_of(served) as client:
+
+        async def agent(number: int) -> None:
+            dice = random.Random(number)
+            messages: list[Any] = [{"role": "user", "content": f"agent {number % 3}"}]
+            for _ in range(4):
+                more: dict[str, Any] = {"n": dice.choice([1, 2]), "temperature": 0.8}
+                if number % 2:
+                    more["tools"] = [TOOL]
+                if dice.random() < 0.3:
+                    more["top_p"] = 0.9
+                answer = await ask(client, messages, **more)
+                said = dice.choice(answer["choices"])["message"]
+                if dice.random() < 0.3:
+                    said = {"role": "assistant", "content": "rewritten"}
+                messages += [said, {"role": "user", "content": dice.choice("xyz")}]
+                if len(messages) > 4 and dice.random() < 0.4:
+                    del messages[1:3]
+
+        await asyncio.gather(*(agent(number) for number in range(4)))
+    trace = served.trace()
+    assert len(trace.leaves()) > 4
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
+async def test_a_schema_is_kept_to_and_what_it_forced_is_learned_rightly(
+    policy: TorchPolicy,
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "maximum": 99}, "ok": {"type": "boolean"}},
+        "required": ["n", "ok"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    async with serving(policy, max_tokens=200) as served, client_of(served) as client:
+        messages: list[Any] = [{"role": "user", "content": "say"}]
+        answer = await ask(client, messages, response_format=form, seed=3)
+        said = answer["choices"][0]["message"]
+        found = json.loads(said["content"])
+        assert isinstance(found["n"], int)
+        assert isinstance(found["ok"], bool)
+        again = await ask(client, messages, response_format=form, seed=3)
+        assert again["choices"][0]["message"]["content"] == said["content"]
+        assert json.loads(await ask_streaming(client, messages, response_format=form))
+        messages += [said, {"role": "user", "content": "more"}]
+        await ask(client, messages, max_tokens=8)
+    assert served.nodes[-2].parent is not None
+    assert served.conversation.graph.retokenised == 0
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look"}}])
+async def test_a_call_that_must_be_made_is_made_and_its_answer_goes_on(
+    policy: TorchPolicy, choice: Any
+) -> None:
+    async with serving(policy, max_tokens=200) as served, client_of(served) as client:
+        messages: list[Any] = [{"role": "user", "content": "look around"}]
+        answer = await ask(client, messages, tools=[TOOL], tool_choice=choice)
+        assert answer["choices"][0]["finish_reason"] == "tool_calls"
+        said = answer["choices"][0]["message"]
+        [call] = said["tool_calls"]
+        assert call["function"]["name"] == "look"
+        assert json.loads(call["function"]["arguments"])["where"] in ("up", "down")
+        messages += [said, {"role": "tool", "tool_call_id": call["id"], "content": "nothing"}]
+        await ask(client, messages, tools=[TOOL], max_tokens=8)
+    assert [n.parent for n in served.nodes] == [None, 0, 1, 2]
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
+async def test_choices_are_branches_of_one_prompt_and_seeds_are_kept_to(
+    policy: TorchPolicy,
+) -> None:
+    async with serving(policy, max_tokens=10) as served, client_of(served) as client:
+        messages = [{"role": "user", "content": "x"}]
+        first, second = [await ask(client, messages, n=3, seed=11) for _ in range(2)]
+        texts = [[c["message"]["content"] for c in a["choices"]] for a in (first, second)]
+        assert texts[0] == texts[1]
+        assert len(set(texts[0])) == 3
+        assert [n.parent for n in served.nodes] == [None, *[0] * 6]
+
+
+async def test_clients_that_go_away_free_their_rows(policy: TorchPolicy) -> None:
+    limits = RolloutLimits(concurrency=50)
+    async with (
+        serving(policy, limits=limits, max_tokens=3000) as served,
+        client_of(served) as client,
+    ):
+
+        async def leave_early(number: int) -> None:
+            body = {
+                "messages": [{"role": "user", "content": f"{number}"}],
+                "stream": number % 2 == 0,
+            }
+            if number % 2:
+                with pytest.raises(httpx.ReadTimeout):
+                    await client.post("/chat/completions", json=body, timeout=0.3)
+                return
+            async with client.stream("POST", "/chat/completions", json=body) as answer:
+                async for _ in answer.aiter_lines():
+                    return
+
+        await asyncio.gather(*(leave_early(number) for number in range(8)))
+        use = served.rollout.use
+        for _ in range(200):
+            if not use.under_way:
+                break
+            await asyncio.sleep(0.02)
+        assert (use.under_way, use.reserved, use.tokens) == (0, 0, sum_of(served))
+        await ask(client, [{"role": "user", "content": "still there?"}], max_tokens=4)
+    served.check_all_recorded()
+
+
+def sum_of(served: Served) -> int:
+    return sum(len(node.token_ids) for node in served.sampled)
+
+
+async def test_a_prompt_longer_than_the_context_is_answered_in_each_dialects_shape(
+    policy: TorchPolicy,
+) -> None:
+    words = "w" * 5000
+    async with serving(policy) as served, client_of(served) as client:
+        messages = [{"role": "user", "content": words}]
+        chat = await client.post("/chat/completions", json={"messages": messages})
+        stream = await client.post("/chat/completions", json={"messages": messages, "stream": True})
+        for answer in (chat, stream):
+            assert answer.status_code == 400
+            assert answer.json()["error"]["code"] == "context_length_exceeded"
+        body = {"messages": messages, "max_tokens": 5, "model": "x"}
+        said = (await client.post("/messages", json=body)).json()
+        assert (said["type"], said["error"]["type"]) == ("error", "invalid_request_error")
+
+
+async def test_a_request_for_more_than_fits_gets_what_fits(policy: TorchPolicy) -> None:
+    conversation = CapturedConversation(policy.sampler, policy.codec, SamplingParams(), seed=0)
+    request = ChatRequest(
+        messages=(Message(role="user", content="w" * 4060),),
+        params=SamplingParams(max_tokens=10**6),
+    )
+    turn = await conversation.respond(request)
+    assert turn.prompt_tokens + len(turn.completion.token_ids) <= 4096
+    assert len(turn.completion.token_ids) > 0
