@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
+# Where agent frameworks are installed for tests/clients, an environment for each.
+CLIENTS := .clients
+
 MODEL := smollm2-135m
 DEMO_NAME := $(or $(DEMO_NAME),demo-$(shell date +%Y%m%d-%H%M%S))
 
@@ -21,7 +24,7 @@ FOR_DEMO := $(VENV)/.ready-for-demo
 FOR_TEST := $(VENV)/.ready-for-test
 INPUTS := Makefile pyproject.toml scripts/make_venv.sh
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check clients format clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +47,9 @@ check: $(FOR_TEST) ## lint, types and architecture tests: half a minute
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not slow" tests/architecture
 
+clients: $(FOR_TEST) ## environments with the agent frameworks that tests/clients runs
+	@sh scripts/make_clients.sh $(BIN)/python $(CLIENTS)
+
 format: $(FOR_TEST) ## put every file into the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -53,7 +59,7 @@ clean: ## remove the environment and the caches; runs/ stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(FOR_DEMO): EXTRAS := train
-$(FOR_TEST): EXTRAS := train,serve,parquet,dev,peers
+$(FOR_TEST): EXTRAS := train,serve,gateway,clients,parquet,dev,peers
 
 # `.installing` outlives an interrupted installation, and makes the next one start afresh.
 $(FOR_DEMO) $(FOR_TEST): $(INPUTS)

@@ -236,7 +236,7 @@ async def test_the_shapes_are_those_of_the_client_library(message: Message) -> N
 @pytest.mark.parametrize(
     ("status", "kind", "shown"),
     [
-        (400, "context_length_exceeded", "invalid_request_error"),
+        (400, "invalid_request_error", "invalid_request_error"),
         (401, "authentication_error", "authentication_error"),
         (409, "turn_limit", "invalid_request_error"),
         (413, "request_too_large", "request_too_large"),
@@ -249,3 +249,8 @@ def test_refusals_have_the_shape_of_the_dialect(status: int, kind: str, shown: s
     body = anthropic.error_body(status, "No.", kind)
     assert body == {"type": "error", "error": {"type": shown, "message": "No."}}
     assert event_of(anthropic.stream_error(status, "No.", kind)) == body
+
+
+def test_a_prompt_that_does_not_fit_is_said_in_the_words_that_clients_look_for() -> None:
+    body = anthropic.error_body(400, "It has 9 tokens.", "context_length_exceeded")
+    assert body["error"]["message"] == "prompt is too long: It has 9 tokens."

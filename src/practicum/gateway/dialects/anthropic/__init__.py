@@ -33,7 +33,9 @@ ERROR_TYPES = {
 
 def error_body(status: int, sentence: str, kind: str, param: str = "") -> dict[str, Any]:
     """The body of a refusal."""
-    del kind, param  # the shape has a place for neither
+    del param  # the shape has no place for it
+    if kind == "context_length_exceeded":  # clients know it by these words only
+        sentence = f"prompt is too long: {sentence}"
     usual = "api_error" if status >= 500 else "invalid_request_error"
     error = {"type": ERROR_TYPES.get(status, usual), "message": sentence}
     return {"type": "error", "error": error}

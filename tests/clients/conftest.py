@@ -1,0 +1,17 @@
+"""The policy that clients of this folder talk to."""
+
+import pytest
+from tests.unit.policy.reference import build_policy
+
+from practicum.policy import tiny
+from practicum.policy.torch_policy import TorchPolicy
+
+CONTEXT_TOKENS = 32_768
+"""The tiny model has a token for each byte, and frameworks write long prompts."""
+
+
+@pytest.fixture(scope="module")
+def policy() -> TorchPolicy:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "CONTEXT_TOKENS", CONTEXT_TOKENS)
+        return build_policy()

@@ -1,0 +1,66 @@
+"""The OpenHands SDK, unmodified, as a client of the gateway in a process of its own.
+
+As an agent whose commands run in a sandbox it is tested in tests/integration/test_openhands.py.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.clients.serving import Served, call, check_recomputed, quiet_environment, serving
+
+from practicum.assemble.openhands import installed
+from practicum.core.conversing import RolloutLimits
+from practicum.policy.torch_policy import TorchPolicy
+
+FOUND = installed()
+pytestmark = pytest.mark.skipif(
+    FOUND is None, reason="needs OpenHands: practicum agents install openhands"
+)
+SCRIPT = Path(__file__).parent / "scripts" / "openhands_sdk.py"
+PATIENCE_S = 150
+
+
+async def run(served: Served, folder: Path) -> tuple[dict[str, Any], str]:
+    """What the script found, and what it complained of."""
+    assert FOUND is not None
+    process = await asyncio.create_subprocess_exec(
+        *(str(FOUND.python), "-I", str(SCRIPT)),
+        cwd=folder,
+        env={**quiet_environment(served), "HOME": str(folder), "OPENHANDS_SUPPRESS_BANNER": "1"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        said, complained = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, complained.decode()[-2000:]
+    return json.loads(said.decode().strip().splitlines()[-1]), complained.decode()
+
+
+async def test_its_tool_loop_goes_round(policy: TorchPolicy, tmp_path: Path) -> None:
+    # A call, then two at once, then the end by its own tool.
+    turns = (
+        call("add", a=17, b=25),
+        f"{call('add', a=1, b=2)}\n{call('think', thought='Once more.')}",
+        call("finish", message="The sum is 42."),
+    )
+    async with serving(policy, turns) as served:
+        found, complained = await run(served, tmp_path)
+        assert found == {"answer": "The sum is 42.", "called": [[17, 25], [1, 2]]}, complained
+        assert served.check_all_recorded() == sum(len(turn.encode()) + 1 for turn in turns)
+        assert served.conversation.graph.retokenised == 0
+        assert len(served.trace().leaves()) == 1
+
+
+async def test_every_token_of_the_model_is_recorded(policy: TorchPolicy, tmp_path: Path) -> None:
+    async with serving(policy, limits=RolloutLimits(max_turns=4)) as served:
+        await run(served, tmp_path)
+        assert served.check_all_recorded() > 0
+        check_recomputed(policy, served)
