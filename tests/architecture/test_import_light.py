@@ -14,6 +14,7 @@ HEAVY = {"torch", "transformers", "peft", "pandas", "scipy", "trl", "huggingface
 
 LIGHT_PACKAGES = [
     "practicum",
+    "practicum.art",
     "practicum.core.config",
     "practicum.core.interfaces",
     "practicum.store",
