@@ -41,16 +41,19 @@ class GrammarWalk(Protocol):
     """One completion on its way through a grammar."""
 
     def allowed(self) -> Any:
-        """A numpy array of bool over the vocabulary: which tokens may come next."""
+        """A numpy array of bool over the vocabulary: which tokens may come next.
+
+        Where the form is complete as it stands, a token that ends the turn is among them.
+        """
         ...
 
     def advance(self, token: int) -> None:
-        """Go on by a sampled token."""
+        """Go on by a sampled token that does not end the turn."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether nothing may follow any more."""
+        """Whether nothing but the end of the turn may follow any more."""
         ...
 
 
@@ -115,4 +118,7 @@ class Completion:
     stopped_by: str = ""
     """The stop text that ended it."""
     top_logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
-    """For each token the likeliest ones and their log-probabilities, where they were asked for."""
+    """For each token the likeliest ones and their log-probabilities, where they were asked for.
+
+    After temperature and before any cut, so that a sampled token's own is `logprobs + log_kept`;
+    at temperature 0, where those are 0, at temperature 1. Among actions, of what they allow."""

@@ -88,9 +88,9 @@ class SampledSpan:
     """How a node's tokens were sampled, one entry a token.
 
     `logprobs` are under the distribution the token was drawn from: after temperature, after the
-    constraint, after top-k and top-p. `log_kept` is the log of the probability mass that top-k and
-    top-p kept, so `logprobs + log_kept` is the log-probability before that cut, which is what the
-    learner recomputes. `choices` lists the token ids a constraint allowed; a single choice was
+    constraint, after top-k and top-p. `log_kept` is the log of the probability mass that top-k,
+    top-p and a grammar kept, so `logprobs + log_kept` is the log-probability before that cut, which
+    is what the learner recomputes. `choices` lists the token ids a constraint allowed; a single choice was
     forced, has log-probability 0 and carries no loss; an empty tuple means unconstrained.
 
     A turn that was recorded elsewhere as text has no log-probabilities: `logprobs` is empty, and so

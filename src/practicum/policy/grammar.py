@@ -5,6 +5,7 @@ under it is drawn from the model's own distribution, restricted to what is allow
 """
 
 import json
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,15 @@ character may be written as an escape."""
 class JsonGrammars:
     """The grammars of one tokenizer; equal schemas are compiled once.
 
-    What `of` gives goes into `SamplingRequest.grammar`, as often as it is wanted.
+    What `of` gives goes into `SamplingRequest.grammar`, as often as it is wanted. It may be called
+    from any thread, so that an event loop need not wait for a large schema.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._tokens: Any = None  # made when it is first needed: a large vocabulary takes a second
         self._compiled: dict[str, _JsonGrammar] = {}
+        self._lock = threading.Lock()
 
     def of(self, schema: Mapping[str, Any] | None = None) -> "TokenGrammar":
         """The grammar of a JSON schema; without one, of any JSON object.
@@ -56,12 +59,13 @@ class JsonGrammars:
         """
         try:
             key = json.dumps(ANY_OBJECT if schema is None else dict(schema))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise _refused(str(error)) from None
-        found = self._compiled.pop(key, None) or self._compile(key)
-        self._compiled[key] = found
-        if len(self._compiled) > MAX_COMPILED:
-            del self._compiled[next(iter(self._compiled))]
+        with self._lock:
+            found = self._compiled.pop(key, None) or self._compile(key)
+            self._compiled[key] = found
+            if len(self._compiled) > MAX_COMPILED:
+                del self._compiled[next(iter(self._compiled))]
         return found
 
     def _compile(self, schema: str) -> "_JsonGrammar":
@@ -82,12 +86,12 @@ class JsonGrammars:
             grammar = LLMatcher.grammar_from_json_schema(schema, overrides=WRITING)
         except ValueError as error:
             raise _refused(str(error)) from None
-        is_wrong, said = LLMatcher.validate_grammar_with_warnings(grammar, self._tokens)
-        if is_wrong:
-            raise _refused(" ".join(said))
         matcher = LLMatcher(self._tokens, grammar, log_level=0)
-        if matcher.is_error():
-            raise _refused(matcher.get_error())
+        trial = matcher.deep_copy()
+        trial.compute_bitmask()  # some schemas turn out to have no values only when one is begun
+        if trial.is_error():
+            has_none = trial.stop_reason().startswith("NoExtension")
+            raise _refused("no value has this form" if has_none else trial.get_error())
         return _JsonGrammar(matcher)
 
 

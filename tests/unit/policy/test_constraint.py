@@ -18,9 +18,9 @@ from tests.unit.policy.reference import (
     stock_model,
 )
 
-from practicum.core.errors import EnvironmentFailure
+from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm, NextCharacters
-from practicum.policy.constraint import ActionTrie, ChoiceWalk
+from practicum.policy.constraint import ActionTrie, ChoiceWalk, GrammarMasks
 from practicum.policy.torch_policy import TorchPolicy
 
 ARGUMENTS = ("0", "1", "00", "01", "10", "11")
@@ -193,3 +193,41 @@ def test_a_syntax_that_fails_or_leads_nowhere_is_the_environments_failure() -> N
         walk_to(fails, "")
     with pytest.raises(EnvironmentFailure, match="'add' has no way on after '11'"):
         walk_to(stops, "11")
+
+
+class Allowing:
+    """A grammar's walk that always allows the same tokens of a vocabulary of 8."""
+
+    def __init__(self, *tokens: int, done: bool = False) -> None:
+        self.tokens, self.done = tokens, done
+
+    def allowed(self) -> Any:
+        return np.isin(np.arange(8), self.tokens)
+
+    def advance(self, token: int) -> None:
+        raise AssertionError("nothing is sampled here")
+
+
+@pytest.mark.parametrize(
+    ("walk", "vocabulary", "expected"),
+    [
+        (Allowing(1, 3), 8, [1, 3]),
+        (Allowing(1, 3), 12, [1, 3]),  # a model with more tokens than its tokenizer
+        (Allowing(1, 7), 7, [1]),  # or fewer
+        (Allowing(1, 5), 8, [1, 6]),  # whichever end is allowed, the template's own is drawn
+        (Allowing(6), 8, [6]),
+        (Allowing(1, 3, done=True), 8, [6]),
+    ],
+)
+def test_a_grammar_becomes_a_mask_over_the_models_vocabulary(
+    walk: Allowing, vocabulary: int, expected: list[int]
+) -> None:
+    mask = GrammarMasks(6, {5, 6}).of(walk, vocabulary)
+    assert mask.shape == (vocabulary,)
+    assert np.flatnonzero(mask).tolist() == expected
+
+
+def test_a_grammar_that_allows_nothing_is_refused() -> None:
+    for walk in (Allowing(), Allowing(7)):
+        with pytest.raises(UserError, match="allows no token"):
+            GrammarMasks(6, {5, 6}).of(walk, 7)

@@ -22,6 +22,13 @@ FORM: dict[str, Any] = {
 }
 
 
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
 @pytest.fixture(scope="module")
 def grammars() -> JsonGrammars:
     return JsonGrammars(tiny().tokenizer)
@@ -117,7 +124,11 @@ def test_equal_schemas_are_compiled_once_and_the_longest_unused_goes(
         ({"type": "string", "pattern": "(?=a)"}, "look-ahead"),
         ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "incompatible"),
         ({"const": object()}, "serializable"),
+        ({"$ref": "#"}, "no value has this form"),
+        (nested(200), "recursion limit"),
+        (nested(5000), "recursion"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_schema_that_cannot_be_enforced_is_refused_in_a_sentence(
     grammars: JsonGrammars, schema: dict[str, Any], why: str
