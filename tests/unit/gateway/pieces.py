@@ -75,6 +75,7 @@ class SlowSampler:
         self.sampled: list[tuple[int, ...]] = []
         self.under_way = 0
         self.cancelled = 0
+        self.told = 0
 
     async def sample(self, request: SamplingRequest) -> Completion:
         self.requests.append(request)
@@ -85,6 +86,7 @@ class SlowSampler:
         try:
             for token in ids:
                 await asyncio.sleep(self._pause_s)
+                self.told += 1
                 if request.on_tokens is not None:
                     request.on_tokens((token,))
         except asyncio.CancelledError:

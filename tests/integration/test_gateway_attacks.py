@@ -1,0 +1,550 @@
+"""Attacks on a gateway: who may ask, how much, from where, and what can be forged."""
+
+import asyncio
+import json
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.routing import Route
+from tests.unit.gateway.pieces import SlowSampler, talk
+
+from practicum.core.conversing import Endpoint, RolloutLimits
+from practicum.core.sample import Episode
+from practicum.gateway import OpenRollouts, Rollout
+from practicum.gateway.desk import RolloutDesk
+from practicum.gateway.server import Gateway, GatewaySettings
+from practicum.gateway.server.control import control_app
+from practicum.http import listening
+
+CONTROL_KEY = "c" * 64
+QUESTION = {"model": "m", "messages": [{"role": "user", "content": "q"}], "max_tokens": 20}
+DIALECTS = {
+    "/v1/chat/completions": QUESTION,
+    "/v1/responses": {"model": "m", "input": "q"},
+    "/v1/messages": QUESTION,
+}
+
+
+def is_shaped(path: str, body: Any) -> bool:
+    """Whether an error is as the path's dialect writes it."""
+    said = body["error"]["message"]
+    assert isinstance(said, str)
+    assert "\n" not in said
+    return (body.get("type") == "error") == path.endswith("/messages")
+
+
+@dataclass
+class Site:
+    """A gateway under attack."""
+
+    gateway: Gateway
+    rollouts: OpenRollouts
+    desk: RolloutDesk
+    address: str
+    control: Path
+    samplers: list[SlowSampler]
+    kept: list[Episode] = field(default_factory=list)
+
+    def open(self, **limits: Any) -> tuple[Rollout, Endpoint]:
+        rollout = self.desk.open(RolloutLimits(**limits))
+        return rollout, self.gateway.endpoint(rollout)
+
+    def socket(self, key: str = CONTROL_KEY) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(self.control)),
+            base_url="http://control",
+            headers={"Authorization": f"Bearer {key}"},
+        )
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site_with(tmp_path) as found:
+        yield found
+
+
+@asynccontextmanager
+async def site_with(folder: Path, pause_s: float = 0.0, **settings: Any) -> AsyncIterator[Site]:
+    rollouts, kept, samplers = OpenRollouts(), list[Episode](), list[SlowSampler]()
+
+    def converse(seed: int) -> Any:
+        conversation, sampler = talk(lambda request: "an answer", pause_s=pause_s)
+        samplers.append(sampler)
+        return conversation
+
+    desk = RolloutDesk(rollouts, converse, kept.append)
+    control = folder / "control" / "s"
+    chosen = GatewaySettings(control_socket=control, control_key=CONTROL_KEY, **settings)
+    gateway = Gateway(rollouts, chosen, desk=desk)
+    async with gateway.serving() as address:
+        yield Site(gateway, rollouts, desk, address, control, samplers, kept)
+
+
+async def post(url: str, key: str, body: Any = QUESTION, **headers: str) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=30) as client:
+        given = {"Authorization": f"Bearer {key}", **headers}
+        return await client.post(url, json=body, headers=given)
+
+
+# G1: exposure
+
+
+async def test_it_listens_on_loopback_unless_told_otherwise(site: Site) -> None:
+    assert urlsplit(site.address).hostname == "127.0.0.1"
+    assert GatewaySettings().host == "127.0.0.1"
+
+
+def test_another_address_needs_a_key_of_ones_own(practicum: Callable[..., Any]) -> None:
+    answer = practicum("gateway", "tiny", "--host", "0.0.0.0")
+    assert answer.code == 2
+    assert "--key-file" in answer.sentence
+
+
+# G2: nothing without a key
+
+
+def addresses(app: Any) -> list[tuple[str, str]]:
+    """Every method and path of an application."""
+    found = []
+    for route in app.routes:
+        assert isinstance(route, Route)
+        path = route.path.replace("{rollout}", "000000000000").replace("{name:path}", "m")
+        found += [(method, path) for method in sorted(route.methods or ())]
+    return found
+
+
+async def test_every_route_but_health_asks_for_a_key(site: Site) -> None:
+    asked = addresses(site.gateway.app)
+    assert len(asked) > 12
+    wrong = f"rk_{'0' * 12}_{'0' * 32}"
+    async with httpx.AsyncClient(base_url=site.address) as client:
+        for method, path in asked:
+            is_open = path == "/health"
+            for headers in ({}, {"Authorization": f"Bearer {wrong}"}, {"x-api-key": "x"}):
+                answer = await client.request(method, path, headers=headers)
+                assert answer.status_code == (200 if is_open else 401), (method, path)
+        for path in ("/", "/admin", "/rollouts", "/docs", "/openapi.json", "//health", "/health/"):
+            assert (await client.get(path)).status_code == 401
+
+
+async def test_every_route_of_the_control_socket_asks_for_its_key(site: Site) -> None:
+    rollout, endpoint = site.open()
+    app = control_app(site.desk, site.gateway.endpoint, site.gateway.settings)
+    for key in ("x", "wrong", endpoint.key):
+        async with site.socket(key) as client:
+            for method, path in addresses(app):
+                named = path.replace("000000000000", rollout.id)
+                assert (await client.request(method, named)).status_code == 401
+    assert site.rollouts.get(rollout.id) is not None
+
+
+async def test_a_control_socket_without_a_key_opens_to_nobody(tmp_path: Path) -> None:
+    rollouts = OpenRollouts()
+    desk = RolloutDesk(rollouts, lambda seed: talk()[0], lambda episode: None)
+    app = control_app(desk, Gateway(rollouts).endpoint, GatewaySettings())
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://control"
+    ) as client:
+        for value in ("Bearer ", "Bearer", ""):
+            answer = await client.get("/rollouts", headers={"Authorization": value})
+            assert answer.status_code == 401
+
+
+# G3: a key is good for one rollout, for sampling, while it is open
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_a_key_opens_its_own_rollout_only(site: Site, path: str) -> None:
+    body = DIALECTS[path]
+    _, mine = site.open()
+    other, its = site.open()
+    assert (await post(mine.url + path, mine.key, body)).status_code == 200
+    assert (await post(site.address + path, mine.key, body)).status_code == 200
+    crossed = await post(its.url + path, mine.key, body)
+    assert crossed.status_code == 403
+    assert is_shaped(path, crossed.json())
+    assert other.conversation.nodes == []
+    named = {"rollout": other.id, "rollout_id": other.id, "X-Rollout": other.id}
+    headers = {"Authorization": f"Bearer {mine.key}", **{k: str(v) for k, v in named.items()}}
+    async with httpx.AsyncClient() as client:
+        await client.post(site.address + path, json={**body, "user": other.id}, headers=headers)
+    assert other.conversation.nodes == []
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_after_its_end_a_rollout_answers_nothing(site: Site, path: str) -> None:
+    rollout, endpoint = site.open()
+    site.desk.close(rollout.id)
+    answer = await post(endpoint.url + path, endpoint.key, DIALECTS[path])
+    assert answer.status_code == 409
+    assert is_shaped(path, answer.json())
+    assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_rewards_and_control_cannot_be_reached_with_a_rollouts_key(site: Site) -> None:
+    rollout, endpoint = site.open()
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {endpoint.key}"}) as client:
+        for base in (site.address, endpoint.url, f"{endpoint.url}/v1"):
+            for path in ("/reward", "/rollouts", f"/rollouts/{rollout.id}/reward", "/close"):
+                answer = await client.post(base + path, json={"reward": 1.0})
+                assert answer.status_code in (401, 403, 404, 405)
+        assert (await client.delete(endpoint.url)).status_code in (404, 405)
+    site.desk.close(rollout.id)
+    assert site.kept[0].score.value is None
+
+
+async def test_limits_hold_over_http(tmp_path: Path) -> None:
+    async with site_with(tmp_path, pause_s=0.02) as site:
+        for limits, kind in (({"max_turns": 1}, "turn_limit"), ({"max_tokens": 5}, "token_limit")):
+            _, endpoint = site.open(**limits)
+            url = f"{endpoint.url}/v1/chat/completions"
+            first = await post(url, endpoint.key)
+            assert first.status_code == 200
+            if kind == "token_limit":
+                assert first.json()["choices"][0]["finish_reason"] == "length"
+                assert first.json()["usage"]["completion_tokens"] == 5
+            answer = await post(url, endpoint.key)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (429, kind)
+            assert answer.headers["x-should-retry"] == "false"
+        _, endpoint = site.open(concurrency=1)
+        url = f"{endpoint.url}/v1/chat/completions"
+        both = await asyncio.gather(post(url, endpoint.key), post(url, endpoint.key))
+        assert sorted(answer.status_code for answer in both) == [200, 429]
+        refused = max(both, key=lambda answer: answer.status_code)
+        assert refused.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_is_under_way_ends_with_its_deadline_or_its_rollout(
+    tmp_path: Path, stream: bool
+) -> None:
+    async with site_with(tmp_path, pause_s=0.05) as site:
+        body = {**QUESTION, "stream": stream, "max_tokens": 1000}
+        _, late = site.open(deadline_s=0.8)
+        site.samplers[0]._answer = lambda request: "w" * 500
+        answer = await post(f"{late.url}/v1/chat/completions", late.key, body)
+        assert "s are over" in answer.text
+        assert answer.status_code == (200 if stream else 429)
+        closed, endpoint = site.open()
+        asking = asyncio.create_task(
+            post(f"{endpoint.url}/v1/chat/completions", endpoint.key, body)
+        )
+        site.samplers[1]._answer = lambda request: "w" * 500
+        while not site.samplers[1].told:
+            await asyncio.sleep(0.01)
+        site.desk.close(closed.id)
+        answer = await asking
+        assert "is closed" in answer.text
+        assert answer.status_code == (200 if stream else 409)
+        assert [sampler.cancelled for sampler in site.samplers] == [1, 1]
+        assert closed.conversation.nodes == []
+
+
+# G4: the control socket is the user's alone
+
+
+async def test_the_control_socket_is_closed_to_other_users(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stat.S_IMODE(site.control.stat().st_mode) == 0o600
+    assert stat.S_IMODE(site.control.parent.stat().st_mode) == 0o700
+    async with site.socket() as client:
+        assert (await client.get("/rollouts")).status_code == 200
+    own = listening._peer_user
+    monkeypatch.setattr(listening, "_peer_user", lambda connection: (own(connection) or 0) + 1)
+    async with site.socket() as client:
+        with pytest.raises(httpx.TransportError):
+            await client.get("/rollouts")
+
+
+async def test_rollouts_are_opened_rewarded_and_closed_by_the_control_socket(site: Site) -> None:
+    async with site.socket() as client:
+        made = await client.post("/rollouts", json={"max_turns": 2, "task_id": "t7"})
+        assert made.status_code == 201
+        place = made.json()
+        for _ in range(2):
+            url = f"{place['url']}/v1/chat/completions"
+            assert (await post(url, place["key"])).status_code == 200
+        [listed] = (await client.get("/rollouts")).json()["rollouts"]
+        assert (listed["turns"], listed["task_id"], listed["reward"]) == (2, "t7", None)
+        assert "key" not in listed
+        rewarding = f"/rollouts/{place['id']}/reward"
+        for wrong in ({}, {"reward": "1"}, {"reward": None}, {"components": [1]}):
+            assert (await client.post(rewarding, json=wrong)).status_code == 400
+        given = {"reward": 0.5, "components": {"style": 0.25}}
+        assert (await client.post(rewarding, json=given)).json() == {"reward": 0.75}
+        closed = (await client.delete(f"/rollouts/{place['id']}")).json()
+        assert (closed["turns"], closed["branches"], closed["reward"]) == (2, 2, 0.75)
+        assert (await client.delete(f"/rollouts/{place['id']}")).status_code == 404
+    assert site.kept[0].score.components == {"style": 0.25, "reward": 0.5}
+
+
+# G5: too much, too deep, too slow
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_ten_megabytes_are_refused_in_the_dialects_shape(
+    site: Site, path: str, chunked: bool
+) -> None:
+    _, endpoint = site.open()
+    body = json.dumps({**DIALECTS[path], "user": "x" * 10_000_000}).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 65536):
+            yield body[at : at + 65536]
+
+    headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient(timeout=30) as client:
+        content: Any = pieces() if chunked else body
+        answer = await client.post(endpoint.url + path, content=content, headers=headers)
+        assert answer.status_code == 413
+        assert is_shaped(path, answer.json())
+        after = await client.post(endpoint.url + path, json=DIALECTS[path], headers=headers)
+        assert after.status_code == 200
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b'{"messages": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"messages": NaN}',
+        b"\xff\xfe",
+        b'{"messages": [], "input": []}',
+        b'{"messages": {"role": "user"}, "input": 5, "max_tokens": 1}',
+        b'{"messages": [{"role": "user", "content": "x"}], "input": "x", "max_tokens": -1, '
+        b'"max_output_tokens": -1}',
+        b'{"messages": [{"role": "user", "content": "x"}], "input": "x", "max_tokens": 5, '
+        b'"temperature": 1e400}',
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+async def test_bodies_that_make_no_sense_are_one_sentence(
+    site: Site, path: str, body: bytes
+) -> None:
+    _, endpoint = site.open()
+    headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient() as client:
+        answer = await client.post(endpoint.url + path, content=body, headers=headers)
+    assert answer.status_code == 400
+    assert is_shaped(path, answer.json())
+
+
+async def test_too_many_choices_are_refused_before_anything_is_sampled(site: Site) -> None:
+    _, endpoint = site.open()
+    url = f"{endpoint.url}/v1/chat/completions"
+    for n in (17, 10**6):
+        assert (await post(url, endpoint.key, {**QUESTION, "n": n})).status_code == 400
+    stops = {**QUESTION, "stop": ["x" * 2000]}
+    assert (await post(url, endpoint.key, stops)).status_code == 400
+    assert site.samplers[0].requests == []
+
+
+async def test_half_characters_and_zero_bytes_reach_the_model_as_text(site: Site) -> None:
+    _, endpoint = site.open()
+    body = b'{"messages": [{"role": "user", "content": "\\ud800 \\u0000"}]}'
+    headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient() as client:
+        url = f"{endpoint.url}/v1/chat/completions"
+        assert (await client.post(url, content=body, headers=headers)).status_code == 200
+
+
+async def raw(site: Site, sent: bytes, limit_s: float = 10.0) -> bytes:
+    """What a server answers to bytes before it hangs up."""
+    parts = urlsplit(site.address)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        writer.write(sent)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(), limit_s)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path) -> None:
+    async with site_with(tmp_path, body_timeout_s=0.1) as site:
+        _, endpoint = site.open()
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {endpoint.key}\r\nContent-Type: application/json\r\n"
+            "Content-Length: 1000\r\n\r\n{"
+        )
+        assert b"408" in (await raw(site, head.encode())).splitlines()[0]
+
+
+async def test_a_head_that_does_not_arrive_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HEADERS_S", 0.1)
+    async with site_with(tmp_path) as site:
+        assert await raw(site, b"POST /v1/chat") == b""
+        many = b"GET /health HTTP/1.1\r\n" + b"X-A: " + b"a" * 200_000
+        assert b"200" not in await raw(site, many)
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{site.address}/health")).status_code == 200
+
+
+async def test_a_reader_that_stops_reading_holds_nobody_up(tmp_path: Path) -> None:
+    async with site_with(tmp_path, write_timeout_s=0.3) as site:
+        slow, endpoint = site.open()
+        sampler = site.samplers[0]
+        sampler._answer = lambda request: "w" * 4000
+        body = json.dumps({**QUESTION, "stream": True, "max_tokens": 4900}).encode()
+        parts = urlsplit(site.address)
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1024)
+        writer.write(
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {endpoint.key}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        await writer.drain()
+        _, other = site.open()
+        started = time.monotonic()
+        for _ in range(5):
+            answer = await post(f"{other.url}/v1/chat/completions", other.key)
+            assert answer.status_code == 200
+        assert time.monotonic() - started < 5
+        for _ in range(300):
+            if slow.conversation.nodes and not slow.use.under_way:
+                break
+            await asyncio.sleep(0.02)
+        assert len(slow.conversation.nodes[-1].token_ids) == 4001
+        writer.close()
+
+
+# G6 and G7: other hosts and web pages
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "", "169.254.1.1"])
+async def test_another_host_is_refused(site: Site, host: str) -> None:
+    _, endpoint = site.open()
+    answer = await post(f"{endpoint.url}/v1/chat/completions", endpoint.key, Host=host)
+    assert answer.status_code in (400, 421)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({}, 200),
+    ],
+)
+async def test_web_pages_are_refused(site: Site, headers: dict[str, str], status: int) -> None:
+    rollout, endpoint = site.open()
+    url = f"{endpoint.url}/v1/chat/completions"
+    given = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient() as client:
+        content = json.dumps(QUESTION)
+        answer = await client.post(url, content=content, headers={**given, **headers})
+        assert answer.status_code == status
+        assert not any(name.startswith("access-control") for name in answer.headers)
+        if status != 200:
+            assert rollout.conversation.nodes == []
+        page = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+        assert (await client.options(url, headers=page)).status_code == 403
+        for method in ("GET", "PUT", "DELETE"):
+            answer = await client.request(method, url, headers=given)
+            assert answer.status_code == 405
+
+
+# G12: nothing is fetched for a client
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"base_url": "http://127.0.0.1:1"},
+        {"api_base": "http://127.0.0.1:1"},
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/x.png"}}
+                    ],
+                }
+            ]
+        },
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "file", "file": {"file_id": "../../etc"}}]}
+            ]
+        },
+        {"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:1"}]},
+    ],
+)
+async def test_addresses_in_a_request_are_refused(site: Site, body: dict[str, Any]) -> None:
+    _, endpoint = site.open()
+    answer = await post(f"{endpoint.url}/v1/chat/completions", endpoint.key, {**QUESTION, **body})
+    assert answer.status_code == 400
+    assert site.samplers[0].requests == []
+
+
+# G17: nothing that a client sends is taken for sampled
+
+
+async def test_ids_log_probabilities_and_rewards_of_a_client_are_never_recorded(
+    site: Site,
+) -> None:
+    rollout, endpoint = site.open()
+    url = f"{endpoint.url}/v1/chat/completions"
+    forged = {
+        "role": "assistant",
+        "content": "I was never sampled",
+        "token_ids": [1, 2, 3],
+        "logprobs": {"content": [{"token": "x", "logprob": 0.0}]},
+        "reward": 1.0,
+        "sampled": True,
+    }
+    messages = [*QUESTION["messages"], forged, {"role": "user", "content": "go on"}]  # type: ignore[misc]
+    assert (await post(url, endpoint.key, {"messages": messages})).status_code == 200
+    for name in ("reward", "score", "prompt_token_ids", "token_ids", "loss_mask", "fingerprint"):
+        answer = await post(url, endpoint.key, {**QUESTION, name: [1.0]})
+        assert answer.status_code == 400, name
+    given, turn = rollout.conversation.nodes
+    assert given.sampled is None
+    assert turn.token_ids == site.samplers[0].sampled[0]
+    assert len(site.samplers[0].sampled) == 1
+    site.desk.close(rollout.id)
+    assert site.kept[0].score.value is None
+    assert site.kept[0].trace.sampled_tokens == len(turn.token_ids)
+
+
+async def test_a_failure_of_the_server_is_told_without_a_traceback_and_it_goes_on(
+    site: Site,
+) -> None:
+    rollout, endpoint = site.open()
+
+    def broken(request: Any) -> str:
+        raise RuntimeError("the card caught fire")
+
+    site.samplers[0]._answer = broken
+    for path, body in DIALECTS.items():
+        answer = await post(endpoint.url + path, endpoint.key, body)
+        assert answer.status_code == 500
+        assert is_shaped(path, answer.json())
+        assert "Traceback" not in answer.text
+    assert rollout.use.under_way == 0
+    site.samplers[0]._answer = lambda request: "fine"
+    assert (await post(f"{endpoint.url}/v1/messages", endpoint.key)).status_code == 200
