@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import Sampler
 from practicum.core.task import JSON
 from practicum.training.rollout_steps import (
@@ -120,6 +121,11 @@ class OverlappedSteps:
         started, collected, weights = time.monotonic(), rolled.collected, self._weights
         check_any_usable(collected)
         present = self.steps.learner.fingerprint()
+        if present != weights.present:
+            raise PolicyMismatch(
+                f"the last update left weights {weights.present} but the learner holds {present}: "
+                "something else has changed them; nothing was updated"
+            )
         check_sampled_by(present, collected, weights.accepted)
         batches = mark_present(self.steps.batches(step, collected), collected.trained, present)
         result = self.steps.update(batches, rolled, started)
