@@ -90,8 +90,8 @@ class JsonGrammars:
         trial = matcher.deep_copy()
         trial.compute_bitmask()  # some schemas turn out to have no values only when one is begun
         if trial.is_error():
-            has_none = trial.stop_reason().startswith("NoExtension")
-            raise _refused("no value has this form" if has_none else trial.get_error())
+            said = trial.get_error()
+            raise _refused("no value has this form" if said.startswith("NoExtension") else said)
         return _JsonGrammar(matcher)
 
 
