@@ -1,6 +1,5 @@
 """LangGraph with langchain-anthropic as the client: messages and content blocks."""
 
-import json
 import os
 
 from langchain_anthropic import ChatAnthropic
@@ -8,13 +7,10 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-called: list[tuple[int, int]] = []
-
 
 @tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
-    called.append((a, b))
     return a + b
 
 
@@ -39,4 +35,4 @@ graph.add_conditional_edges("ask", tools_condition)
 graph.add_edge("tools", "ask")
 question = {"messages": [("system", "Use the tool."), ("user", "What is 17 + 25?")]}
 state = graph.compile().invoke(question, {"recursion_limit": 8})
-print(json.dumps({"answer": state["messages"][-1].text, "called": called}))
+print(state["messages"][-1].text)

@@ -1,18 +1,14 @@
 """LlamaIndex: a function agent, streamed."""
 
 import asyncio
-import json
 import os
 
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.llms.openai_like import OpenAILike
 
-called: list[tuple[int, int]] = []
-
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""
-    called.append((a, b))
     return a + b
 
 
@@ -27,7 +23,7 @@ async def main() -> None:
     )
     agent = FunctionAgent(tools=[add], llm=model, system_prompt="Use the tool.")
     answer = await agent.run("What is 17 + 25?", max_iterations=4)
-    print(json.dumps({"answer": str(answer), "called": called}))
+    print(str(answer))
 
 
 asyncio.run(main())

@@ -1,7 +1,6 @@
 """openai-agents over chat completions, streamed."""
 
 import asyncio
-import json
 
 from agents import (
     Agent,
@@ -13,13 +12,11 @@ from agents import (
 
 set_tracing_disabled(True)
 set_default_openai_api("chat_completions")
-called: list[tuple[int, int]] = []
 
 
 @function_tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
-    called.append((a, b))
     return a + b
 
 
@@ -28,7 +25,7 @@ async def main() -> None:
     result = Runner.run_streamed(agent, "What is 17 + 25?", max_turns=3)
     async for _ in result.stream_events():
         pass
-    print(json.dumps({"answer": result.final_output, "called": called}))
+    print(result.final_output)
 
 
 asyncio.run(main())

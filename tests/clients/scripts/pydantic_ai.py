@@ -1,20 +1,16 @@
 """pydantic-ai: an agent with a tool, over chat completions."""
 
-import json
-
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 
-called: list[tuple[int, int]] = []
 agent = Agent(OpenAIChatModel("tiny"), instructions="Use the tool.")
 
 
 @agent.tool_plain
 def add(a: int, b: int) -> int:
     """Add two numbers."""
-    called.append((a, b))
     return a + b
 
 
 result = agent.run_sync("What is 17 + 25?")
-print(json.dumps({"answer": result.output, "called": called}))
+print(result.output)
