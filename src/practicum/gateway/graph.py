@@ -136,11 +136,16 @@ class RolloutGraph:
             message = messages[index]
             if message.role != "assistant":
                 continue
-            candidates = self._answers.get(digests[index]) or self._said.get(_key(message)) or []
+            answers = self._answers.get(digests[index])
+            candidates = answers or self._said.get(_key(message)) or []
             fitting = [node for node in candidates if self._thought(node, message)]
             if not fitting:
                 continue
-            chosen = next((node for node in reversed(fitting) if node in path), fitting[-1])
+            # Known by its words alone, it is the first that said them, whoever says them later:
+            # so its tokens are the same in every request.
+            otherwise = fitting[-1] if answers else fitting[0]
+            on_path = (node for node in reversed(fitting) if answers and node in path)
+            chosen = next(on_path, otherwise)
             found[index] = chosen
             if not path and digests[index] in self._answers:
                 path = set(self.path(chosen))
