@@ -272,6 +272,7 @@ async def test_two_models_of_one_backend_do_not_mix(tmp_path: Path) -> None:
         assert [await model.get_step() for model in models] == [1, 1]
 
 
+@pytest.mark.filterwarnings("ignore")  # those of the packages that ART loads
 async def test_arts_own_classes_train_through_the_backend(tmp_path: Path) -> None:
     openpipe = pytest.importorskip("art", reason="needs openpipe-art")
     from practicum.art.openpipe import backend

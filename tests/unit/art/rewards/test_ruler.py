@@ -3,6 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +20,7 @@ from practicum.art.rewards import ruler
 from practicum.art.rewards.judges import find_judge
 from practicum.core.errors import UserError
 from practicum.core.judging import JudgeReply, JudgeUnavailable
+from practicum.core.sampling import Completion, SamplingRequest
 from practicum.core.trace import Message
 
 Shown = dict[str, str]
@@ -234,3 +238,88 @@ def test_judges_are_found_by_the_names_scripts_use(monkeypatch: pytest.MonkeyPat
     assert at_home.name.startswith("my-judge at http://localhost:1/v1/chat/completions")
     assert find_judge("ollama/qwen", None).name.startswith("qwen at http://localhost:11434/v1")
     assert find_judge("local/tiny", None).name.startswith("tiny here")
+
+
+def planted_answer(question: str) -> str:
+    """What a judge that prefers the good would answer, the last attempt first."""
+    rows = [json.loads(line) for line in question.splitlines() if line.startswith('{"id"')]
+    return backwards({row["id"]: row["messages"][-1]["content"] for row in rows})
+
+
+class PlantedServer(BaseHTTPRequestHandler):
+    """An OpenAI-compatible judge."""
+
+    keys: ClassVar[list[str | None]] = []
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.keys.append(self.headers["Authorization"])
+        text = planted_answer(asked["messages"][1]["content"])
+        answer = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+async def test_a_judge_on_a_server_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("httpx")
+    monkeypatch.setenv("JUDGE_KEY", "secret")
+    with ThreadingHTTPServer(("127.0.0.1", 0), PlantedServer) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        options = {
+            "api_base": f"http://127.0.0.1:{server.server_address[1]}/v1",
+            "key_variable": "JUDGE_KEY",
+        }
+        judged = await ruler_score_group(group("bad", "good", "worse"), "judge-7b", options)
+        server.shutdown()
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.1, 0.9, 0.1]
+    assert PlantedServer.keys == ["Bearer secret"]
+
+
+class PlantedSampler:
+    """A local model that prefers the good."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        text = planted_answer(self._tokenizer.decode(request.prompt_ids, skip_special_tokens=True))
+        ids = tuple(text.encode())
+        return Completion(
+            token_ids=ids,
+            text=text,
+            logprobs=(0.0,) * len(ids),
+            loss_mask=(True,) * len(ids),
+            log_kept=(),
+            choices=(),
+            temperature=0.0,
+            fingerprint="",
+            finished=True,
+            ended_turn=True,
+        )
+
+
+async def test_a_local_judge_is_asked_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from practicum.chat import TemplateCodec
+    from practicum.policy.tiny import build_tiny_tokenizer
+
+    tokenizer = build_tiny_tokenizer()
+    local = (PlantedSampler(tokenizer), TemplateCodec(tokenizer))
+    monkeypatch.setattr("practicum.assemble.judges._loaded", lambda model: local)
+    judged = await ruler_score_group(group("bad", "good", "good too"), "local/any-model")
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.1, 0.9, 0.9]
+
+
+async def test_a_local_model_that_cannot_judge_is_not_taken_for_one() -> None:
+    one = group("good", "bad")
+    options = {"max_tokens": 16}
+    with pytest.raises(ValueError, match="no JSON object with scores"):
+        await ruler_score_group(one, "local/tiny", options)
+    assert await ruler_score_group(one, "local/tiny", options, swallow_exceptions=True) is None
