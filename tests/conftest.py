@@ -26,6 +26,9 @@ def _few_threads() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != TORCH_THREADS:
         torch.set_num_threads(TORCH_THREADS)
+    threads = sys.modules.get("practicum.policy.threads")
+    if threads is not None:
+        threads.pin_threads(TORCH_THREADS)
 
 
 @pytest.fixture

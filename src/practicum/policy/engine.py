@@ -3,16 +3,15 @@
 Each step takes every request that is waiting, finds what the prefix cache already holds, sends the
 missing tokens of all rows through the model as one unpadded row, and draws one token for each.
 Requests that begin alike share the computation, even when they arrive together. Steps are computed
-in a thread of their own, so that the event loop goes on serving whoever is not waiting for a token:
-sandboxes, servers, clients. All that is shared with callers belongs to the event loop and changes
-between steps only; with no outside delays the order of everything is fixed, so the same seed gives
-the same bits.
+in the thread that also learns, so that the event loop goes on serving whoever is not waiting for a
+token: sandboxes, servers, clients. All that is shared with callers belongs to the event loop and
+changes between steps only; with no outside delays the order of everything is fixed, so the same
+seed gives the same bits.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import torch
@@ -32,6 +31,7 @@ from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row
 from practicum.policy.step_lock import StepLock
 from practicum.policy.step_plan import plan_step
+from practicum.policy.threads import compute_thread
 
 __all__ = ["TorchEngine"]
 
@@ -95,7 +95,7 @@ class TorchEngine:
         self._chooser = Chooser(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
         self._steps = StepLock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sampler")
+        self._thread = compute_thread()
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
         self.passes = 0

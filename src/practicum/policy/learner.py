@@ -20,6 +20,7 @@ from practicum.policy.halving import halve
 from practicum.policy.head import Head, Predictions
 from practicum.policy.lora import load_adapter, save_adapter, trainable
 from practicum.policy.optimizer_state import load_optimizer, save_optimizer, steps_taken
+from practicum.policy.threads import computed
 from practicum.policy.update_totals import UpdateTotals
 from practicum.policy.value_head import ValueHead
 
@@ -71,6 +72,7 @@ class TorchLearner:
         self._checkpointed = settings.checkpointed
         self._optimizer = self._new_optimizer(settings)
 
+    @computed
     def retune(self, settings: LearnerSettings) -> None:
         """Go on with other settings and an optimizer that remembers nothing."""
         self._settings = settings
@@ -89,10 +91,12 @@ class TorchLearner:
         head = [] if self._value_head is None else list(self._value_head.parameters())
         return [*self._parameters, *head]
 
+    @computed
     def fingerprint(self) -> str:
         """Which weights an update would start from, read from the tensors themselves."""
         return self._fingerprint()
 
+    @computed
     def update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
         """One optimizer step for each minibatch of each of the objective's epochs.
 
@@ -127,6 +131,7 @@ class TorchLearner:
         self._optimizer.zero_grad(set_to_none=True)
         return self._report(batches, totals, grad_norm, applied)
 
+    @computed
     def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> list[Measured]:
         """Log-probabilities of the batches' terms, and what else is asked for; nothing learns."""
         self._decoder.release()
@@ -291,6 +296,7 @@ class TorchLearner:
     def _device(self) -> torch.device:
         return self._parameters[0].device
 
+    @computed
     def save(self, folder: Path) -> None:
         """Write adapter, optimizer and random state into an existing folder."""
         save_adapter(self._model, folder)
@@ -298,6 +304,7 @@ class TorchLearner:
         if self._value_head is not None:
             self._value_head.save(folder)
 
+    @computed
     def load(self, folder: Path) -> None:
         """Read back what `save` wrote, bit for bit."""
         self._decoder.release()

@@ -13,6 +13,7 @@ from practicum.policy.batch_tensors import BatchTensors
 from practicum.policy.decoder import decoder_of
 from practicum.policy.head import Head
 from practicum.policy.models import LoadedModel
+from practicum.policy.threads import computed
 
 __all__ = ["TorchTeacher"]
 
@@ -49,6 +50,7 @@ class TorchTeacher:
         self._device = next(loaded.module.parameters()).device
         self._lay_out = lay_out
 
+    @computed
     @torch.no_grad()
     def logprobs(self, samples: Sequence[Sample]) -> list[Floats]:
         """For each sample, the log-probabilities of its loss tokens, in their order."""

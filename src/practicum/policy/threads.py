@@ -1,10 +1,46 @@
-"""CPU threads, pinned: one thread and two give different bits."""
+"""CPU threads, pinned: one thread and two give different bits. And one thread for all computing.
+
+OpenMP keeps a team of workers for every thread that computes with torch. Two teams have more
+workers than a small machine has cores, and then workers go to sleep after every operation: short
+operations take up to half as long again. So sampling, learning and loading share one thread, which
+also keeps them apart.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
 import torch
 
-__all__ = ["pin_threads"]
+__all__ = ["compute_thread", "computed", "pin_threads"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NAME = "compute"
 
 
+@functools.cache
+def compute_thread() -> ThreadPoolExecutor:
+    """The thread that computes; it lives as long as the process."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=NAME)
+
+
+def computed(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that does its work in the thread that computes, while its caller waits."""
+
+    @functools.wraps(function)
+    def in_thread(*args: P.args, **kwargs: P.kwargs) -> T:
+        if threading.current_thread().name.startswith(NAME):
+            return function(*args, **kwargs)
+        return compute_thread().submit(function, *args, **kwargs).result()
+
+    return in_thread
+
+
+@computed
 def pin_threads(count: int) -> None:
-    """Use exactly `count` threads inside operations."""
+    """Use exactly `count` threads inside operations; told where they are computed."""
     torch.set_num_threads(count)

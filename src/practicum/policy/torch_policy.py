@@ -14,6 +14,7 @@ from practicum.policy.fingerprint import policy_fingerprint
 from practicum.policy.learner import LearnerSettings, TorchLearner
 from practicum.policy.lora import attach_adapter, read_adapter, trainable_share
 from practicum.policy.models import DTypeName, LoadedModel, load_model
+from practicum.policy.threads import computed
 
 if TYPE_CHECKING:
     from practicum.core.config import LoraConfig
@@ -34,6 +35,7 @@ class TorchPolicy:
     name: str
 
     @classmethod
+    @computed
     def build(
         cls,
         loaded: LoadedModel,
@@ -88,12 +90,14 @@ class TorchPolicy:
         return trainable_share(self.model)
 
 
+@computed
 def load_for_policy(name: str, dtype: DTypeName, device: str) -> LoadedModel:
     """Load a model with our attention in it."""
     register_attention()
     return load_model(name, dtype=dtype, device=device, attn_implementation=ATTENTION)
 
 
+@computed
 def load_adapted_sampler(loaded: LoadedModel, adapter: Path | None) -> TorchEngine:
     """A sampler of a model, with the adapter in a checkpoint folder if one is given."""
     causal_lm, fingerprint = loaded.module, loaded.fingerprint
