@@ -33,6 +33,9 @@ OFFLINE_OPTIONS = {
     "temperature": "temperature",
 }
 
+STALE_MAX_RATIO = 2.0
+"""What a ratio counts at most where episodes may be stale and the config says nothing."""
+
 WEIGHTS = {"exponential": "exp", "positive": "positive"}
 """How rewards become weights, and what the method calls it."""
 
@@ -57,7 +60,8 @@ def build_algorithm(config: AlgorithmConfig, rollouts: RolloutConfig) -> Algorit
     if config.name in ("dapo", "ppo"):
         given["turn_limit"] = rollouts.max_tokens
     method: Algorithm = methods[config.name](**{k: v for k, v in given.items() if v is not None})
-    return method
+    max_ratio = config.max_ratio or (STALE_MAX_RATIO if rollouts.staleness else None)
+    return method if max_ratio is None else algorithms.Truncated(method=method, max_ratio=max_ratio)
 
 
 def _bounds(config: AlgorithmConfig) -> dict[str, float | None]:

@@ -111,10 +111,7 @@ class OverlappedSteps:
             result.metrics.update(_waits(material, paused_s))
             return result
 
-        result = await self.sampler.between_steps(update)
-        assert self._weights is not None
-        self._weights.updated(self.steps.learner.fingerprint())
-        return result
+        return await self.sampler.between_steps(update)
 
     def _update(self, step: int, rolled: Rolled) -> StepResult:
         assert self._weights is not None
@@ -130,6 +127,7 @@ class OverlappedSteps:
         batches = mark_present(self.steps.batches(step, collected), collected.trained, present)
         result = self.steps.update(batches, rolled, started)
         result.metrics.update(staleness_metrics(collected.trained, weights))
+        weights.updated(self.steps.learner.fingerprint())
         return result
 
     async def close(self) -> None:

@@ -1,0 +1,126 @@
+"""Whole runs with episodes under way while the model learns, on the tiny model."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from practicum.assemble import build_policy, trainer_for
+from practicum.core.config import RunConfig, build_config
+from practicum.core.errors import PolicyMismatch
+from practicum.store import RunDir, SqliteTraceStore, read_metrics
+
+
+class Watcher:
+    """Says nothing, and can be given something to do at an episode or a step."""
+
+    def __init__(self) -> None:
+        self.at_episode = lambda: None
+        self.at_step = lambda step: None
+
+    def episode_done(self, episode: Any) -> None:
+        self.at_episode()
+
+    def step_done(self, step: int, metrics: Any) -> None:
+        self.at_step(step)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def config(runs_dir: Path, **rollouts: Any) -> RunConfig:
+    return build_config(
+        {
+            "env": "math",
+            "model": "tiny",
+            "steps": 6,
+            "runs_dir": str(runs_dir),
+            "algorithm": {"name": "grpo", "lr": 3e-3, "max_ratio": 1.2},
+            "rollouts": {
+                "tasks_per_step": 2,
+                "group_size": 3,
+                "max_turns": 3,
+                "staleness": 2,
+                **rollouts,
+            },
+            "eval": {"n": 2, "before": False, "every": 3},
+            "checkpoints": {"every": 2},
+            "hardware": {"threads": 1},
+        }
+    )
+
+
+def train(settings: RunConfig, run: RunDir, watcher: Watcher) -> Any:
+    policy = build_policy(settings)
+    observer: Any = watcher
+    with run.hold(), trainer_for(settings, run, policy, observer) as trainer:
+        return asyncio.run(trainer.run())
+
+
+def steps(run: RunDir) -> list[dict[str, Any]]:
+    return [dict(r.values) for r in read_metrics(run.metrics_path).rows if r.kind == "step"]
+
+
+def names(run: RunDir) -> list[str]:
+    with SqliteTraceStore(run.traces_path, read_only=True) as store:
+        return [e.trace.id for e in store.episodes() if e.trace.id.startswith("train/")]
+
+
+def test_stale_tokens_are_learned_from_and_present_ones_checked(runs_dir: Path) -> None:
+    settings = config(runs_dir)
+    run = RunDir.create(runs_dir, settings, name="x")
+    result = train(settings, run, Watcher())
+    found = steps(run)
+    assert result.state.step == len(found) == 6
+    assert sorted(result.reports) == [3, 6]
+    assert max(row["staleness_max"] for row in found) in (1, 2)
+    assert all(0.0 <= row["truncated_share"] < 1.0 for row in found)
+    assert all(row["logprob_gap"] < 1e-4 for row in found)
+    assert found[0]["present_share"] == 1.0
+    assert found[0]["logprob_gap"] > 0.0  # what the present weights sampled was compared
+    assert len({row["fingerprint"] for row in found if row.get("fingerprint")}) > 3
+
+
+def test_an_interrupted_run_resumes_and_has_every_task_once(runs_dir: Path) -> None:
+    settings, watcher = config(runs_dir), Watcher()
+    run = RunDir.create(runs_dir, settings, name="x")
+
+    def interrupt(step: int) -> None:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watcher.at_step = interrupt
+    first = train(settings, run, watcher)
+    assert first.interrupted
+    assert 3 <= first.state.step < 6
+    second = train(settings, run, Watcher())
+    assert second.state.step == 6
+    found = names(run)
+    assert len(found) == len(set(found))
+    tasks = [name.split("/", 4)[4].rpartition("/")[0] for name in found]
+    assert sorted({name.split("/")[1] for name in found}) == list("123456")
+    assert all(tasks.count(task) == 3 for task in set(tasks))  # one whole group of each
+
+
+def test_weights_changed_by_someone_else_stop_the_run(runs_dir: Path) -> None:
+    settings, watcher = config(runs_dir), Watcher()
+    run = RunDir.create(runs_dir, settings, name="x")
+    policy = build_policy(settings)
+    adapter: torch.Tensor = next(p for n, p in policy.model.named_parameters() if "lora_B" in n)
+    observer: Any = watcher
+
+    def meddle() -> None:
+        adapter.data.add_(0.01)
+        watcher.at_episode = lambda: None
+
+    watcher.at_step = lambda step: setattr(watcher, "at_episode", meddle) if step == 2 else None
+    with (
+        run.hold(),
+        trainer_for(settings, run, policy, observer) as trainer,
+        pytest.raises(PolicyMismatch, match="the last update left weights"),
+    ):
+        asyncio.run(trainer.run())
