@@ -51,9 +51,9 @@ def known_agents() -> list[AgentEntry]:
 def install_agent(name: str, say: Callable[[str], None]) -> dict[str, str]:
     """Install an agent; `say` is told what is going on."""
     if name != "openhands":
-        known = "needs no installation" if name in ABOUT else "is no agent"
+        known = "needs no installing" if name in ABOUT else "is no agent"
         raise UserError(
-            f"{name!r} {known}; only openhands is installed: practicum agents install openhands"
+            f"{name!r} {known}; only openhands does: practicum agents install openhands"
         )
     from practicum.assemble.openhands import install
 

@@ -1,6 +1,7 @@
 """Which agent does the work, by a run's config."""
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from practicum.agents import (
     TextCalls,
     ToolLoopAgent,
 )
+from practicum.agents.clients import load_client
 from practicum.core.config import AgentConfig, RunConfig
 from practicum.core.conversing import RolloutLimits
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, MissingExtra
 from practicum.core.interfaces import Agent, Environment
 from practicum.core.working import WorkingAgent
 from practicum.user_code import load_callable
@@ -25,7 +27,7 @@ from practicum.user_code import load_callable
 __all__ = ["build_agent", "build_loop", "check_agent", "program_limits"]
 
 AT_ONCE = 16
-"""Requests that one episode may have under way: agents with helpers ask several at once."""
+"""Requests that one episode may have under way: agents with sub-agents ask several at once."""
 
 
 def build_loop(environment: Environment, config: RunConfig, codec: Any = None) -> Agent:
@@ -54,6 +56,7 @@ def build_agent(
     agent = config.agent
     check_agent(environment, agent)
     if agent.name == "function":
+        load_client()
         return FunctionAgent(
             function=load_callable(str(agent.path), "agent.path"),
             name=str(agent.path),
@@ -86,8 +89,14 @@ def check_agent(environment: Environment, agent: AgentConfig) -> None:
             f"agent.score = 'evidence' cannot be used: a command cannot reach the tools of "
             f"{environment.name!r}; write score: exit_code, or a scoring command"
         )
+    if agent.is_program and find_spec("uvicorn") is None:
+        raise MissingExtra.for_extra("gateway", f"the agent {agent.name!r}")
     if agent.name == "function":
         load_callable(str(agent.path), "agent.path")
+    elif agent.name == "command":
+        _command(environment, agent)
+    elif agent.name == "openhands":
+        _openhands_python()
 
 
 def program_limits(config: RunConfig) -> RolloutLimits:
@@ -154,11 +163,16 @@ def _number(value: float | None) -> float:
 
 def _openhands(config: RunConfig, run: Path | None) -> WorkingAgent:
     from practicum.agents.openhands import OpenHandsAgent
-    from practicum.assemble.openhands import installed_python
 
     return OpenHandsAgent(
-        python=installed_python(),
+        python=_openhands_python(),
         max_turns=config.rollouts.max_turns,
         prompt=config.agent.prompt or "short",
         keep_in=run,
     )
+
+
+def _openhands_python() -> Path:
+    from practicum.assemble.openhands import installed_python
+
+    return installed_python()

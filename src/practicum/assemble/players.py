@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from practicum.agents.react import OBSERVATION
 from practicum.assemble.agents import build_agent, build_loop, program_limits
@@ -27,6 +27,9 @@ from practicum.gateway import CapturedConversation, ScriptedConversation
 from practicum.rewards import ReportedScore
 from practicum.rollouts import RolloutParts, run_episode
 
+if TYPE_CHECKING:
+    from practicum.policy.torch_policy import TorchPolicy
+
 __all__ = [
     "SCRIPTED_POLICIES",
     "Player",
@@ -35,6 +38,7 @@ __all__ = [
     "human_player",
     "load_player",
     "play_once",
+    "policy_player",
     "sampling_params",
     "sampling_player",
     "scripted_player",
@@ -51,6 +55,8 @@ class Voice:
     sampler: Sampler
     codec: Any
     params: SamplingParams
+    tokenizer: Any = None
+    """Programs that ask for JSON need it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +112,7 @@ def _with_agent(
     return replace(
         parts,
         converse=_program_conversations(voice, config.agent.sampling == "client"),
-        reach=GatewayReach(parts.model, program_limits(config)),
+        reach=GatewayReach(parts.model, program_limits(config), voice.tokenizer),
         reward=ReportedScore(otherwise=parts.reward) if is_left_to_it else parts.reward,
     )
 
@@ -182,12 +188,19 @@ def human_player(ask: Callable[[tuple[ActionForm, ...]], str]) -> Player:
     return Player(name="you", fingerprint="human", converse=converse)
 
 
-def sampling_player(name: str, sampler: Sampler, codec: Any, params: SamplingParams) -> Player:
+def sampling_player(
+    name: str, sampler: Sampler, codec: Any, params: SamplingParams, tokenizer: Any = None
+) -> Player:
     """A policy that samples from a model."""
-    voice = Voice(sampler=sampler, codec=codec, params=params)
+    voice = Voice(sampler=sampler, codec=codec, params=params, tokenizer=tokenizer)
     return Player(
         name=name, fingerprint=sampler.fingerprint(), converse=_conversations(voice), voice=voice
     )
+
+
+def policy_player(name: str, policy: "TorchPolicy", params: SamplingParams) -> Player:
+    """A policy that is being trained, as it is at each moment."""
+    return sampling_player(name, policy.sampler, policy.codec, params, policy.tokenizer)
 
 
 def sampling_params(rollouts: RolloutConfig, temperature: float) -> SamplingParams:
@@ -212,7 +225,7 @@ def load_player(
     sampler = load_adapted_sampler(loaded, adapter)
     params = sampling_params(rollouts, temperature)
     name = f"{model.name} + {adapter.name}" if adapter else model.name
-    return sampling_player(name, sampler, loaded.codec, params)
+    return sampling_player(name, sampler, loaded.codec, params, loaded.tokenizer)
 
 
 def base_of_adapter(folder: Path) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from practicum.core.conversing import Endpoint, RolloutLimits
-from practicum.core.errors import ContextFull
+from practicum.core.errors import ContextFull, MissingExtra
 from practicum.core.trace import StopReason
 from practicum.gateway import CapturedConversation
 from practicum.gateway.requests import ChatRequest, ChatTurn
@@ -74,8 +74,9 @@ class GatewayReach:
     The server runs while anybody needs it: it starts with the first block and stops with the last.
     """
 
-    def __init__(self, model: str, limits: RolloutLimits) -> None:
+    def __init__(self, model: str, limits: RolloutLimits, tokenizer: Any = None) -> None:
         self._model = model
+        self._tokenizer = tokenizer
         self._limits = limits
         self._users = 0
         self._turnstile = asyncio.Lock()
@@ -87,9 +88,9 @@ class GatewayReach:
     async def serving(self) -> AsyncIterator[None]:
         """Stay reachable for the block."""
         async with self._turnstile:
-            self._users += 1
-            if self._users == 1:
+            if self._users == 0:
                 await self._start()
+            self._users += 1
         try:
             yield
         finally:
@@ -116,9 +117,16 @@ class GatewayReach:
                 self._rollouts.close(rollout.id)
 
     async def _start(self) -> None:
-        from practicum.gateway.server import Gateway, GatewaySettings
+        try:
+            from practicum.gateway.server import Gateway, GatewaySettings
+        except ImportError:
+            needed_for = "an agent that is a program of its own"
+            raise MissingExtra.for_extra("gateway", needed_for) from None
+        from practicum.policy.grammar import JsonGrammars
 
-        self._gateway = Gateway(self._rollouts, GatewaySettings(), (self._model,))
+        grammars = None if self._tokenizer is None else JsonGrammars(self._tokenizer)
+        settings = GatewaySettings()
+        self._gateway = Gateway(self._rollouts, settings, (self._model,), grammars=grammars)
         stack = AsyncExitStack()
         await stack.enter_async_context(self._gateway.serving())
         self._server = stack

@@ -14,7 +14,7 @@ from practicum.assemble.environments import (
     sandbox_kind,
 )
 from practicum.assemble.models import build_policy
-from practicum.assemble.players import Player, play_once, sampling_params, sampling_player
+from practicum.assemble.players import Player, play_once, policy_player, sampling_params
 from practicum.assemble.rewards import build_group_reward, build_reward
 from practicum.assemble.training import trainer_for
 from practicum.core.config import RunConfig
@@ -111,4 +111,4 @@ async def play_task(
 
 def _player(policy: "TorchPolicy", config: RunConfig) -> Player:
     params = sampling_params(config.rollouts, config.eval.temperature)
-    return sampling_player(config.model.name, policy.sampler, policy.codec, params)
+    return policy_player(config.model.name, policy, params)

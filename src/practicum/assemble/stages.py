@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from practicum.assemble.algorithms import build_algorithm, build_method, likelihood
 from practicum.assemble.examples import StageData, load_stage
 from practicum.assemble.models import learner_settings, stage_view
-from practicum.assemble.players import sampling_params, sampling_player
+from practicum.assemble.players import policy_player, sampling_params
 from practicum.assemble.stage_rows import StageRows
 from practicum.assemble.teachers import build_teacher
 from practicum.core.config import RunConfig, TrainingStageConfig
@@ -85,7 +85,7 @@ def _rollouts(
     observer: TrainingObserver,
 ) -> RolloutSteps:
     explore = sampling_params(view.rollouts, view.rollouts.temperature)
-    explorer = sampling_player(view.model.name, policy.sampler, policy.codec, explore)
+    explorer = policy_player(view.model.name, policy, explore)
     return RolloutSteps(
         parts=explorer.parts(environment, view, run=run.path, learns=True),
         rollouts=view.rollouts,

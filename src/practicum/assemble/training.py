@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from practicum.assemble.environments import open_environment, sandbox_kind
 from practicum.assemble.models import learner_settings, placement, thread_count
-from practicum.assemble.players import evaluate_player, sampling_params, sampling_player
+from practicum.assemble.players import evaluate_player, policy_player, sampling_params
 from practicum.assemble.stages import build_stages, stage_of
 from practicum.core.checkpoint import LoopState
 from practicum.core.config import RunConfig
@@ -61,7 +61,7 @@ def trainer_for(
         async def evaluate_now(step: int) -> EvalReport:
             assert environment is not None
             params = sampling_params(config.rollouts, config.eval.temperature)
-            player = sampling_player(config.model.name, policy.sampler, policy.codec, params)
+            player = policy_player(config.model.name, policy, params)
             report = await evaluate_player(
                 player,
                 environment,

@@ -1,0 +1,72 @@
+"""An agent of your own: a Python function that talks to the model and says what its work was worth.
+
+The task: describe a thing in small letters only. The function asks for a draft, then for a second
+version of it, and its score is the share of small letters in what came back.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from practicum.cli.main import main as practicum
+from practicum.core.task import Task
+
+THINGS = ("lamp", "river", "violin", "oak", "bridge", "kettle", "storm", "letter", "owl", "clock")
+COLOURS = ("red", "old", "small", "loud")
+
+
+def rows() -> Iterator[dict[str, str]]:
+    """The tasks: each has a prompt, and whatever else the function wants to know."""
+    for thing in THINGS:
+        for colour in COLOURS:
+            yield {"id": f"{colour}-{thing}", "prompt": f"Describe: a {colour} {thing}."}
+
+
+async def rollout(task: Task, client: Any) -> dict[str, float]:
+    """One episode. `client` is an `openai.AsyncOpenAI` for this episode alone."""
+    messages = [{"role": "user", "content": task.instruction}]
+    texts = []
+    for wish in ("", "Now in small letters only."):
+        if wish:
+            messages.append({"role": "user", "content": wish})
+        answer = await client.chat.completions.create(model="policy", messages=messages)
+        texts.append(answer.choices[0].message.content or "")
+        messages.append({"role": "assistant", "content": texts[-1]})
+    return {"small_letters": share_of_small_letters(texts[0]) + share_of_small_letters(texts[1])}
+
+
+def share_of_small_letters(text: str) -> float:
+    return sum(c.isascii() and c.islower() for c in text) / max(len(text), 1)
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder:
+        words = [
+            f"env.data={__file__}:rows",
+            "agent.name=function",
+            f"agent.path={Path(__file__).resolve()}:rollout",
+            "model=tiny",
+            "steps=3",
+            "eval.n=4",
+            "rollouts.tasks_per_step=2",
+            "rollouts.group_size=6",
+            "rollouts.max_tokens=12",
+            "algorithm.lr=1e-3",
+            "hardware.threads=1",
+        ]
+        sys.argv = [
+            "practicum",
+            "train",
+            "tasks",
+            *words,
+            f"runs_dir={folder}",
+            "--name",
+            "letters",
+        ]
+        practicum()
+
+
+if __name__ == "__main__":
+    main()
