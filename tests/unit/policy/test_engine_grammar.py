@@ -194,6 +194,23 @@ async def test_stops_listeners_and_likeliest_tokens_go_with_a_grammar(
     assert [len(tops) for tops in cut.top_logprobs] == [2] * len(heard)
 
 
+async def test_a_completion_begun_before_an_update_goes_on_in_its_form(
+    policy: TorchPolicy, grammar: TokenGrammar
+) -> None:
+    engine, heard = build_engine(policy), list[int]()
+    [request] = formed(grammar, 1)
+    job = asyncio.create_task(engine.sample(replace(request, on_tokens=heard.extend)))
+    for count in (3, 8, 13):
+        while len(heard) < count:
+            await asyncio.sleep(0)
+        await engine.between_steps(lambda: None)
+    completion = await job
+    assert tuple(heard) == completion.token_ids
+    undisturbed = await build_engine(policy).sample(request)
+    assert completion.token_ids == undisturbed.token_ids
+    assert_no_slot_is_lost(engine)
+
+
 class Broken:
     """A grammar that allows `x` and falls apart in one of several ways after a few of them."""
 
