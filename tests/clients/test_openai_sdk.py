@@ -185,6 +185,10 @@ class TestResponses:
         ):
             answer = await client.responses.parse(model="tiny", input="?", text_format=Verdict)
             assert isinstance(answer.output_parsed, Verdict)
+            required = {"tools": [TOOL], "tool_choice": "required"}
+            async with client.responses.stream(model="tiny", input="?", **required) as stream:
+                [made] = (await stream.get_final_response()).output
+            assert json.loads(made.arguments).keys() == {"a", "b"}
             served.check_all_recorded()
             check_recomputed(policy, served)
 

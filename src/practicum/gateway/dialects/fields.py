@@ -4,7 +4,7 @@ A field that is null counts as not given, as the public services have it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from practicum.core.json_values import as_json, well_formed
@@ -124,6 +124,12 @@ class Fields:
             if self.values.get(name) not in (None, False, "", [], {}):
                 place = self.named(name)
                 raise refuse(f"{place} is not supported here: {reason}", place)
+
+    def allow(self, names: Set[str]) -> None:
+        """Refuse fields of other names: nobody can say what they would change."""
+        for name, value in self.values.items():
+            if name not in names and value is not None:
+                raise refuse(f"there is no parameter {name!r:.80} here; leave it out", name)
 
     def _wrong(self, name: str, allowed: str) -> Refused:
         value, place = self.values.get(name), self.named(name)

@@ -158,6 +158,7 @@ def test_an_answer_sent_back_is_the_turn_it_was(message: Message) -> None:
         ({"tool_choice": {"type": "some"}}, "'any'", "tool_choice.type"),
         ({"output_config": {"format": {"type": "xml"}}}, "xml", "output_config.format.type"),
         ({"mcp_servers": [{"url": "http://x"}]}, "not supported", "mcp_servers"),
+        ({"logit_bias": {"1": 5}}, "there is no parameter 'logit_bias'", "logit_bias"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(

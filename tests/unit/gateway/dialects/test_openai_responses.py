@@ -198,6 +198,7 @@ def test_items_may_be_named_instead_of_sent() -> None:
         ({"text": {"format": {"type": "xml"}}}, "'json_schema'", "text.format.type"),
         ({"background": True}, "not supported", "background"),
         ({"conversation": "c"}, "previous_response_id", "conversation"),
+        ({"logit_bias": {"1": 5}}, "there is no parameter 'logit_bias'", "logit_bias"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(

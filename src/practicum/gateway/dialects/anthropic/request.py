@@ -17,8 +17,42 @@ UNSUPPORTED = {
     "container": "there is no code execution behind this server",
     "mcp_servers": "offer the servers' tools in tools",
 }
-"""Fields that change what a request means. Others that are not read (metadata, thinking, service
-tier, cache control and the like) say nothing that the model could follow."""
+"""Fields that change what a request means, and what to do instead."""
+
+READ = frozenset(
+    {
+        "max_tokens",
+        "messages",
+        "model",
+        "output_config",
+        "output_format",
+        "return_token_ids",
+        "seed",
+        "stop_sequences",
+        "stream",
+        "system",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+HARMLESS = frozenset(
+    {
+        "betas",
+        "cache_control",
+        "diagnostics",
+        "inference_geo",
+        "metadata",
+        "service_tier",
+        "speed",
+        "thinking",
+        "user_profile_id",
+        "workspace_id",
+    }
+)
+"""Fields that say nothing the model could follow."""
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 MOST_STOPS = 16
@@ -43,6 +77,7 @@ def read_count(body: Mapping[str, Any], defaults: SamplingParams) -> Asked:
 
 def _read(asked: Fields, params: SamplingParams) -> Asked:
     asked.forbid(UNSUPPORTED)
+    asked.allow(READ | HARMLESS | UNSUPPORTED.keys())
     choice = asked.inner("tool_choice")
     return Asked(
         request=ChatRequest(

@@ -22,8 +22,46 @@ UNSUPPORTED = {
     "conversation": "send previous_response_id, or the whole conversation as input",
     "prompt": "write the prompt into instructions and input",
 }
-"""Fields that change what a request means. Others that are not read (metadata, reasoning effort,
-service tier, truncation, user and the like) say nothing that the model could follow."""
+"""Fields that change what a request means, and what to do instead."""
+
+READ = frozenset(
+    {
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "model",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "return_token_ids",
+        "seed",
+        "stream",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+    }
+)
+HARMLESS = frozenset(
+    {
+        "max_tool_calls",  # of the provider's own tools
+        "metadata",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream_options",
+        "truncation",  # what does not fit is refused, whichever is asked for
+        "user",
+    }
+)
+"""Fields that say nothing the model could follow."""
 
 ECHOED = (
     "instructions",
@@ -50,6 +88,7 @@ def read_request(
     """A request's body, checked."""
     asked = Fields(body)
     asked.forbid(UNSUPPORTED)
+    asked.allow(READ | HARMLESS | UNSUPPORTED.keys())
     included = asked.texts("include", 16)
     params = _params(asked, defaults)
     parallel = asked.truth("parallel_tool_calls", True)
