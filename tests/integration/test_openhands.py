@@ -1,6 +1,7 @@
 """OpenHands as an agent: its own SDK and loop, commands in the sandbox, a model behind a server."""
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -31,6 +32,7 @@ from practicum.core.task import Task
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
 from practicum.core.working import AgentReport, Assignment
 from practicum.environments.shell.prompts import TOOLS
+from practicum.environments.shell.reference import example_messages
 from practicum.importers.openhands_v1 import is_conversation, read
 
 FOUND = installed()
@@ -156,6 +158,7 @@ async def test_a_message_without_a_call_ends_the_work(agent: OpenHandsAgent) -> 
     assert [(c.name, dict(c.arguments)) for c in session.called] == [
         ("answer", {"answer": "I will not."})
     ]
+    assert report.evidence["status"] == "agent_validation_failed"
 
 
 async def test_the_sessions_own_end_stops_openhands(agent: OpenHandsAgent) -> None:
@@ -165,6 +168,27 @@ async def test_the_sessions_own_end_stops_openhands(agent: OpenHandsAgent) -> No
     assert report.stop is StopReason.FINISHED
     assert session.scripts == ["one", "two"]
     assert len(at.requests) == 2
+
+
+async def test_an_example_comes_before_the_task_as_turns_of_openhands(
+    agent: OpenHandsAgent,
+) -> None:
+    class Shown(Notebook):
+        def prompt(self) -> list[Message]:
+            system, asked = super().prompt()
+            return [system, *example_messages("tools"), asked]
+
+    session = Shown()
+    with scripted([run("echo hi"), finish("42")]) as at:
+        report = await work(agent, session, at)
+    messages = at.requests[0]["messages"]
+    roles = ["system", "user", "assistant", "tool", "assistant", "tool", "user"]
+    assert [message["role"] for message in messages] == roles
+    shown = [m["tool_calls"][0]["function"] for m in messages if m["role"] == "assistant"]
+    assert [call["name"] for call in shown] == ["terminal", "finish"]
+    assert json.loads(shown[0]["arguments"])["command"].startswith("mkdir -p /srv/example")
+    assert session.scripts == ["echo hi"], "the example is not carried out"
+    assert report.evidence["openhands"] == {"ended": "finished", "commands": 1}
 
 
 async def test_turns_run_out(agent: OpenHandsAgent) -> None:

@@ -14,7 +14,7 @@ from practicum.agents.openhands.process import Line, Workshop
 from practicum.core.conversing import Endpoint, ReachableConversation
 from practicum.core.errors import AgentFailure
 from practicum.core.task import JSON
-from practicum.core.trace import Message, StopReason
+from practicum.core.trace import StopReason
 from practicum.core.working import AgentReport, Assignment, Limited
 
 __all__ = ["AT_ONCE", "SYSTEM_PROMPT", "OpenHandsAgent", "kept_folder"]
@@ -29,6 +29,13 @@ SYSTEM_PROMPT = (
     "nothing else."
 )
 """In place of the SDK's own, which with its tools is longer than a small model's window."""
+
+MALFORMED: Mapping[str, JSON] = {
+    "status": "agent_validation_failed",
+    "reason": "the last turn called no tool",
+}
+"""Evidence of an episode that ended with a message: what it says is taken as the answer, but it is
+no turn in the form that was asked for."""
 
 MODEL_ALIAS = "policy"
 KEPT_CHARS = 400
@@ -59,11 +66,13 @@ class OpenHandsAgent:
     ) -> AgentReport:
         """Let OpenHands work until it finishes, gives up or has had its turns."""
         desk = SessionDesk.of(session)
-        instruction = _instruction(session.prompt())
+        # What the system is told there is about tools that OpenHands does not have.
+        *shown, asked = [one for one in session.prompt() if one.role != "system"]
         async with self.places:
             with tempfile.TemporaryDirectory(prefix="practicum-openhands-") as name:
                 folder = Path(name)
-                job = self._job(instruction, conversation.endpoint(), folder)
+                job = self._job(conversation.endpoint(), folder)
+                job.update(task=asked.content, example=desk.example(shown))
                 try:
                     async with self.workshop.conversation(job, folder) as line:
                         ending = await self._answered(line, desk, folder)
@@ -73,16 +82,18 @@ class OpenHandsAgent:
         if stop is StopReason.FINISHED:
             await desk.finish(str(ending["final"]))
         evidence: dict[str, JSON] = {"ended": str(ending["ended"]), "commands": desk.commands}
-        return AgentReport(stop=stop, evidence={"openhands": evidence})
+        report: dict[str, JSON] = {"openhands": evidence}
+        if stop is StopReason.FINISHED and ending["spoke"]:
+            report.update(MALFORMED)
+        return AgentReport(stop=stop, evidence=report)
 
-    def _job(self, instruction: str, endpoint: Endpoint, folder: Path) -> dict[str, Any]:
+    def _job(self, endpoint: Endpoint, folder: Path) -> dict[str, Any]:
         (folder / "workspace").mkdir()
         short = self.prompt == "short"
         return {
             "model": MODEL_ALIAS,
             "base_url": f"{endpoint.url}/v1",
             "api_key": endpoint.key,
-            "task": instruction,
             "prompt": self.prompt,
             "system_prompt": SYSTEM_PROMPT if short else None,
             "max_turns": self.max_turns,
@@ -134,8 +145,3 @@ def _why(
     if limit is not None:
         return limit  # OpenHands was refused a turn, and that is what its error is about
     raise AgentFailure(f"OpenHands ended as {ended!r}: {str(ending['error'])[:KEPT_CHARS]}")
-
-
-def _instruction(opening: list[Message]) -> str:
-    """The task itself: the rest of the opening is about tools that OpenHands does not have."""
-    return next((one.content for one in reversed(opening) if one.role == "user"), "")

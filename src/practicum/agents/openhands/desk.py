@@ -1,12 +1,13 @@
 """What OpenHands asks for, done in the session: its commands, and the end of its work."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from practicum.core.errors import EnvironmentFailure, UserError, boundary
 from practicum.core.interfaces import Session
-from practicum.core.trace import ToolCall, ToolSpec
+from practicum.core.tool_calls import read_tool_call
+from practicum.core.trace import Message, ToolCall, ToolSpec
 
 __all__ = ["SessionDesk"]
 
@@ -43,6 +44,25 @@ class SessionDesk:
             "the agent openhands works with commands, and the environment has no tool for them "
             f"(it has: {', '.join(offered) or 'none'}); write env: {{name: shell, protocol: tools}}"
         )
+
+    def example(self, shown: Sequence[Message]) -> list[dict[str, str]]:
+        """A conversation of the session's tools as one of OpenHands': its task, then its steps."""
+        if not shown or shown[0].role != "user":
+            return []
+        steps = [{"do": "ask", "with": "", "text": shown[0].content}]
+        tools = self.session.tools()
+        for place, message in enumerate(shown):
+            if message.role != "assistant":
+                continue
+            call = (message.tool_calls or (read_tool_call(message.content, tools),))[0]
+            seen = shown[place + 1].content if place + 1 < len(shown) else CLOSED
+            if call.name == self.terminal:
+                command = str(call.arguments.get(self.argument, ""))
+                steps.append({"do": "run", "with": command, "text": seen})
+            else:
+                said = str(call.arguments.get(self.ends.get(call.name, ""), "")) or "Done."
+                steps.append({"do": "finish", "with": said, "text": CLOSED})
+        return steps
 
     async def run(self, command: str) -> dict[str, Any]:
         """Run a command in the sandbox; what OpenHands is told of it."""

@@ -124,6 +124,7 @@ def hold(link: Link) -> None:
     conversation = open_conversation(job, link)
     error = ""
     try:
+        show_example(conversation, job["example"])
         conversation.send_message(job["task"])
         conversation.run()
     except Exception as failed:  # noqa: BLE001 - whatever it is, the other side is told
@@ -254,13 +255,50 @@ def forwarding_executor(link: Link, base: Any, observation: Any) -> Any:
     return types.new_class("ForwardingExecutor", (base,), {}, fill)()
 
 
+def show_example(conversation: Any, steps: list[dict[str, str]]) -> None:
+    """Put a task and its solution before the real one, as if the agent had done it."""
+    if not steps:
+        return
+    events = import_module("openhands.sdk.event")
+    llm = import_module("openhands.sdk.llm")
+    conversation.send_message(steps[0]["text"])
+    for number, step in enumerate(steps[1:]):
+        name, argument = (
+            ("finish", "message") if step["do"] == "finish" else ("terminal", "command")
+        )
+        tool = conversation.agent.tools_map[name]
+        given, call_id = {argument: step["with"]}, f"example_{number}"
+        action = events.ActionEvent(
+            thought=[],
+            action=tool.action_from_arguments(given),
+            tool_name=name,
+            tool_call_id=call_id,
+            tool_call=llm.MessageToolCall(
+                id=call_id, name=name, arguments=json.dumps(given), origin="completion"
+            ),
+            llm_response_id=call_id,
+        )
+        extra = {"command": step["with"]} if name == "terminal" else {}
+        observation = events.ObservationEvent(
+            observation=tool.observation_type.from_text(text=step["text"], **extra),
+            action_id=action.id,
+            tool_name=name,
+            tool_call_id=call_id,
+        )
+        with conversation.state:
+            conversation.state.append_event(action)
+            conversation.state.append_event(observation)
+
+
 def ending(conversation: Any, error: str) -> dict[str, Any]:
     """How the conversation stands, for the other side."""
     replies = import_module("openhands.sdk.conversation.response_utils")
     events = list(conversation.state.events)
+    kinds = [type(one).__name__ for one in events if getattr(one, "source", "") == "agent"]
     failures = [one for one in events if type(one).__name__ == "ConversationErrorEvent"]
     return {
         "ended": str(conversation.state.execution_status.value),
+        "spoke": bool(kinds) and kinds[-1] == "MessageEvent",
         "final": replies.get_agent_final_response(events),
         "code": str(failures[-1].code) if failures else "",
         "error": error or (str(failures[-1].detail) if failures else ""),
