@@ -1,6 +1,7 @@
 """Which agent does the work, by a run's config."""
 
 import shutil
+from asyncio import Semaphore
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,7 @@ def _openhands(config: RunConfig, run: Path | None) -> WorkingAgent:
         max_turns=config.rollouts.max_turns,
         prompt=config.agent.prompt or "short",
         keep_in=run,
+        places=Semaphore(config.agent.at_once or 1),
     )
 
 

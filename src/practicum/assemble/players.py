@@ -2,6 +2,7 @@
 
 import json
 import random
+from asyncio import Semaphore
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,6 +113,7 @@ def _with_agent(
     return replace(
         parts,
         converse=_program_conversations(voice, config.agent.sampling == "client"),
+        places=Semaphore(config.agent.at_once) if config.agent.at_once else None,
         reach=GatewayReach(parts.model, program_limits(config), voice.tokenizer),
         reward=ReportedScore(otherwise=parts.reward) if is_left_to_it else parts.reward,
     )

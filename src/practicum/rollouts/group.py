@@ -59,12 +59,13 @@ async def run_persistently(parts: RolloutParts, task: Task, trace_id: str, seed:
     Each try has a seed of its own, so that it does not run into the same wall for the same reason;
     only the last is kept, so that a group has as many episodes as were asked for.
     """
-    episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
-    for again in range(1, parts.retries + 1):
-        if episode.trace.failure is None:
-            break
-        other = episode_seed(seed, f"{trace_id} again {again}")
-        episode = await run_episode(parts, task, trace_id, other)
+    async with parts.places or nullcontext():
+        episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+        for again in range(1, parts.retries + 1):
+            if episode.trace.failure is None:
+                break
+            other = episode_seed(seed, f"{trace_id} again {again}")
+            episode = await run_episode(parts, task, trace_id, other)
     return episode
 
 

@@ -68,6 +68,8 @@ class RolloutParts:
     """Seconds an agent may take before its episode counts as failed; None is no limit."""
     retries: int = 0
     """How often a failed episode of a group is tried again, with another seed."""
+    places: asyncio.Semaphore | None = None
+    """How many episodes of groups are under way together; None is no limit."""
 
 
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:

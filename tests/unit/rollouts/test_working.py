@@ -154,3 +154,22 @@ async def test_an_environment_that_failed_is_tried_again_too() -> None:
     (group,) = await run_groups(parts, [make_task()], 1, label="x", seed=0)
     assert parts.environment.opened == 3  # type: ignore[attr-defined]
     assert group.episodes[0].trace.stop is StopReason.ENVIRONMENT_FAILED
+
+
+async def test_no_more_episodes_are_under_way_than_there_are_places() -> None:
+    free = parts_of(Yielding(DONE))
+    await run_groups(free, [make_task()], 5, label="x", seed=0)
+    assert free.reach.most == 5
+    held = parts_of(Yielding(DONE), places=asyncio.Semaphore(2))
+    (group,) = await run_groups(held, [make_task()], 5, label="x", seed=0)
+    assert len(group.usable) == 5
+    assert held.reach.most == 2
+
+
+class Yielding(Program):
+    """Lets others go first."""
+
+    async def work(self, assignment: Assignment, session: Any, conversation: Any) -> AgentReport:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await super().work(assignment, session, conversation)

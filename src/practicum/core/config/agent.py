@@ -18,7 +18,7 @@ TAKES: Mapping[str, Mapping[str, Any]] = {
     "auto": LOOP,
     "actions": {"context_tokens": 0},
     "tools": LOOP,
-    "function": {"path": None, "success_at": 1.0, "sampling": "run"},
+    "function": {"path": None, "success_at": 1.0, "sampling": "run", "at_once": None},
     "command": {
         "command": None,
         "inherit": (),
@@ -28,8 +28,9 @@ TAKES: Mapping[str, Mapping[str, Any]] = {
         "sandbox": "none",
         "success_at": 1.0,
         "sampling": "run",
+        "at_once": 8,
     },
-    "openhands": {"prompt": "short", "sampling": "run"},
+    "openhands": {"prompt": "short", "sampling": "run", "at_once": 4},
 }
 """What each agent takes besides `deadline_s` and `retries`, and its value unless told."""
 
@@ -89,6 +90,9 @@ class AgentConfig(Stage):
     """Who says how a program's turns are drawn: `run`, temperature, top-p, top-k and seeds are the
     run's whatever the program asks for, so that the episodes of a group differ and an evaluation
     is what it says; `client`, what the program asks for."""
+    at_once: int | None = Field(default=None, ge=1)
+    """Episodes under way together, each a program of its own: 8 for `command`, 4 for `openhands`,
+    all for `function` unless told. What waits for its turn has not begun, nor has its deadline."""
 
     @model_validator(mode="before")
     @classmethod
