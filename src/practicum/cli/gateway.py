@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,15 +53,10 @@ def gateway(
     practicum gateway configs/demo.yaml --port 0             the model and sampling of a config
 
     Each rollout has an address and a key of its own. An OpenAI client takes the address and /v1 as
-    its base URL, an Anthropic client the address. More rollouts are opened, rewarded and closed
-    through the control socket, which asks for the control key:
+    its base URL, an Anthropic client the address. More rollouts are opened (POST /rollouts),
+    rewarded (POST /rollouts/ID/reward) and closed (DELETE /rollouts/ID) on the control socket:
 
-    curl --unix-socket SOCKET -H "Authorization: Bearer KEY" -d '{"max_turns": 20}'
-    -H "Content-Type: application/json" http://control/rollouts
-
-    curl ... -d '{"reward": 1}' http://control/rollouts/ID/reward
-
-    curl ... -X DELETE http://control/rollouts/ID          closes it and keeps its trace
+    curl --unix-socket SOCKET -H "Authorization: Bearer KEY" http://control/rollouts
     """
     import asyncio
 
@@ -71,17 +66,12 @@ def gateway(
 
     key = choose_key(host, key_file, KEY_VARIABLE)
     model, adapter, rollouts = _chosen(policy, options or [])
-    plan = GatewayPlan(
-        host=host,
-        port=port,
-        control_key=key.key,
-        store=store,
-        open_count=open_count,
-        limits=RolloutLimits(max_turns=max_turns),
-    )
-    shown = key.key if key.is_generated and key_file is None else ""
+    limits = RolloutLimits(max_turns=max_turns)
+    place: dict[str, Any] = {"host": host, "port": port, "control_key": key.key, "store": store}
+    plan = GatewayPlan(**place, open_count=open_count, limits=limits)
+    shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
-    kept = asyncio.run(serve_gateway(served, plan, _announcement(plan, shown, key_file)))
+    kept = asyncio.run(serve_gateway(served, plan, _announcement(plan, shown)))
     if store is not None:
         print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
         print(f"practicum traces list --store {store}", file=sys.stderr)
@@ -107,9 +97,7 @@ def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None,
     return model, found.checkpoint.path, config.rollouts
 
 
-def _announcement(
-    plan: "GatewayPlan", shown_key: str, key_file: Path | None
-) -> "Callable[[Serving], None]":
+def _announcement(plan: "GatewayPlan", shown_key: str) -> "Callable[[Serving], None]":
     """Says where the gateway is, once it listens."""
     from practicum.http.keys import is_loopback
 
@@ -123,7 +111,7 @@ def _announcement(
         if serving.rollouts:
             lines.append(f"keys of these rollouts: {serving.rollouts_file}")
         lines.append(f"control socket: {serving.control_socket}")
-        lines.append(f"control key: {shown_key or key_file or KEY_VARIABLE}")
+        lines.append(f"control key: {shown_key}")
         if not is_loopback(plan.host):
             lines.append(f"WARNING: other machines can reach {plan.host}, without encryption")
         if plan.store is None:
