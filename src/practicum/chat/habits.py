@@ -50,8 +50,14 @@ class Habits:
     """It has a place of its own for reasoning."""
     thinks_in_content: bool
     """It has not, but leaves thinking that stands in the content where it is."""
-    opens_thinking: bool
-    """Where the assistant begins to write, it is already thinking."""
+    opened_thinking: str
+    """How thinking begins where the template itself begins it: then the assistant starts in the
+    middle of it. Empty where it does not."""
+
+    @property
+    def opens_thinking(self) -> bool:
+        """Whether the assistant is already thinking when it begins to write."""
+        return bool(self.opened_thinking)
 
 
 def observe(rendering: Rendering) -> Habits:
@@ -75,7 +81,7 @@ def observe(rendering: Rendering) -> Habits:
         thinks_in_content=not reasons
         and thinking is not None
         and MARK in _said(rendering, {"content": thinking.around(MARK) + "?"}),
-        opens_thinking=thinking is not None and _opens(rendering.render([QUESTION]), thinking),
+        opened_thinking=_opened_thinking(rendering.render([QUESTION]), thinking),
     )
 
 
@@ -136,5 +142,6 @@ def _thinking_tags(source: str) -> ThinkingTags | None:
     return None
 
 
-def _opens(prompt: str, tags: ThinkingTags) -> bool:
-    return prompt.rfind(tags.opening) > prompt.rfind(tags.closing)
+def _opened_thinking(prompt: str, tags: ThinkingTags | None) -> str:
+    at = prompt.rfind(tags.opening) if tags is not None else -1
+    return prompt[at:] if tags is not None and at > prompt.rfind(tags.closing) else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from practicum.chat.as_dicts import CallShape
-from practicum.chat.habits import Habits, tool_answered
+from practicum.chat.habits import Habits, after_completion, tool_answered
 from practicum.chat.preparing import Entry, Preparing
 from practicum.chat.rendering import QUESTION, Rendering
 from practicum.core.conversing import SampledTurn
@@ -21,13 +21,15 @@ __all__ = ["Splicing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """What stands before the words of a turn that is the last of its conversation."""
+class Surroundings:
+    """What stands around the words of a turn that is the last of its conversation."""
 
     prompt: str
     """What the template writes where the assistant begins."""
-    markup: str
+    before: str
     """What stands between there and the first of the turn's words."""
+    after: str
+    """What stands behind the last of them, up to where the turn ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Which parts a turn has; turns of one form begin alike."""
+    """Which parts a turn has; turns of one form stand in the same surroundings."""
 
     after_tool: bool
     content: bool
@@ -81,7 +83,7 @@ class Splicing:
         self._rendering = rendering
         self._habits = habits
         self._preparing = preparing
-        self._beginnings: dict[Form, Beginning | None] = {}
+        self._known: dict[Form, Surroundings | None] = {}
 
     def encode(self, entries: Sequence[Entry], tools: Sequence[dict[str, Any]]) -> tuple[int, ...]:
         """The tokens of the conversation, up to where the assistant begins to write."""
@@ -142,30 +144,30 @@ class Splicing:
         """Where the turn lies, or None where the template does not show it as it was sampled."""
         form = _form(entry.message, after_tool)
         marks = form.marks(index)
-        beginning = self._beginning(form)
-        if beginning is None or entry.turn is None:
+        around = self._surroundings(form)
+        if around is None or entry.turn is None:
             return None
         found = [text.find(mark, done) for mark in marks]
         if min(found) < done:
             return None
         first = min(found)
         last = max(at + len(mark) for at, mark in zip(found, marks, strict=True))
-        start = self._start(text[done:first], beginning, entry.turn)
-        end = self._end(text, last, is_content=text[:last].endswith(_mark(index, "content")))
+        start = self._start(text[done:first], around, entry.turn)
+        end = self._end(text, last, around)
         if start is None or end is None:
             return None
         return Place(start=done + start, end=end, turn=entry.turn)
 
-    def _start(self, before: str, beginning: Beginning, turn: SampledTurn) -> int | None:
-        markups = [beginning.markup]
+    def _start(self, before: str, around: Surroundings, turn: SampledTurn) -> int | None:
+        markups = [around.before]
         tags = self._habits.thinking
         if tags is not None:
-            opening, found, after = beginning.markup.partition(tags.opening)
+            opening, found, after = around.before.partition(tags.opening)
             inside, closed, rest = after.partition(tags.closing)
             if found and closed and not inside.strip() and not self._thought(turn):
                 markups.append(opening + rest.lstrip())
         for markup in markups:
-            if before.endswith(beginning.prompt + markup):
+            if before.endswith(around.prompt + markup):
                 return len(before) - len(markup)
         return None
 
@@ -177,28 +179,33 @@ class Splicing:
         )
         return tags is not None and (tags.opening in text or tags.closing in text)
 
-    def _end(self, text: str, last: int, *, is_content: bool) -> int | None:
+    def _end(self, text: str, last: int, around: Surroundings) -> int | None:
         if self._habits.closing is None:
-            return last if is_content else None
+            return last + len(around.after) if text.startswith(around.after, last) else None
         at = text.find(self._habits.closing, last)
         return at if at >= 0 else None
 
-    def _beginning(self, form: Form) -> Beginning | None:
-        if form not in self._beginnings:
-            self._beginnings[form] = self._find_beginning(form)
-        return self._beginnings[form]
+    def _surroundings(self, form: Form) -> Surroundings | None:
+        if form not in self._known:
+            self._known[form] = self._find_surroundings(form)
+        return self._known[form]
 
-    def _find_beginning(self, form: Form) -> Beginning | None:
+    def _find_surroundings(self, form: Form) -> Surroundings | None:
         before = tool_answered("?") if form.after_tool else [QUESTION]
         turn = self._as_dict(form.marked(0))
         ended = self._rendering.attempt(before, generation=False)
         opened = self._rendering.attempt(before)
         shown = self._rendering.attempt([*before, turn], generation=False)
-        marks = [at for mark in form.marks(0) if (at := shown.find(mark)) >= 0]
-        if not opened or not marks or not shown.startswith(opened):
+        found = [(at, mark) for mark in form.marks(0) if (at := shown.find(mark)) >= 0]
+        if not opened or not found or not shown.startswith(opened):
             return None
-        prompt = opened[len(ended) :] if opened.startswith(ended) else ""
-        return Beginning(prompt=prompt, markup=shown[len(opened) : min(marks)])
+        last = max(at + len(mark) for at, mark in found)
+        ending = after_completion(self._rendering, [], generation=False)
+        return Surroundings(
+            prompt=opened[len(ended) :] if opened.startswith(ended) else "",
+            before=shown[len(opened) : min(found)[0]],
+            after=shown[last:].removesuffix(ending),
+        )
 
     def _marked(self, message: Message, index: int) -> dict[str, Any]:
         """What the template is shown of a sampled turn."""

@@ -138,13 +138,14 @@ class TemplateCodec:
             shown["tool_calls"] = [self._shape.call(call) for call in message.tool_calls]
         elif message.tool_calls:
             message = with_calls_as_text(message)
+        thought = "" if self._writes_reasoning else self._thought_before(message)
         disguise = self._rendering.disguise.put_on
         turn = self._plain_turn
         if shown:
             # Nothing said is not an empty text to every template.
             said = {"role": "assistant", "content": MARK if message.content else ""}
             turn = self._turn(said | disguise(shown))
-        words = turn.replace(MARK, disguise(message.content))
+        words = thought + turn.replace(MARK, disguise(message.content))
         return (*self._rendering.encode(words), self.turn_end_id)
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -169,6 +170,15 @@ class TemplateCodec:
         hidden = {*specials.values(), *self.end_of_turn_ids} - (shown.keys() - self.end_of_turn_ids)
         text = TokenText(self._tokenizer, shown=shown, hidden=frozenset(hidden))
         return TurnReading(text, self._markup, tools)
+
+    def _thought_before(self, message: Message) -> str:
+        """What was thought, as the model writes it where the template has no place for it."""
+        habits = self._habits
+        writes = habits.opens_thinking or habits.thinks_in_content
+        if not message.reasoning or habits.thinking is None or not writes:
+            return ""
+        thought = habits.thinking.around(self._rendering.disguise.put_on(message.reasoning))
+        return thought.removeprefix(habits.opened_thinking)
 
     def _with_thought(self, message: Message, turn: SampledTurn) -> Message:
         """The message with what was thought before it, which most clients do not send back."""

@@ -4,11 +4,13 @@ Each is short and in words of its own; what it has of its family is the roles, t
 parts of a conversation it shows, and what it refuses.
 """
 
+import importlib.util
 import json
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -264,6 +266,8 @@ class Family:
     """Empty: never. `kept`: the template shows it for ever. `asked`: until the user asks again.
     `dropped`: never again."""
     opens_thinking: bool = False
+    shows_empty_thinking: bool = False
+    """Whether thinking of nothing is shown like any other, and not in the last turn only."""
     single_call: bool = False
     says_with_calls: bool = True
     """Whether the template shows content beside calls."""
@@ -317,6 +321,47 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+PUBLIC_SPECIAL = re.compile(r"<\|[A-Za-z_/]+\|>|<｜[^｜]+｜>|<(?:start|end)_of_turn>")
+
+
+def public_families() -> dict[str, Family]:
+    """The same families with the templates that their models are published with.
+
+    TRL brings the texts; without it there are none, and only the ones above are tested.
+    """
+    found = importlib.util.find_spec("trl")
+    if found is None or not found.submodule_search_locations:
+        return {}
+    folder = Path(found.submodule_search_locations[0]) / "chat_templates"
+    families: dict[str, Family] = {}
+    for name, behaves_like in PUBLISHED.items():
+        text = (folder / f"{name}.jinja").read_text(encoding="utf-8")
+        special = dict.fromkeys(PUBLIC_SPECIAL.findall(text))
+        tokens = tuple(token for token in special if token not in NAMED_TOKENS)
+        families[f"published-{name}"] = replace(behaves_like, template=text, tokens=tokens)
+    return families
+
+
+PUBLISHED = {
+    "qwen2_5": FAMILIES["qwen2.5"],
+    "qwen3": FAMILIES["qwen3"],
+    "qwen3_instruct_2507": FAMILIES["qwen2.5"],
+    "qwen3_5_think": replace(FAMILIES["qwen3-thinking"], calls=coder, shows_empty_thinking=True),
+    "llama3": FAMILIES["chatml"],
+    "llama3_1": FAMILIES["llama3"],
+    "llama3_2": FAMILIES["llama3"],
+    "gemma": FAMILIES["gemma"],
+    "gemma3": FAMILIES["gemma"],
+    "phi3_5": FAMILIES["chatml"],
+    "deepseekv3": FAMILIES["deepseek-r1"],
+    "deepseek_r1_distill": FAMILIES["deepseek-r1"],
+}
+"""Names of published templates, and which of the above they behave like."""
+
+PUBLIC = public_families()
+ALL_FAMILIES = FAMILIES | PUBLIC
+
+
 def tokenizer_of(family: Family) -> Any:
     """A tokenizer with merges: a text that was sampled need not be how it would be encoded."""
     characters = _byte_characters()
@@ -340,7 +385,7 @@ def tokenizer_of(family: Family) -> Any:
 
 
 def codec_of(name: str) -> TemplateCodec:
-    return TemplateCodec(tokenizer_of(FAMILIES[name]), model=name)
+    return TemplateCodec(tokenizer_of(ALL_FAMILIES[name]), model=name)
 
 
 def sampled(codec: TemplateCodec, text: str, dice: random.Random) -> tuple[int, ...]:

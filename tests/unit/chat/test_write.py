@@ -168,3 +168,19 @@ def test_reasoning_is_written_where_the_template_has_a_place_for_it() -> None:
     assert knows.write(message).count(knows.turn_end_id) == 1
     assert does_not.decode(does_not.write(message)) == "4"
     assert knows.decode(knows.write(said("4"))) == "4"
+
+
+def test_reasoning_goes_before_the_words_where_the_prompt_has_begun_it() -> None:
+    codec = TemplateCodec(tokenizer_with(OPENS_OTHERWISE))
+    message = said("4", reasoning="2 + 2 <|im_end|>")
+    written = codec.write(message)
+    assert codec.decode(written) == "2 + 2 <|im_end|>\n</think>\n\n4"
+    assert written.count(codec.turn_end_id) == 1
+    assert codec.read(written) == message
+
+
+def test_reasoning_stands_in_the_content_where_the_template_leaves_it_there() -> None:
+    codec = TemplateCodec(tokenizer_with("{# <think> #}" + CHAT_TEMPLATE))
+    message = said("4", reasoning="2 + 2")
+    assert codec.decode(codec.write(message)) == "<think>\n2 + 2\n</think>\n\n4"
+    assert codec.read(codec.write(message)) == message
