@@ -7,6 +7,7 @@ also keeps them apart.
 """
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,11 @@ NAME = "compute"
 def compute_thread() -> ThreadPoolExecutor:
     """The thread that computes; it lives as long as the process."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=NAME)
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has no threads but the one that forked, so it makes this one anew.
+    os.register_at_fork(after_in_child=compute_thread.cache_clear)
 
 
 def computed(function: Callable[P, T]) -> Callable[P, T]:
