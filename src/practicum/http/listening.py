@@ -89,7 +89,8 @@ def _peer_user(connection: Any) -> int | None:
 def listen(host: str, port: int, option: str) -> socket.socket:
     """A bound socket; `option` is what the user types to choose another port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once only on sockets that say they are TCP; others wait 40 ms for company.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

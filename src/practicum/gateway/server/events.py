@@ -14,7 +14,7 @@ from practicum.gateway.requests import Happening
 
 __all__ = ["ClientGone", "EventStream", "HappeningBuffer", "unless_gone"]
 
-MOST_WAITING = 64
+MOST_WAITING = 8
 """Happenings that wait one by one; from then on neighbours of a kind are joined."""
 
 
