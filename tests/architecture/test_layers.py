@@ -240,7 +240,7 @@ def test_an_import_in_disguise_is_seen(source: str, fault: str, tmp_path: Path) 
         (
             "core/task.py",
             "from pydantic import BaseModel\n",
-            ["pydantic belongs in ['cli', 'core/"],
+            ["pydantic belongs in ['art', 'cli', "],
         ),
         ("core/config/run.py", "from pydantic import BaseModel\n", []),
         ("store/runs.py", "import pandas\n", ["pandas belongs in no folder"]),
