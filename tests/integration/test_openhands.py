@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clients.serving import call, check_recomputed, serving
 from tests.integration.machines import why_no_machine
 from tests.integration.scripted_endpoint import (
     KEY,
@@ -20,20 +21,25 @@ from tests.integration.scripted_endpoint import (
     says,
     scripted,
 )
+from tests.unit.policy.reference import build_policy
 
 from practicum.agents.openhands import OpenHandsAgent
 from practicum.agents.openhands.agent import kept_folder
 from practicum.assemble.environments import open_environment
 from practicum.assemble.openhands import installed
+from practicum.assemble.reach import GatewayReach, ProgramConversation
 from practicum.core.config import EnvConfig
+from practicum.core.conversing import RolloutLimits
 from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
 from practicum.core.interfaces import Observation
+from practicum.core.sampling import SamplingParams
 from practicum.core.task import Task
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
 from practicum.core.working import AgentReport, Assignment
 from practicum.environments.shell.prompts import TOOLS
 from practicum.environments.shell.reference import example_messages
 from practicum.importers.openhands_v1 import is_conversation, read
+from practicum.policy.torch_policy import TorchPolicy
 
 FOUND = installed()
 pytestmark = pytest.mark.skipif(
@@ -198,6 +204,56 @@ async def test_turns_run_out(agent: OpenHandsAgent) -> None:
         report = await work(agent, session, at)
     assert report.stop is StopReason.MAX_TURNS
     assert session.scripts == ["one", "two"]
+
+
+@pytest.fixture(scope="module")
+def policy() -> TorchPolicy:
+    return build_policy()
+
+
+async def test_every_token_that_openhands_had_sampled_is_in_the_trace(
+    agent: OpenHandsAgent, policy: TorchPolicy
+) -> None:
+    async with serving(policy, limits=RolloutLimits(max_turns=8)) as served:
+        here = served.endpoint
+        report = await work(agent, Notebook(), Endpoint(url=here.url, key=here.key))
+        assert report.stop is StopReason.FINISHED
+        assert served.check_all_recorded() > 0
+        check_recomputed(policy, served)
+
+
+async def test_turns_are_trained_on_as_they_were_sampled(
+    agent: OpenHandsAgent, policy: TorchPolicy
+) -> None:
+    turns = (
+        call("terminal", command="echo one"),
+        f"Two.\n{call('terminal', command='echo two')}\n{call('terminal', command='echo 3')}",
+        call("finish", message="42"),
+    )
+    session = Notebook()
+    async with serving(policy, turns) as served:
+        here = served.endpoint
+        await work(agent, session, Endpoint(url=here.url, key=here.key))
+        assert session.scripts == ["echo one", "echo two", "echo 3"]
+        assert served.check_all_recorded() == sum(len(turn.encode()) + 1 for turn in turns)
+        assert served.conversation.graph.retokenised == 0
+        assert len(served.trace().leaves()) == 1
+
+
+async def test_a_conversation_that_does_not_fit_the_context_ends_there(
+    agent: OpenHandsAgent, policy: TorchPolicy
+) -> None:
+    class Wordy(Notebook):
+        def prompt(self) -> list[Message]:
+            return [Message(role="user", content="word " * 1000)]
+
+    params = SamplingParams(max_tokens=64)
+    conversation = ProgramConversation(policy.sampler, policy.codec, params, 5)
+    session = Wordy()
+    async with GatewayReach("tiny", RolloutLimits(max_turns=8))(conversation) as reached:
+        report = await work(agent, session, reached)
+    assert report.stop is StopReason.CONTEXT_FULL
+    assert session.called == []
 
 
 class FullEndpoint(Endpoint):

@@ -19,8 +19,8 @@ from practicum.core.working import AgentReport, Assignment, Limited
 
 __all__ = ["AT_ONCE", "SYSTEM_PROMPT", "OpenHandsAgent", "kept_folder"]
 
-AT_ONCE = 8
-"""Conversations that run together: each is a process of some hundred megabytes."""
+AT_ONCE = 32
+"""Conversations that run together: each is a process of about 50 MB. Others wait for a place."""
 
 SYSTEM_PROMPT = (
     "You are root on a Linux machine and do one task there. Call one tool a turn: terminal runs a "

@@ -21,6 +21,9 @@ RUNNER = Path(__file__).with_name("runner.py")
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 """A command longer than this ends the episode."""
+PATIENCE_S = 5.0
+"""How long the end of a conversation is waited for; a parent that is still loading the SDK begins
+and ends it later."""
 LOG = "log.txt"
 ORDER_BYTES = 8
 """As the runner has it."""
@@ -119,7 +122,8 @@ class Workshop:
             finally:
                 parent.order(number)
                 # Its parent closes the line when it is gone.
-                await asyncio.shield(asyncio.ensure_future(_drained(reader)))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(_drained(reader), PATIENCE_S)
                 writer.close()
         finally:
             ours.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from practicum.agents.openhands import OpenHandsAgent
+from practicum.agents.openhands import OpenHandsAgent, process
 from practicum.agents.openhands.process import RUNNER, Workshop
 from practicum.core.conversing import Endpoint
 from practicum.core.errors import AgentFailure
@@ -156,6 +156,18 @@ async def test_a_loaded_process_is_shared_and_gone_with_its_last_conversation(
         assert alive(shared)
     assert not alive(shared)
     assert await parent() != shared
+
+
+async def test_an_episode_that_is_given_up_while_the_sdk_loads_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "PATIENCE_S", 0.2)
+    workshop = Workshop(stand_in(tmp_path / "a", "import time; time.sleep(600)"))
+    async with asyncio.timeout(30):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3), workshop.conversation({}, tmp_path) as line:
+                await line.receive()
+    assert workshop._parent is None
 
 
 async def test_a_long_answer_and_a_long_command_pass_whole(tmp_path: Path) -> None:
