@@ -13,28 +13,13 @@ import pytest
 from practicum.core.task import Task
 
 SCRIPT = str(Path(__file__).parents[2] / "benchmarks" / "overlap.py")
-SIZES = [
-    "--warm",
-    "1",
-    "--steps",
-    "2",
-    "--tasks",
-    "2",
-    "--group",
-    "2",
-    "--heldout",
-    "2",
-    "--median",
-    "0.001",
-    "--threads",
-    "1",
-]
+SIZES = ["--warm=1", "--steps=2", "--tasks=2", "--group=2", "--heldout=2", "--median=0.001"]
 
 
 def test_both_loops_make_episodes_and_are_compared_task_by_task(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [SCRIPT, *SIZES, "--json"])
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *SIZES, "--threads=1", "--json"])
     with pytest.raises(SystemExit) as leave:
         runpy.run_path(SCRIPT, run_name="__main__")
     assert leave.value.code == 1  # two steps do not reach the bar

@@ -14,9 +14,11 @@ from practicum.core.interfaces import Curriculum, Environment
 from practicum.store import RunDir
 from practicum.training import (
     HeldOutSteps,
+    OverlappedSteps,
     RolloutSteps,
     Row,
     StepSource,
+    TaskLedger,
     TrainingObserver,
     TrainingStage,
 )
@@ -42,7 +44,7 @@ def build_stages(
     run: RunDir,
     policy: "TorchPolicy",
     environment: Environment | None,
-    curriculum: Curriculum,
+    curriculum: TaskLedger,
     observer: TrainingObserver,
 ) -> list[TrainingStage]:
     """All stages of a run, one after the other; without an environment none of them acts."""
@@ -64,6 +66,8 @@ def build_stages(
         else:
             assert environment is not None  # the config has seen to that
             source = _rollouts(view, run, policy, environment, curriculum, observer)
+            if view.rollouts.staleness:
+                source = _overlapped(source, policy, curriculum, first + stage.steps - 1)
         stages.append(
             TrainingStage(
                 name=stage.algorithm.name,
@@ -97,6 +101,18 @@ def _rollouts(
         curriculum=curriculum,
         on_episode=observer.episode_done,
         teacher=build_teacher(view, policy),
+    )
+
+
+def _overlapped(
+    steps: RolloutSteps, policy: "TorchPolicy", ledger: TaskLedger, last: int
+) -> OverlappedSteps:
+    return OverlappedSteps(
+        steps=steps,
+        sampler=policy.sampler,
+        ledger=ledger,
+        staleness=steps.rollouts.staleness,
+        last=last,
     )
 
 

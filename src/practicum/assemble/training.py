@@ -16,7 +16,7 @@ from practicum.core.report import EvalReport
 from practicum.core.task import Task
 from practicum.evaluation import report_from_json, report_to_json
 from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore
-from practicum.training import TaskStream, Trainer, TrainingObserver, TrainingParts, restore
+from practicum.training import TaskLedger, Trainer, TrainingObserver, TrainingParts, restore
 
 if TYPE_CHECKING:
     from practicum.policy.torch_policy import TorchPolicy
@@ -41,7 +41,7 @@ def trainer_for(
     """
     if config.acts:
         environment = environment or open_environment(config.env)
-    curriculum = TaskStream(lambda: _training_tasks(environment, config.seed))
+    curriculum = TaskLedger(lambda: _training_tasks(environment, config.seed))
     checkpoints = CheckpointStore(run.path, config.checkpoints.layout)
     checkpoints.recover()
     found = checkpoints.load_latest()
