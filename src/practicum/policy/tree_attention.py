@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from practicum.policy.block_attention import attend, attend_backward, merged
+
 __all__ = ["KernelTreePlan", "TreePlan", "tree_plan"]
 
 BLOCK = 128
@@ -134,11 +136,11 @@ class TreePlan:
         for block, mask in zip(self.blocks, self.masks(group, query.dtype), strict=True):
             rows = block.rows(group)
             seen = (block.gather(key), block.gather(value))
-            out[:, rows], sums[:, rows] = _attend(query[:, rows], *seen, mask, scale)
+            out[:, rows], sums[:, rows] = attend(query[:, rows], *seen, mask, scale)
         for span in self.spans:
             rows = span.rows(group)
-            more = _attend(query[:, rows], key[:, span.keys], value[:, span.keys], None, scale)
-            out[:, rows], sums[:, rows] = _merged((out[:, rows], sums[:, rows]), more)
+            more = attend(query[:, rows], key[:, span.keys], value[:, span.keys], None, scale)
+            out[:, rows], sums[:, rows] = merged((out[:, rows], sums[:, rows]), more)
         return _ungrouped(out, count), sums
 
     def backward(
@@ -155,14 +157,14 @@ class TreePlan:
         for block, mask in zip(self.blocks, self.masks(group, query.dtype), strict=True):
             rows = block.rows(group)
             seen = (block.gather(key), block.gather(value))
-            found = _attend_backward(tuple(x[:, rows] for x in of_queries), seen, mask, scale)
+            found = attend_backward(tuple(x[:, rows] for x in of_queries), seen, mask, scale)
             query_sum[:, rows] = found[0]
             block.scatter_add(key_sum, found[1])
             block.scatter_add(value_sum, found[2])
         for span in self.spans:
             rows = span.rows(group)
             seen = (key[:, span.keys], value[:, span.keys])
-            found = _attend_backward(tuple(x[:, rows] for x in of_queries), seen, None, scale)
+            found = attend_backward(tuple(x[:, rows] for x in of_queries), seen, None, scale)
             query_sum[:, rows] += found[0]
             key_sum[:, span.keys] += found[1]
             value_sum[:, span.keys] += found[2]
@@ -285,93 +287,6 @@ def _joined(spans: list[Span]) -> tuple[Span, ...]:
         joined = alike[-1].joined(span) if alike else None
         alike[-1:] = [joined] if joined else [*alike[-1:], span]
     return tuple(span for alike in found.values() for span in alike)
-
-
-Attended = tuple[torch.Tensor, torch.Tensor]
-"""What (kv_heads, N, D) queries attend to, and the logarithms of their sums (kv_heads, N)."""
-
-
-def _merged(one: Attended, other: Attended) -> Attended:
-    """Attention over two sets of keys, from attention over each."""
-    log_sum = torch.logaddexp(one[1], other[1])
-    first, second = (
-        x * (log_part - log_sum).exp().unsqueeze(-1).to(x.dtype) for x, log_part in (one, other)
-    )
-    return first + second, log_sum
-
-
-def _halves(rows: torch.Tensor) -> torch.Tensor:
-    """(kv_heads, N, ...) as a batch of two halves, so that an odd number of heads fills all cores.
-
-    The fused backward pass gives whole heads to threads.
-    """
-    batch = 1 if rows.shape[1] % 2 else 2
-    return rows.unflatten(1, (batch, -1)).transpose(0, 1)
-
-
-def _whole(halves: torch.Tensor) -> torch.Tensor:
-    """The inverse of `_halves`."""
-    return halves.transpose(0, 1).flatten(1, 2)
-
-
-def _fused_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """(N, M) for the halves of N queries."""
-    return None if mask is None else _halves(mask[None])
-
-
-def _attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    scale: float,
-) -> Attended:
-    """(kv_heads, N, D) over (kv_heads, M, D)."""
-    if query.device.type == "cpu":
-        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        halves = _halves(query)
-        keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
-        out, log_sum = fused(
-            halves, keys, values, 0.0, False, attn_mask=_fused_mask(mask), scale=scale
-        )
-        return _whole(out), _whole(log_sum)
-    scores = _scores(query, key, mask, scale)
-    log_sum = scores.logsumexp(-1)
-    return torch.bmm((scores - log_sum[..., None]).exp_().to(value.dtype), value), log_sum
-
-
-def _scores(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
-) -> torch.Tensor:
-    scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(scale)
-    return scores if mask is None else scores.add_(mask)
-
-
-def _attend_backward(
-    queries: tuple[torch.Tensor, ...],
-    seen: tuple[torch.Tensor, torch.Tensor],
-    mask: torch.Tensor | None,
-    scale: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of query, key and value, from the queries' (gradient, query, out, log_sum).
-
-    Keys may be a part of all that is seen: `out` and `log_sum` are over all of it.
-    """
-    grad, query, out, log_sum = queries
-    key, value = seen
-    if query.device.type == "cpu":
-        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        grads, halves, outs, sums = (_halves(x) for x in (grad, query, out, log_sum))
-        keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
-        inputs = (grads, halves, keys, values, outs, sums)
-        found = fused(*inputs, 0.0, False, attn_mask=_fused_mask(mask), scale=scale)
-        return _whole(found[0]), found[1].sum(0), found[2].sum(0)
-    p = (_scores(query, key, mask, scale) - log_sum[..., None]).exp_()
-    inner = (grad.float() * out.float()).sum(-1, keepdim=True)
-    for_p = torch.bmm(grad, value.transpose(1, 2)).float()
-    for_s = (for_p - inner).mul_(p).mul_(scale).to(query.dtype)
-    for_v = torch.bmm(p.to(grad.dtype).transpose(1, 2), grad)
-    return torch.bmm(for_s, key), torch.bmm(for_s.transpose(1, 2), query), for_v
 
 
 def _attend_by_rows(

@@ -1,0 +1,95 @@
+"""Attention of a block of queries over some of the keys they see, its backward, and their joining.
+
+On CPUs torch's fused attention, which also says the logarithms of its sums; elsewhere plain
+products.
+"""
+
+import torch
+
+__all__ = ["Attended", "attend", "attend_backward", "merged"]
+
+Attended = tuple[torch.Tensor, torch.Tensor]
+"""What (kv_heads, N, D) queries attend to, and the logarithms of their sums (kv_heads, N)."""
+
+
+def merged(one: Attended, other: Attended) -> Attended:
+    """Attention over two sets of keys, from attention over each."""
+    log_sum = torch.logaddexp(one[1], other[1])
+    first, second = (
+        x * (log_part - log_sum).exp().unsqueeze(-1).to(x.dtype) for x, log_part in (one, other)
+    )
+    return first + second, log_sum
+
+
+def _halves(rows: torch.Tensor) -> torch.Tensor:
+    """(kv_heads, N, ...) as a batch of two halves, so that an odd number of heads fills all cores.
+
+    The fused backward pass gives whole heads to threads.
+    """
+    batch = 1 if rows.shape[1] % 2 else 2
+    return rows.unflatten(1, (batch, -1)).transpose(0, 1)
+
+
+def _whole(halves: torch.Tensor) -> torch.Tensor:
+    """The inverse of `_halves`."""
+    return halves.transpose(0, 1).flatten(1, 2)
+
+
+def _fused_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """(N, M) for the halves of N queries."""
+    return None if mask is None else _halves(mask[None])
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> Attended:
+    """(kv_heads, N, D) over (kv_heads, M, D)."""
+    if query.device.type == "cpu":
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        halves = _halves(query)
+        keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
+        out, log_sum = fused(
+            halves, keys, values, 0.0, False, attn_mask=_fused_mask(mask), scale=scale
+        )
+        return _whole(out), _whole(log_sum)
+    scores = _scores(query, key, mask, scale)
+    log_sum = scores.logsumexp(-1)
+    return torch.bmm((scores - log_sum[..., None]).exp_().to(value.dtype), value), log_sum
+
+
+def _scores(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(scale)
+    return scores if mask is None else scores.add_(mask)
+
+
+def attend_backward(
+    queries: tuple[torch.Tensor, ...],
+    seen: tuple[torch.Tensor, torch.Tensor],
+    mask: torch.Tensor | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of query, key and value, from the queries' (gradient, query, out, log_sum).
+
+    Keys may be a part of all that is seen: `out` and `log_sum` are over all of it.
+    """
+    grad, query, out, log_sum = queries
+    key, value = seen
+    if query.device.type == "cpu":
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        grads, halves, outs, sums = (_halves(x) for x in (grad, query, out, log_sum))
+        keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
+        inputs = (grads, halves, keys, values, outs, sums)
+        found = fused(*inputs, 0.0, False, attn_mask=_fused_mask(mask), scale=scale)
+        return _whole(found[0]), found[1].sum(0), found[2].sum(0)
+    p = (_scores(query, key, mask, scale) - log_sum[..., None]).exp_()
+    inner = (grad.float() * out.float()).sum(-1, keepdim=True)
+    for_p = torch.bmm(grad, value.transpose(1, 2)).float()
+    for_s = (for_p - inner).mul_(p).mul_(scale).to(query.dtype)
+    for_v = torch.bmm(p.to(grad.dtype).transpose(1, 2), grad)
+    return torch.bmm(for_s, key), torch.bmm(for_s.transpose(1, 2), query), for_v
