@@ -108,7 +108,8 @@ def listen_unix(path: Path) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.chmod(0o700)
+        if path.parent.stat().st_mode & 0o077:
+            raise PermissionError(f"other users can enter {path.parent}; chmod 700 it")
         with suppress(FileNotFoundError):
             path.unlink()
         before = os.umask(0o177)

@@ -44,7 +44,7 @@ def test_an_address_that_is_not_ours_is_one_sentence() -> None:
 
 def test_a_unix_socket_is_its_owners_alone_and_replaces_one_that_was_left(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s"
-    before = os.umask(0)
+    before = os.umask(0o077)
     try:
         for _ in range(2):
             listen_unix(path).close()
@@ -52,6 +52,12 @@ def test_a_unix_socket_is_its_owners_alone_and_replaces_one_that_was_left(tmp_pa
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     finally:
         os.umask(before)
+
+
+def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(UserError, match="chmod 700"):
+        listen_unix(tmp_path / "s")
 
 
 def test_a_path_too_long_for_a_socket_is_one_sentence(tmp_path: Path) -> None:
