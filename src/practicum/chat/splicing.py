@@ -8,12 +8,13 @@ what is left of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from practicum.chat.as_dicts import CallShape
 from practicum.chat.habits import Habits, after_completion, tool_answered
 from practicum.chat.preparing import Entry, Preparing
-from practicum.chat.rendering import QUESTION, Rendering
+from practicum.chat.rendering import QUESTION, REMEMBERED, Rendering
 from practicum.core.conversing import SampledTurn
 from practicum.core.trace import Message, ToolCall
 
@@ -84,6 +85,7 @@ class Splicing:
         self._habits = habits
         self._preparing = preparing
         self._known: dict[Form, Surroundings | None] = {}
+        self._thought = lru_cache(maxsize=REMEMBERED)(self._has_thought)
 
     def encode(self, entries: Sequence[Entry], tools: Sequence[dict[str, Any]]) -> tuple[int, ...]:
         """The tokens of the conversation, up to where the assistant begins to write."""
@@ -164,19 +166,17 @@ class Splicing:
         if tags is not None:
             opening, found, after = around.before.partition(tags.opening)
             inside, closed, rest = after.partition(tags.closing)
-            if found and closed and not inside.strip() and not self._thought(turn):
+            if found and closed and not inside.strip() and not self._thought(turn.token_ids):
                 markups.append(opening + rest.lstrip())
         for markup in markups:
             if before.endswith(around.prompt + markup):
                 return len(before) - len(markup)
         return None
 
-    def _thought(self, turn: SampledTurn) -> bool:
+    def _has_thought(self, token_ids: tuple[int, ...]) -> bool:
         """Whether any thinking, even an empty one, was sampled."""
         tags = self._habits.thinking
-        text = str(
-            self._rendering.tokenizer.decode(list(turn.token_ids), skip_special_tokens=False)
-        )
+        text = str(self._rendering.tokenizer.decode(list(token_ids), skip_special_tokens=False))
         return tags is not None and (tags.opening in text or tags.closing in text)
 
     def _end(self, text: str, last: int, around: Surroundings) -> int | None:

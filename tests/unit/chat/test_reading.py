@@ -7,12 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.chat.families import ALL_FAMILIES, FAMILIES, Family, as_json, codec_of, sampled
+from tests.unit.chat.families import (
+    ALL_FAMILIES,
+    FAMILIES,
+    Family,
+    as_json,
+    codec_of,
+    sampled,
+    tokenizer_of,
+)
 from tests.unit.chat.scripts import BASH, TOOLS, Script
 
 from practicum.chat import TemplateCodec
 from practicum.core.conversing import TurnDelta
 from practicum.core.trace import Message, ToolCall
+from practicum.policy.tiny import CHAT_TEMPLATE
 
 CASES = 15
 
@@ -268,3 +277,10 @@ def test_a_call_beyond_the_limit_is_not_parsed() -> None:
     reader.feed(f"<tool_call>{body}</tool_call>".encode())
     reader.end()
     assert "characters long; 100000 are allowed" in reader.faults[0]
+
+
+def test_thinking_between_other_tags_is_read_where_the_template_has_those() -> None:
+    tokenizer = tokenizer_of(replace(FAMILIES["chatml"], template="{# [THINK] #}" + CHAT_TEMPLATE))
+    codec = TemplateCodec(tokenizer)
+    message = codec.read(tokenizer.encode("[THINK]hm[/THINK]Yes."))
+    assert message == Message(role="assistant", content="Yes.", reasoning="hm")
