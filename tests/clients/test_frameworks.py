@@ -29,7 +29,7 @@ from practicum.policy.torch_policy import TorchPolicy
 
 SCRIPTS = Path(__file__).parent / "scripts"
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 150
+PATIENCE_S = 300
 
 HERE = "this one"
 """The environment that runs the tests."""

@@ -7,7 +7,14 @@ from practicum.core.trace import Message
 from practicum.gateway.dialects.call_ids import call_id
 from practicum.gateway.requests import AnswerFacts, Asked, ChatTurn
 
-__all__ = ["empty_message", "stop_of", "usage_of", "whole_answer"]
+__all__ = [
+    "count_answer",
+    "empty_message",
+    "stop_of",
+    "token_ids_of",
+    "usage_of",
+    "whole_answer",
+]
 
 
 def whole_answer(asked: Asked, turns: Sequence[ChatTurn], facts: AnswerFacts) -> dict[str, Any]:
@@ -80,3 +87,8 @@ def token_ids_of(asked: Asked, turn: ChatTurn) -> dict[str, list[int]]:
         "prompt_token_ids": list(turn.prompt_ids),
         "token_ids": list(turn.completion.token_ids),
     }
+
+
+def count_answer(prompt_tokens: int) -> dict[str, int]:
+    """How long a prompt is."""
+    return {"input_tokens": prompt_tokens}

@@ -15,7 +15,7 @@ from practicum.gateway.dialects.deltas import deltas_of
 from practicum.gateway.dialects.sse import typed_event
 from practicum.gateway.requests import AnswerFacts, Asked, ChatTurn, Happening
 
-__all__ = ["stream_events"]
+__all__ = ["MessageWriter", "stream_events"]
 
 Event = dict[str, Any]
 

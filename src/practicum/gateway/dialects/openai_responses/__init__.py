@@ -1,38 +1,8 @@
 """OpenAI's Responses API: items in, items out, one event for each step of a stream."""
 
-from typing import Any
-
 from practicum.gateway.dialects.openai_responses.answer import whole_answer
+from practicum.gateway.dialects.openai_responses.errors import error_body, stream_error
 from practicum.gateway.dialects.openai_responses.request import read_request
 from practicum.gateway.dialects.openai_responses.stream import stream_events
-from practicum.gateway.dialects.sse import typed_event
 
 __all__ = ["error_body", "read_request", "stream_error", "stream_events", "whole_answer"]
-
-ERROR_TYPES = frozenset(
-    {"authentication_error", "permission_error", "not_found_error", "rate_limit_error", "api_error"}
-)
-"""Kinds of refusal that are types of error at OpenAI too; all others are invalid requests."""
-
-CODES = {"authentication_error": "invalid_api_key", "rate_limit_error": "rate_limit_exceeded"}
-"""Codes that clients look for; the other kinds are their own code."""
-
-
-def error_body(status: int, sentence: str, kind: str, param: str = "") -> dict[str, Any]:
-    """The body of a refusal, in the shape all of OpenAI's services share."""
-    del status  # it is in the response's first line, and nowhere in the body
-    return {
-        "error": {
-            "message": sentence,
-            "type": kind if kind in ERROR_TYPES else "invalid_request_error",
-            "param": param or None,
-            "code": CODES.get(kind, kind),
-        }
-    }
-
-
-def stream_error(status: int, sentence: str, kind: str) -> str:
-    """The event that ends a stream which failed after it had begun."""
-    error = error_body(status, sentence, kind)["error"]
-    fields = {"code": error["code"], "message": sentence, "param": None}
-    return typed_event({"type": "error", "sequence_number": 0, **fields})

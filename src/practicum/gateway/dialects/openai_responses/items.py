@@ -75,7 +75,7 @@ def _read_message(found: list[Message], item: Fields) -> None:
         allowed = ", ".join(ROLES)
         place = item.named("role")
         raise refuse(f"{place} is {item.text('role')!r:.60}; it must be {allowed}", place)
-    content = words_of(item, "content")
+    content = _words_of(item, "content")
     if role != "assistant":
         found.append(Message(role=role, content=content))
     elif _is_open_turn(found) and not found[-1].content:
@@ -85,7 +85,7 @@ def _read_message(found: list[Message], item: Fields) -> None:
 
 
 def _read_reasoning(found: list[Message], item: Fields) -> None:
-    words = words_of(item, "content") or words_of(item, "summary")
+    words = _words_of(item, "content") or _words_of(item, "summary")
     found.append(Message(role="assistant", content="", reasoning=words))
 
 
@@ -101,7 +101,7 @@ def _read_call(found: list[Message], item: Fields) -> None:
 
 
 def _read_result(found: list[Message], item: Fields) -> None:
-    words = words_of(item, "output")
+    words = _words_of(item, "output")
     found.append(Message(role="tool", content=words, tool_call_id=item.text("call_id")))
 
 
@@ -117,7 +117,7 @@ def _is_open_turn(found: list[Message]) -> bool:
     return bool(found) and found[-1].role == "assistant"
 
 
-def words_of(item: Fields, name: str) -> str:
+def _words_of(item: Fields, name: str) -> str:
     """A text, or a list of parts that are all text."""
     if isinstance(item.values.get(name), str):
         return item.text(name)

@@ -21,7 +21,7 @@ from practicum.gateway.dialects.openai_responses.output import (
 from practicum.gateway.dialects.sse import typed_event
 from practicum.gateway.requests import AnswerFacts, Asked, ChatTurn, Happening
 
-__all__ = ["stream_events"]
+__all__ = ["ResponseWriter", "stream_events"]
 
 Event = dict[str, Any]
 
