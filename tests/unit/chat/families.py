@@ -62,18 +62,14 @@ def hermes(assistant: str, opening: str = CHATML_OPEN) -> str:
     )
 
 
-THOUGHT = "{{ '<think>\n' + m.reasoning_content + '\n</think>\n\n' }}"
 QWEN25 = hermes("{{ m.content }}")
-QWEN3 = hermes(
+THINKS_UNTIL_ASKED = (
     "{% if loop.index0 > ns.asked and (loop.last or m.reasoning_content) %}"
     "{{ '<think>\n' + (m.reasoning_content or '') + '\n</think>\n\n' }}{% endif %}{{ m.content }}"
 )
+QWEN3 = hermes(THINKS_UNTIL_ASKED)
 OPENS_THINKING = CHATML_OPEN.replace("assistant\n", "assistant\n<think>\n")
-QWEN3_THINKING = hermes(
-    "{% if loop.index0 > ns.asked and (loop.last or m.reasoning_content) %}"
-    "{{ '<think>\n' + (m.reasoning_content or '') + '\n</think>\n\n' }}{% endif %}{{ m.content }}",
-    OPENS_THINKING,
-)
+QWEN3_THINKING = hermes(THINKS_UNTIL_ASKED, OPENS_THINKING)
 KEEPS_THINKING = hermes(
     "{{ '<think>\n' + (m.reasoning_content or '') + '\n</think>\n\n' + m.content }}",
     OPENS_THINKING,
