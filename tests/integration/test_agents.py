@@ -250,11 +250,13 @@ async def test_a_command_is_scored_by_what_its_scorer_prints_last(play: Play, fo
 def test_a_run_goes_on_whatever_becomes_of_its_agents(
     practicum: Callable[..., Any], folder: Path, runs_dir: Path
 ) -> None:
+    fresh = runs_dir.parent / "fresh_agents.py"  # whose count of calls begins at 0
+    fresh.write_text(AGENTS)
     words = (
         "tasks",
         f"env.data={folder}/rows.jsonl",
         "agent.name=function",
-        f"agent.path={folder}/agents.py:troubled",
+        f"agent.path={fresh}:troubled",
         "agent.deadline_s=5",
         "agent.retries=0",
         "model=tiny",
@@ -262,7 +264,7 @@ def test_a_run_goes_on_whatever_becomes_of_its_agents(
         "rollouts.tasks_per_step=2",
         "rollouts.group_size=8",
         "rollouts.replace_flat_groups=0",
-        "eval.n=1",
+        "eval.n=2",
         "eval.before=false",
         "hardware.threads=1",
         f"runs_dir={runs_dir}",
