@@ -156,3 +156,15 @@ async def test_a_reader_that_stops_reading_holds_nobody_up(tmp_path: Path) -> No
             await asyncio.sleep(0.02)
         assert len(slow.conversation.nodes[-1].token_ids) == 4001
         writer.close()
+
+
+async def test_a_connection_outlives_the_patience_of_clients(site: Site) -> None:
+    """Clients drop idle connections after 5 s; a server that does so first cuts off requests."""
+    _, endpoint = site.open()
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {endpoint.key}"},
+        limits=httpx.Limits(keepalive_expiry=60, max_connections=1),
+    ) as client:
+        for pause in (5.2, 0):
+            assert (await client.get(f"{endpoint.url}/v1/models")).status_code == 200
+            await asyncio.sleep(pause)

@@ -27,7 +27,15 @@ from practicum.store import SqliteTraceStore
 if TYPE_CHECKING:
     from practicum.gateway.server import Gateway
 
-__all__ = ["GatewayPlan", "ServedModel", "Serving", "load_served", "serve_gateway"]
+__all__ = [
+    "GatewayPlan",
+    "Keeper",
+    "ServedModel",
+    "Serving",
+    "build_gateway",
+    "load_served",
+    "serve_gateway",
+]
 
 CONTROL_SOCKET = "control.sock"
 ROLLOUTS_FILE = "rollouts.json"

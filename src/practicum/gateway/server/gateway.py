@@ -28,6 +28,10 @@ __all__ = ["Gateway"]
 GRACE_S = 2
 """What open connections are given to end when the server stops."""
 
+IDLE_S = 75
+"""How long a connection may stay open between two requests: longer than clients keep theirs, so that
+none sends a request into one that is being closed."""
+
 MOST_HEADER_BYTES = 32 * 1024
 MOST_CONNECTIONS = 2048
 
@@ -117,6 +121,7 @@ def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
             server_header=False,
             limit_concurrency=MOST_CONNECTIONS,
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
     )
