@@ -166,7 +166,7 @@ class Bench:
         trial, notes = self.settings.trials[method], {}
         if trial.data == RECORDED:
             notes = self._record()
-        name = method.replace(", ", "-")
+        name = method.replace(", ", "-").replace(" ", "-")
         self._train(name, trial, str(notes.get("store", "")))
         return self._outcome(name, method, trial, time.monotonic() - began, notes)
 
