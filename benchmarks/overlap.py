@@ -162,7 +162,10 @@ def config_of(args: argparse.Namespace, staleness: int, seed: int, folder: str) 
             "model": {"name": args.model, "device": args.device},
             "seed": seed,
             "runs_dir": folder,
-            "stages": [imitation, {"steps": args.steps, "algorithm": {"name": "grpo", "lr": 1e-3}}],
+            "stages": [
+                imitation,
+                {"steps": args.steps, "algorithm": {"name": "grpo", "lr": args.lr}},
+            ],
             "rollouts": {
                 "tasks_per_step": args.tasks,
                 "group_size": args.group,
@@ -249,7 +252,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--median", type=float, default=0.15, help="seconds that a turn takes")
     parser.add_argument("--sigma", type=float, default=1.0, help="how uneven they are")
-    parser.add_argument("--warm", type=int, default=30, help="steps of imitation")
+    parser.add_argument("--warm", type=int, default=60, help="steps of imitation")
+    parser.add_argument("--lr", type=float, default=3e-4, help="of GRPO")
     parser.add_argument("--steps", type=int, default=40, help="steps of GRPO")
     parser.add_argument("--tasks", type=int, default=8, help="groups of a step")
     parser.add_argument("--group", type=int, default=8, help="episodes of a group")

@@ -28,6 +28,7 @@ OTHER: dict[str, Any] = {
     "kl_in": "reward",
     "label_smoothing": 0.1,
     "loss": "hinge",
+    "max_ratio": 3.5,
     "minibatches": 7,
     "reward_coef": 0.5,
     "scale": "none",
