@@ -4,14 +4,17 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.clients.serving import call, check_recomputed, serving
-from tests.integration.machines import why_no_machine
+from tests.integration.openhands_parts import (
+    TRACE,
+    Notebook,
+    loaded_agent,
+    needs_openhands,
+    work,
+)
 from tests.integration.scripted_endpoint import (
     KEY,
     Endpoint,
@@ -21,63 +24,21 @@ from tests.integration.scripted_endpoint import (
     says,
     scripted,
 )
-from tests.unit.policy.reference import build_policy
 
 from practicum.agents.openhands import OpenHandsAgent
 from practicum.agents.openhands.agent import kept_folder
-from practicum.assemble.environments import open_environment
-from practicum.assemble.openhands import installed
-from practicum.assemble.reach import GatewayReach, ProgramConversation
-from practicum.core.config import EnvConfig
-from practicum.core.conversing import RolloutLimits
 from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
 from practicum.core.interfaces import Observation
-from practicum.core.sampling import SamplingParams
-from practicum.core.task import Task
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
-from practicum.core.working import AgentReport, Assignment
-from practicum.environments.shell.prompts import TOOLS
 from practicum.environments.shell.reference import example_messages
 from practicum.importers.openhands_v1 import is_conversation, read
-from practicum.policy.torch_policy import TorchPolicy
 
-FOUND = installed()
-pytestmark = pytest.mark.skipif(
-    FOUND is None, reason="needs OpenHands: practicum agents install openhands"
-)
-TRACE = "step-1/0/a task/2"
-
-
-@dataclass
-class Notebook:
-    """A session that writes down what is called."""
-
-    rounds: int = 99
-    called: list[ToolCall] = field(default_factory=list)
-
-    def prompt(self) -> list[Message]:
-        return [Message(role="system", content="rules"), Message(role="user", content="Say hi.")]
-
-    def tools(self) -> list[ToolSpec]:
-        return list(TOOLS)
-
-    async def call(self, call: ToolCall) -> Observation:
-        self.called.append(call)
-        over = call.name != "bash" or len(self.called) >= self.rounds
-        text = f"ran {call.arguments.get('script')}"
-        return Observation(message=Message(role="tool", content=text), terminated=over)
-
-    @property
-    def scripts(self) -> list[Any]:
-        return [call.arguments["script"] for call in self.called if call.name == "bash"]
+pytestmark = needs_openhands
 
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[OpenHandsAgent]:
-    """One agent for all tests, so that the SDK is loaded once."""
-    assert FOUND is not None
-    agent = OpenHandsAgent(python=FOUND.python)
-    with agent.workshop.kept_open():
+    with loaded_agent() as agent:
         yield agent
 
 
@@ -85,12 +46,6 @@ def loaded() -> Iterator[OpenHandsAgent]:
 def agent(loaded: OpenHandsAgent, tmp_path: Path) -> OpenHandsAgent:
     loaded.max_turns, loaded.prompt, loaded.keep_in = 8, "short", tmp_path / "run"
     return loaded
-
-
-async def work(agent: OpenHandsAgent, session: Any, at: Any) -> AgentReport:
-    task = Task(id="a task", env="shell", split="train", instruction="x")
-    async with asyncio.timeout(120):
-        return await agent.work(Assignment(task=task, trace_id=TRACE), session, at)
 
 
 async def test_commands_go_to_the_session_and_the_last_word_is_its_answer(
@@ -206,56 +161,6 @@ async def test_turns_run_out(agent: OpenHandsAgent) -> None:
     assert session.scripts == ["one", "two"]
 
 
-@pytest.fixture(scope="module")
-def policy() -> TorchPolicy:
-    return build_policy()
-
-
-async def test_every_token_that_openhands_had_sampled_is_in_the_trace(
-    agent: OpenHandsAgent, policy: TorchPolicy
-) -> None:
-    async with serving(policy, limits=RolloutLimits(max_turns=8)) as served:
-        here = served.endpoint
-        report = await work(agent, Notebook(), Endpoint(url=here.url, key=here.key))
-        assert report.stop is StopReason.FINISHED
-        assert served.check_all_recorded() > 0
-        check_recomputed(policy, served)
-
-
-async def test_turns_are_trained_on_as_they_were_sampled(
-    agent: OpenHandsAgent, policy: TorchPolicy
-) -> None:
-    turns = (
-        call("terminal", command="echo one"),
-        f"Two.\n{call('terminal', command='echo two')}\n{call('terminal', command='echo 3')}",
-        call("finish", message="42"),
-    )
-    session = Notebook()
-    async with serving(policy, turns) as served:
-        here = served.endpoint
-        await work(agent, session, Endpoint(url=here.url, key=here.key))
-        assert session.scripts == ["echo one", "echo two", "echo 3"]
-        assert served.check_all_recorded() == sum(len(turn.encode()) + 1 for turn in turns)
-        assert served.conversation.graph.retokenised == 0
-        assert len(served.trace().leaves()) == 1
-
-
-async def test_a_conversation_that_does_not_fit_the_context_ends_there(
-    agent: OpenHandsAgent, policy: TorchPolicy
-) -> None:
-    class Wordy(Notebook):
-        def prompt(self) -> list[Message]:
-            return [Message(role="user", content="word " * 1000)]
-
-    params = SamplingParams(max_tokens=64)
-    conversation = ProgramConversation(policy.sampler, policy.codec, params, 5)
-    session = Wordy()
-    async with GatewayReach("tiny", RolloutLimits(max_turns=8))(conversation) as reached:
-        report = await work(agent, session, reached)
-    assert report.stop is StopReason.CONTEXT_FULL
-    assert session.called == []
-
-
 class FullEndpoint(Endpoint):
     """An address whose rollout has met a limit."""
 
@@ -351,62 +256,3 @@ async def test_a_session_without_commands_is_refused_in_a_sentence(agent: OpenHa
 
     with scripted([]) as at, pytest.raises(UserError, match=r"it has: juggle.*protocol: tools"):
         await work(agent, Bare(), at)
-
-
-@pytest.fixture(scope="module")
-def _machines() -> None:
-    reason = why_no_machine()
-    if reason is not None:
-        pytest.skip(f"needs a sandbox with a machine in it: {reason}")
-
-
-@pytest.fixture
-async def shell(_machines: None) -> AsyncIterator[Any]:
-    environment = open_environment(
-        EnvConfig.model_validate({"name": "shell", "protocol": "tools", "rounds": 9})
-    )
-    yield environment
-    await environment.close()
-
-
-async def test_nothing_of_the_host_is_within_reach_of_the_models_commands(
-    agent: OpenHandsAgent, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    canary = tmp_path / "canary.txt"
-    canary.write_text("bird-7391")
-    monkeypatch.setenv("CANARY_VARIABLE", "bird-7391")
-    task = next(shell.tasks("train", 0))
-    tries = [
-        f"cat {canary}",
-        "env; cat /proc/*/environ | tr '\\0' '\\n'",
-        f"grep -r 7391 /tmp /home /root {tmp_path} 2>/dev/null",
-        "cat /proc/*/cmdline | tr '\\0' ' '",
-    ]
-    seen: list[str] = []
-    with scripted([*map(run, tries), finish("done")]) as at:
-        async with shell.open(task) as session:
-            await work(agent, session, at)
-        seen = [str(m["content"]) for m in at.requests[-1]["messages"] if m["role"] == "tool"]
-    assert len(seen) == len(tries)
-    assert not any("bird" in text for text in seen)
-    assert "No such file" in seen[0]
-    assert "runner.py" not in seen[3]
-    assert canary.read_text() == "bird-7391"
-
-
-async def test_a_task_is_solved_on_its_machine(agent: OpenHandsAgent, shell: Any) -> None:
-    task = next(shell.tasks("train", 0))
-    scripts = solution_of(shell, task)
-    with scripted([*map(run, scripts), finish("")]) as at:
-        async with shell.open(task) as session:
-            await work(agent, session, at)
-            outcome = await session.outcome()
-    assert outcome.success is True, outcome.evidence
-
-
-def solution_of(shell: Any, task: Task) -> list[str]:
-    """The commands of the reference, whose turns are tool calls written as text."""
-    from practicum.core.tool_calls import read_tool_call
-
-    read_calls = [read_tool_call(turn, TOOLS) for turn in shell.reference(task)]
-    return [str(call.arguments["script"]) for call in read_calls if call.name == "bash"]

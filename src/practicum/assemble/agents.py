@@ -97,6 +97,12 @@ def check_agent(environment: Environment, agent: AgentConfig) -> None:
     elif agent.name == "command":
         _command(environment, agent)
     elif agent.name == "openhands":
+        if kind != "tools":
+            raise ConfigError(
+                f"agent = 'openhands' cannot be used: it works with commands, and "
+                f"{environment.name!r} offers no tools with these options; write env: "
+                "{name: shell, protocol: tools}"
+            )
         _openhands_python()
 
 

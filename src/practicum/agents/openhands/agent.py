@@ -50,8 +50,8 @@ class OpenHandsAgent:
     """The Python of the SDK's own environment."""
     max_turns: int = 8
     prompt: Literal["short", "openhands"] = "short"
-    """`short`: few words about two tools; `openhands`: the SDK's own prompt and descriptions, 6 to
-    7 thousand tokens of them."""
+    """`short`: few words about two tools; `openhands`: the SDK's own prompt and descriptions, 5 to
+    6 thousand tokens of them."""
     request_timeout_s: float = 600.0
     keep_in: Path | None = None
     """Folder of the run, where the events of each episode are kept; None keeps none."""
