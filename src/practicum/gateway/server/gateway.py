@@ -29,8 +29,8 @@ GRACE_S = 2
 """What open connections are given to end when the server stops."""
 
 IDLE_S = 75
-"""How long a connection may stay open between two requests: longer than clients keep theirs, so that
-none sends a request into one that is being closed."""
+"""How long a connection may stay open between two requests: longer than clients keep theirs, so
+that none sends a request into one that is being closed."""
 
 MOST_HEADER_BYTES = 32 * 1024
 MOST_CONNECTIONS = 2048
