@@ -105,11 +105,11 @@ async def rollout(task: Task, client: Any) -> dict[str, float]:
     settings = RunConfig(model_provider=OpenAIProvider(openai_client=client), tracing_disabled=True)
     with suppress(AgentsException):  # where it called no tool, or was cut off: the desk shows it
         await Runner.run(AGENT, task.instruction, context=desk, max_turns=1, run_config=settings)
-    tool, order = next(iter(desk.calls), (None, None))
+    wanted = (task.data["tool"], task.data["order"])
     return {
-        "called": 0.2 * (tool is not None),
-        "right_tool": 0.3 * (tool == task.data["tool"]),
-        "right_call": 0.5 * ((tool, order) == (task.data["tool"], task.data["order"])),
+        "called": 0.2 * bool(desk.calls),
+        "right_tool": 0.3 * ([tool for tool, _ in desk.calls] == [wanted[0]]),
+        "right_call": 0.5 * (desk.calls == [wanted]),
     }
 
 
