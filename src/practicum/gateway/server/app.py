@@ -144,7 +144,12 @@ class AgentRoutes:
             raise
         if work.done() and not len(buffer):
             work.result()
-        return EventStream(_with_errors(events(), dialect), stop, self._settings.write_timeout_s)
+        return EventStream(
+            _with_errors(events(), dialect),
+            stop,
+            self._settings.write_timeout_s,
+            has_more=lambda: buffer.has_more,
+        )
 
     async def _count_tokens(self, request: Request) -> Response:
         rollout: Rollout = request.scope[ROLLOUT]

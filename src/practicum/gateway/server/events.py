@@ -14,8 +14,12 @@ from practicum.gateway.requests import Happening
 
 __all__ = ["ClientGone", "EventStream", "HappeningBuffer", "unless_gone"]
 
-MOST_WAITING = 8
-"""Happenings that wait one by one; from then on neighbours of a kind are joined."""
+PACE_S = 0.04
+"""The least time between two looks at what was sampled, after the first: events that follow each
+other faster cost more than they tell."""
+
+MOST_HELD = 64 * 1024
+"""Characters of events that are sent together."""
 
 
 class ClientGone(Exception):
@@ -25,21 +29,27 @@ class ClientGone(Exception):
 class HappeningBuffer:
     """Holds what a client has not read yet.
 
-    Whoever fills it never waits. When the client falls behind, texts of the same kind are joined,
-    so that what waits stays as small as the answer itself.
+    Whoever fills it never waits. Texts of the same kind that wait are joined, so that what waits
+    stays as small as the answer itself, whether the client falls behind or the model is fast. The
+    first text and the end are told at once.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Happening] = deque()
         self._has_news = asyncio.Event()
-        self._is_over = False
+        self._over = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether what comes next, if anything, comes at once."""
+        return bool(self._waiting) or self._over.is_set()
+
     def add(self, happening: Happening) -> None:
         """Put something at the end."""
-        joined = _joined(self._waiting[-1], happening) if self._is_behind() else None
+        joined = _joined(self._waiting[-1], happening) if self._waiting else None
         if joined is not None:
             self._waiting[-1] = joined
         else:
@@ -48,7 +58,7 @@ class HappeningBuffer:
 
     def end(self) -> None:
         """Nothing more comes."""
-        self._is_over = True
+        self._over.set()
         self._has_news.set()
 
     async def first(self) -> None:
@@ -59,13 +69,13 @@ class HappeningBuffer:
         while True:
             while self._waiting:
                 yield self._waiting.popleft()
-            if self._is_over:
+            if self._over.is_set():
                 return
             self._has_news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PACE_S):
+                    await self._over.wait()
             await self._has_news.wait()
-
-    def _is_behind(self) -> bool:
-        return len(self._waiting) >= MOST_WAITING
 
 
 def _joined(last: Happening, new: Happening) -> Happening | None:
@@ -85,6 +95,7 @@ class EventStream(Response):
         events: What is sent.
         over: Called at the end, however it comes.
         write_timeout_s: How long the client may leave an event unread.
+        has_more: Whether the next event, or the end, comes at once; then they are sent together.
     """
 
     media_type = "text/event-stream"
@@ -94,8 +105,10 @@ class EventStream(Response):
         events: AsyncIterator[str],
         over: Callable[[], Awaitable[None]],
         write_timeout_s: float,
+        has_more: Callable[[], bool] = lambda: False,
     ) -> None:
         self._events = events
+        self._has_more = has_more
         self._over = over
         self._write_timeout_s = write_timeout_s
         self.status_code = 200
@@ -122,10 +135,16 @@ class EventStream(Response):
             send,
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )
+        held = ""
         async for event in self._events:
-            part = {"type": "http.response.body", "body": event.encode(), "more_body": True}
+            held += event
+            if len(held) < MOST_HELD and self._has_more():
+                continue
+            part = {"type": "http.response.body", "body": held.encode(), "more_body": True}
             await self._send(send, part)
-        await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+            held = ""
+        rest = {"type": "http.response.body", "body": held.encode(), "more_body": False}
+        await self._send(send, rest)
 
     async def _send(self, send: Send, message: Any) -> None:
         async with asyncio.timeout(self._write_timeout_s):
