@@ -145,7 +145,9 @@ def build_gateway(
     """The gateway of a model, with its control socket in a folder."""
     try:
         from practicum.gateway.server import Gateway, GatewaySettings
-    except ImportError:
+    except ImportError as error:
+        if (error.name or "").startswith("practicum"):
+            raise
         raise MissingExtra.for_extra("gateway", "practicum gateway") from None
     from practicum.policy.grammar import JsonGrammars
 

@@ -119,7 +119,9 @@ class GatewayReach:
     async def _start(self) -> None:
         try:
             from practicum.gateway.server import Gateway, GatewaySettings
-        except ImportError:
+        except ImportError as error:
+            if (error.name or "").startswith("practicum"):
+                raise
             needed_for = "an agent that is a program of its own"
             raise MissingExtra.for_extra("gateway", needed_for) from None
         from practicum.policy.grammar import JsonGrammars

@@ -118,7 +118,9 @@ class SharedPolicy:
 
         try:
             from practicum.gateway.server import Gateway, GatewaySettings
-        except ImportError:
+        except ImportError as error:
+            if (error.name or "").startswith("practicum"):
+                raise
             raise MissingExtra.for_extra("gateway", "serving a model") from None
 
         rollouts = OpenRollouts()

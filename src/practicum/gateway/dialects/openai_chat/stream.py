@@ -12,9 +12,10 @@ from practicum.gateway.dialects.openai_chat.answer import (
     logprobs_of,
     usage_of,
 )
+from practicum.gateway.dialects.openai_responses import error_body
 from practicum.gateway.requests import AnswerFacts, Asked, ChatTurn, Happening
 
-__all__ = ["plain_event", "stream_events"]
+__all__ = ["stream_error", "stream_events"]
 
 END = "data: [DONE]\n\n"
 
@@ -26,6 +27,11 @@ def plain_event(event: Mapping[str, Any]) -> str:
     'data: {"a":1}\n\n'
     """
     return f"data: {json.dumps(event, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+def stream_error(status: int, sentence: str, kind: str) -> str:
+    """The event that ends a stream which failed after it had begun."""
+    return plain_event(error_body(status, sentence, kind))
 
 
 async def stream_events(
