@@ -84,7 +84,7 @@ SMOLLM2 = Settings(
     mediocre=Trial(stages=(("grpo", 6, "lr: 3e-4"),)),
 )
 
-WARM, WARM_STEPS = "lr: 3e-3, batch: 16", 25
+WARM, WARM_STEPS = "lr: 3e-3, batch: 16", 40
 """The tiny model has random weights. It never states an answer before it has seen one stated, so
 what learns from its own attempts or from records starts from a short imitation."""
 
