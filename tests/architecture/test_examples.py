@@ -10,7 +10,11 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src"
-EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+TESTED_ELSEWHERE = {"04_openai_agents.py": "tests/clients/test_openai_agents_example.py"}
+"""Examples that train for minutes, and the tests that go through them quickly."""
+EXAMPLES = sorted(
+    path for path in (REPOSITORY / "examples").glob("*.py") if path.name not in TESTED_ELSEWHERE
+)
 WITH_DOCTESTS = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(SOURCE.rglob("*.py"))
@@ -26,6 +30,12 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_example_that_takes_long_has_a_test_of_its_own() -> None:
+    for example, test in TESTED_ELSEWHERE.items():
+        assert (REPOSITORY / "examples" / example).is_file()
+        assert example in (REPOSITORY / test).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", WITH_DOCTESTS)
