@@ -59,6 +59,8 @@ class TimedProtocol(H11Protocol):
         if self._closing is not None:
             self._closing.cancel()
         super().connection_lost(exc)
+        # Its timer would hold the connection, and all that its last request was about, until then.
+        self._unset_keepalive_if_required()
 
 
 class OwnUserProtocol(TimedProtocol):
