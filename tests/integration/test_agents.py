@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,14 +175,13 @@ async def test_a_function_gets_what_the_model_says_and_all_of_it_is_in_the_trace
         assert episode.score.components == {"length": float(len(said.content))}
     assert len({e.trace.nodes[-1].token_ids for e in group.episodes}) > 1
     again = await play(function(folder, "rollout"))
-    assert [e.trace.nodes for e in map(_timeless, again.episodes)] == [
-        e.trace.nodes for e in map(_timeless, group.episodes)
-    ]
+    # Requests come over the network: which are computed together, and so the last digits of their
+    # log-probabilities, may differ; what is drawn may not.
+    assert [_drawn(e) for e in again.episodes] == [_drawn(e) for e in group.episodes]
 
 
-def _timeless(episode: Any) -> Any:
-    nodes = tuple(replace(node, duration_s=0.0) for node in episode.trace.nodes)
-    return replace(episode, trace=replace(episode.trace, nodes=nodes))
+def _drawn(episode: Any) -> list[tuple[Any, ...]]:
+    return [(node.parent, node.messages, node.token_ids) for node in episode.trace.nodes]
 
 
 async def test_the_run_decides_how_turns_are_drawn_unless_told_that_the_program_does(

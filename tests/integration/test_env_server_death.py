@@ -20,7 +20,7 @@ STEPS = 3
 WORDS = (
     *("remote", "env.serve=shell", "model=tiny", f"steps={STEPS}", "hardware.threads=1"),
     *("rollouts.tasks_per_step=2", "rollouts.group_size=3", "rollouts.max_turns=1"),
-    *("rollouts.max_tokens=8", "eval.n=2"),
+    *("rollouts.max_tokens=8", "eval.n=2", "agent.retries=0"),
 )
 WAIT_S = 90.0
 
