@@ -1,8 +1,8 @@
 """CPU threads, pinned: one thread and two give different bits. And one thread for all computing.
 
-OpenMP keeps a team of workers for every thread that computes with torch, and GNU's lets workers wait
-actively only while there are no more of them than cores. So sampling, learning and loading share one
-thread, which also keeps them apart. On two cores no gain in time has been shown by that.
+OpenMP keeps a team of workers for every thread that computes with torch, and GNU's lets workers
+wait actively only while there are no more of them than cores. So sampling, learning and loading
+share one thread, which also keeps them apart. On two cores no gain in time has been shown by that.
 """
 
 import functools
