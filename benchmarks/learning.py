@@ -202,8 +202,8 @@ class Bench:
         step = min((s for s in reports if s), key=lambda s: abs(reports[s].success.value - 0.5))
         store = self.folder / "recorded.sqlite"
         policy = str(self.folder / MEDIOCRE / f"step_{step}")
-        sizes = ("--n", str(self.record), "--k", "2", "--store", str(store), "--json")
-        said = self._call("traces", "record", policy, *sizes)
+        sizes = ("--n", str(self.record), "--k", "2", "--temperature", "0.5")
+        said = self._call("traces", "record", policy, *sizes, "--store", str(store), "--json")
         return {"recorded_step": step, **json.loads(said.splitlines()[-1])}
 
     def _call(self, *words: str) -> str:

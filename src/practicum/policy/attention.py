@@ -13,6 +13,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from practicum.core.errors import UserError
+from practicum.policy.block_attention import attend, attend_in_batch, merged
 
 __all__ = [
     "ATTENTION",
@@ -79,6 +80,11 @@ def refuse_beyond_window(window: int | None, longest_path: Callable[[], int]) ->
         )
 
 
+def _rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """`values[index]`, which takes torch several times as long on CPUs."""
+    return values.index_select(0, index.flatten()).unflatten(0, index.shape)
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """Segments of similar length, attended to together.
@@ -91,20 +97,23 @@ class Bucket:
     trunk: torch.Tensor  # (K,) KV slots of the common beginning, empty if there is none
     slots: torch.Tensor  # (B, L) KV slots of each path after it; padding repeats a real one
     depth: torch.Tensor  # (B, Q) place of each new token on its path
-    keep: torch.Tensor  # (B, Q) true for real tokens
+    kept: torch.Tensor  # (N,) places in (B * Q,) that are no padding
+    tokens: torch.Tensor  # (N,) index into the step's tokens of each of them
     starts_paths: bool  # nothing of any path was computed before
 
-    def visible(self, group: int) -> torch.Tensor:
-        """(B, 1, Q * group, L): what each query may see, once for each head of its group."""
+    def mask(self, group: int, dtype: torch.dtype) -> torch.Tensor:
+        """(B, 1, Q * group, L) to add to scores: each query once for each head of its group."""
         first = self.trunk.numel()
         places = torch.arange(first, first + self.slots.shape[1], device=self.slots.device)
-        return (places <= self.depth.repeat_interleave(group, 1)[:, :, None])[:, None]
+        ahead = places > self.depth.repeat_interleave(group, 1)[:, :, None]
+        hidden = torch.zeros(ahead.shape, dtype=dtype, device=ahead.device)
+        return hidden.masked_fill_(ahead, -torch.inf)[:, None]
 
     def attend_to_itself(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
         """From rows (T, heads, D) to (B, Q, heads, D), where paths start here."""
-        q, k, v = (x[self.rows].transpose(1, 2) for x in (query, key, value))
+        q, k, v = (_rows(x, self.rows).transpose(1, 2) for x in (query, key, value))
         found = scaled_dot_product_attention(
             q, k, v, is_causal=True, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
         )
@@ -116,26 +125,19 @@ class Bucket:
         keys: torch.Tensor,
         values: torch.Tensor,
         scale: float,
-        visible: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """From (B, kv_heads, Q * group, D), over a layer's pool, to the same shape."""
-        k, v = keys[self.slots].transpose(1, 2), values[self.slots].transpose(1, 2)
+        k, v = (_rows(x, self.slots).transpose(1, 2) for x in (keys, values))
         if not self.trunk.numel():
-            return scaled_dot_product_attention(query, k, v, attn_mask=visible, scale=scale)
+            return scaled_dot_product_attention(query, k, v, attn_mask=mask, scale=scale)
+        after = attend_in_batch(query, k, v, mask, scale)
         common = query.transpose(0, 1).flatten(1, 2)  # (kv_heads, B * Q * group, D)
-        trunk_k, trunk_v = (x[self.trunk].transpose(0, 1) for x in (keys, values))
-        on_trunk = (common @ trunk_k.transpose(1, 2)).float().mul_(scale)
-        after = (query @ k.transpose(2, 3)).float().mul_(scale)
-        after.masked_fill_(~visible, -torch.inf)
-        # One softmax over both parts: they share their largest score and their sum.
-        shape = (query.shape[1], query.shape[0], query.shape[2], -1)
-        on_trunk = on_trunk.view(*shape).transpose(0, 1)
-        top = torch.maximum(on_trunk.amax(-1, keepdim=True), after.amax(-1, keepdim=True))
-        on_trunk, after = on_trunk.sub(top).exp_(), after.sub_(top).exp_()
-        total = on_trunk.sum(-1, keepdim=True) + after.sum(-1, keepdim=True)
-        weights = on_trunk.transpose(0, 1).flatten(1, 2).to(v.dtype)
-        out = (weights @ trunk_v).view(*shape).transpose(0, 1) + after.to(v.dtype) @ v
-        return (out / total).to(query.dtype)
+        trunk_k, trunk_v = (_rows(x, self.trunk).transpose(0, 1) for x in (keys, values))
+        out, log_sum = attend(common, trunk_k, trunk_v, None, scale)
+        shape = (query.shape[1], query.shape[0], query.shape[2])
+        on_trunk = (out.unflatten(1, shape[1:]).transpose(0, 1), log_sum.view(shape).transpose(0, 1))
+        return merged(on_trunk, after)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +147,16 @@ class CachePlan:
     pool: Any  # KvPool
     write_slots: torch.Tensor  # (T,)
     buckets: tuple[Bucket, ...]
-    visible: tuple[torch.Tensor | None, ...]  # for each bucket that looks at the pool
+    masks: tuple[torch.Tensor | None, ...]  # for each bucket that looks at the pool
 
     @classmethod
     def of(
         cls, pool: Any, write_slots: torch.Tensor, buckets: tuple[Bucket, ...], group: int
     ) -> "CachePlan":
         """What a bucket may see is worked out once for all layers."""
-        visible = tuple(None if b.starts_paths else b.visible(group) for b in buckets)
-        return cls(pool, write_slots, buckets, visible)
+        dtype = pool.layers[0][0].dtype
+        masks = tuple(None if b.starts_paths else b.mask(group, dtype) for b in buckets)
+        return cls(pool, write_slots, buckets, masks)
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -164,17 +167,17 @@ class CachePlan:
         keys[self.write_slots], values[self.write_slots] = k, v
         out = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device)
         kv_heads, depth = keys.shape[1:]
-        for bucket, visible in zip(self.buckets, self.visible, strict=True):
-            if visible is None:
+        for bucket, mask in zip(self.buckets, self.masks, strict=True):
+            if mask is None:
                 by_token = bucket.attend_to_itself(flat, k, v, scale)
             else:
                 b, n = bucket.rows.shape
-                q = flat[bucket.rows].view(b, n, kv_heads, -1, depth).transpose(1, 2)
+                q = _rows(flat, bucket.rows).view(b, n, kv_heads, -1, depth).transpose(1, 2)
                 q = q.reshape(b, kv_heads, -1, depth)
-                attended = bucket.attend(q, keys, values, scale, visible)
+                attended = bucket.attend(q, keys, values, scale, mask)
                 by_token = attended.view(b, kv_heads, n, -1, depth).transpose(1, 2)
                 by_token = by_token.reshape(b, n, -1, depth)
-            out[bucket.rows[bucket.keep]] = by_token[bucket.keep]
+            out[bucket.tokens] = _rows(by_token.flatten(0, 1), bucket.kept)
         return out[None]
 
     def longest_path(self) -> int:

@@ -1,4 +1,4 @@
-"""Attention of a block of queries over some of the keys they see, its backward, and their joining.
+"""Attention over some of the keys that queries see, its backward, and the joining of such parts.
 
 On CPUs torch's fused attention, which also says the logarithms of its sums; elsewhere plain
 products.
@@ -6,10 +6,10 @@ products.
 
 import torch
 
-__all__ = ["Attended", "attend", "attend_backward", "merged"]
+__all__ = ["Attended", "attend", "attend_backward", "attend_in_batch", "merged"]
 
 Attended = tuple[torch.Tensor, torch.Tensor]
-"""What (kv_heads, N, D) queries attend to, and the logarithms of their sums (kv_heads, N)."""
+"""What (..., N, D) queries attend to, and the logarithms of their sums (..., N)."""
 
 
 def merged(one: Attended, other: Attended) -> Attended:
@@ -49,22 +49,44 @@ def attend(
 ) -> Attended:
     """(kv_heads, N, D) over (kv_heads, M, D)."""
     if query.device.type == "cpu":
-        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         halves = _halves(query)
         keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
-        out, log_sum = fused(
-            halves, keys, values, 0.0, False, attn_mask=_fused_mask(mask), scale=scale
-        )
+        out, log_sum = attend_in_batch(halves, keys, values, _fused_mask(mask), scale)
         return _whole(out), _whole(log_sum)
+    return _attend_by_products(query, key, value, mask, scale)
+
+
+def attend_in_batch(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> Attended:
+    """(B, kv_heads, N, D) over (B, kv_heads, M, D); the mask is added to the scores."""
+    if query.device.type == "cpu":
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        found: Attended = fused(query, key, value, 0.0, False, attn_mask=mask, scale=scale)
+        return found
+    return _attend_by_products(query, key, value, mask, scale)
+
+
+def _attend_by_products(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> Attended:
     scores = _scores(query, key, mask, scale)
     log_sum = scores.logsumexp(-1)
-    return torch.bmm((scores - log_sum[..., None]).exp_().to(value.dtype), value), log_sum
+    return (scores - log_sum[..., None]).exp_().to(value.dtype) @ value, log_sum
 
 
 def _scores(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
 ) -> torch.Tensor:
-    scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(scale)
+    scores = (query @ key.transpose(-2, -1)).float().mul_(scale)
     return scores if mask is None else scores.add_(mask)
 
 

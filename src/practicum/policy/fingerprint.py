@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from practicum.policy.lora import trainable
+from practicum.policy.threads import computed
 
 __all__ = ["policy_fingerprint"]
 
@@ -15,6 +16,7 @@ CHUNK = 2**22
 """Values that are summed up at once."""
 
 
+@computed
 def policy_fingerprint(model: Any, base: str) -> str:
     """The base model's fingerprint and a digest of every trainable tensor, joined by a plus.
 

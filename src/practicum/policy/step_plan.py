@@ -38,8 +38,7 @@ def plan_step(
     for members, trunk in _alike(segments):
         arrays = _bucket([segments[i] for i in members], starts[members], trunk)
         starting = all(segments[i].first == 0 for i in members)
-        rows, shared, slots, depth, keep = map(on_device, arrays)
-        buckets.append(Bucket(rows, shared, slots, depth, keep, starting))
+        buckets.append(Bucket(*map(on_device, arrays), starts_paths=starting))
     written = np.concatenate([s.path_slots[s.first :] for s in segments])
     positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
     return StepPlan(
@@ -83,4 +82,5 @@ def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np
         slots[b, : path.size] = path
         slots[b, path.size :] = path[-1]
         keep[b, :n] = True
-    return rows, segments[0].path_slots[:trunk], slots, depth, keep
+    kept = np.flatnonzero(keep)
+    return rows, segments[0].path_slots[:trunk], slots, depth, kept, rows.ravel()[kept]

@@ -1,8 +1,9 @@
 """CPU threads, pinned: one thread and two give different bits. And one thread for all computing.
 
 OpenMP keeps a team of workers for every thread that computes with torch, and GNU's lets workers
-wait actively only while there are no more of them than cores. So sampling, learning and loading
-share one thread, which also keeps them apart. On two cores no gain in time has been shown by that.
+wait actively only while there are no more of them than cores: with a second team, every operation
+waits until its workers have woken up, and small ones take three times as long. So whatever runs
+more than a moment in torch runs in this one thread: loading, sampling, learning, fingerprints.
 """
 
 import functools

@@ -3,11 +3,24 @@
 import asyncio
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.policy.reference import build_engine, build_policy, random_requests, sample_all
+import torch
+from tests.unit.policy.reference import (
+    build_engine,
+    build_fresh_policy,
+    build_policy,
+    random_requests,
+    sample_all,
+)
 from tests.unit.policy.test_engine import assert_no_slot_is_lost
+from tests.unit.policy.training_cases import batches_of, play
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from practicum.algorithms import Grpo
 from practicum.policy.torch_policy import TorchPolicy
 
 
@@ -68,3 +81,33 @@ async def test_a_driver_that_is_cancelled_leaves_only_when_its_step_is_done(
     requests = random_requests(5, count=3)
     assert await sample_all(engine, requests) == await sample_all(policy.sampler, requests)
     assert_no_slot_is_lost(engine)
+
+
+class OperationsHere(TorchDispatchMode):
+    """Notes what is computed in this thread and is not a mere view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.large: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> torch.Tensor:
+        """The operation as it is."""
+        found: torch.Tensor = func(*args, **(kwargs or {}))
+        if isinstance(found, torch.Tensor) and found.numel() > 500 and not func.is_view:
+            self.large.add(str(func))
+        return found
+
+
+async def test_nothing_large_is_computed_in_the_caller_s_thread(tmp_path: Path) -> None:
+    """A second team of OpenMP's makes every operation slow for as long as the process lives."""
+    here = OperationsHere()
+    with here:
+        policy = build_fresh_policy()
+        traces = await play(policy)
+        policy.sampler.fingerprint()
+        policy.learner.update(batches_of(traces), Grpo())
+        policy.learner.save(tmp_path)
+        policy.sampler.fingerprint()
+    assert not here.large
