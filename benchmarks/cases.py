@@ -18,6 +18,7 @@ from practicum.policy.attention import ATTENTION, register_attention
 from practicum.policy.learner import LearnerSettings
 from practicum.policy.lora import attach_adapter
 from practicum.policy.models import LoadedModel, load_model, locate_model
+from practicum.policy.threads import computed
 from practicum.policy.torch_policy import TorchPolicy
 
 __all__ = [
@@ -237,6 +238,7 @@ class ModelSize:
         )
 
 
+@computed
 def _load(case: Case, attention: str) -> LoadedModel:
     register_attention()
     if case.has_own_weights:
@@ -275,6 +277,7 @@ class NoEnd:
         return ""
 
 
+@computed
 def _fill_adapter(model: Any) -> None:
     """Give the adapter's second half the same small numbers every time; it starts as zeros."""
     torch.manual_seed(1)

@@ -48,6 +48,7 @@ from practicum.core.sampling import SamplingRequest
 from practicum.core.trace import Message
 from practicum.gateway import CapturedConversation, ChatRequest, OpenRollouts, Rollout
 from practicum.gateway.desk import RolloutDesk
+from practicum.policy.threads import pin_threads
 from practicum.store import SqliteTraceStore
 
 CLIENTS = str(Path(__file__).with_name("gateway_clients.py"))
@@ -381,7 +382,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """1 where something falls short."""
     args = arguments()
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     found = asyncio.run(measure(args))
     found["problems"] = problems_of(found, args.grow, args.bar)
     if args.json:

@@ -17,12 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from cases import Case, arguments, model_config
 from episodes import sizes_at_ratio
 from race import race
 from report import describe, show
 from update import Work, padded_side, practicum_side
+
+from practicum.policy.threads import pin_threads
 
 __all__ = ["measure"]
 
@@ -101,7 +102,7 @@ def grow_in_child(job: str) -> int:
     """Bytes by which this process has grown at its largest, in two updates."""
     asked = json.loads(job)
     case = Case(**{**asked["case"], "without": tuple(asked["case"]["without"])})
-    torch.set_num_threads(case.threads)
+    pin_threads(case.threads)
     build, work = SIDES[asked["side"]], Work.of(case)
     small = dataclasses.replace(case, model="tiny", prompt=8, completion=4)
     build(small, Work.of(small)).run()  # loads the code, which is not what is asked for
@@ -152,7 +153,7 @@ def main() -> None:
     if args.child:
         print(grow_in_child(args.child))
         return
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     found = measure(Case.of(args), args.ratio, args.tokens)
     lines = [("unique tokens", "row tokens", *SIDES, "to practicum", "planned")]
     for point in found["points"]:

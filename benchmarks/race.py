@@ -2,6 +2,10 @@
 
 A peer that cannot be built or run here, or that does not fit, is left out with the reason;
 Practicum's own errors are raised.
+
+All of them compute in the one thread that Practicum computes in. A second thread would have a team
+of OpenMP's workers to itself, and with two teams on few cores small operations of both sides take
+several times as long.
 """
 
 import gc
@@ -18,6 +22,7 @@ from cases import Case
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from practicum.policy.lora import trainable
+from practicum.policy.threads import computed
 
 __all__ = ["OURS", "Race", "Side", "Stages", "free_memory", "peak_bytes", "race", "relative_error"]
 
@@ -150,7 +155,7 @@ def _time(side: Side, case: Case) -> dict[str, float]:
 
 def _attempt(name: str, act: Callable[[], Result], found: Race) -> Result | None:
     try:
-        return act()
+        return act() if name == OURS else computed(act)()
     except torch.OutOfMemoryError:
         reason = "does not fit"
     except Exception as error:  # a peer may fail for any reason of its own, and is then left out
@@ -185,6 +190,7 @@ class GradientWatch:
         return self._kept
 
 
+@computed
 def relative_error(found: Gradients, expected: Gradients) -> float:
     """Distance of all gradients together, relative to their size."""
     pairs = [(found[name].double(), expected[name].double()) for name in expected]

@@ -16,6 +16,8 @@ from cases import Case, ModelSize, arguments
 from race import wait
 from report import describe, show
 
+from practicum.policy.threads import computed, pin_threads
+
 __all__ = ["Rates", "decode_seconds", "measure_rates", "prefill_seconds", "update_seconds"]
 
 BUDGET_S = 1.0
@@ -31,6 +33,7 @@ class Rates:
 
 
 @cache
+@computed
 def measure_rates(device: str, dtype: str) -> Rates:
     """The device's rates at a precision; measured once in a process."""
     precision = getattr(torch, dtype)
@@ -90,7 +93,7 @@ def decode_seconds(size: ModelSize, rows: int, length: float, rates: Rates) -> f
 
 def main() -> None:
     args = arguments(__doc__.split("\n")[0]).parse_args()
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     case = Case.of(args)
     rates = measure_rates(case.device, case.dtype)
     lines = [

@@ -27,6 +27,7 @@ from report import describe, seconds_text, show
 from roofline import decode_seconds, measure_rates, prefill_seconds
 
 from practicum.core.sampling import SamplingParams, SamplingRequest
+from practicum.policy.threads import pin_threads
 
 __all__ = ["measure"]
 
@@ -211,7 +212,7 @@ def main() -> None:
     add("--merged-peers", action="store_true", help="peers sample with the adapter merged before")
     add("--trl-paged", action="store_true", help="TRL samples with generate_batch")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     found = measure(Case.of(args))
     lines = [("side", "sampling", "to practicum", "tokens/s", "prefill", "a step", "of roofline")]
     for name, seconds in found["seconds"].items():

@@ -17,13 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 from cases import Case, Series, arguments
 from episodes import sizes_at_ratio
 from report import describe, print_table, seconds_text, show
 from sampling import measure as measure_sampling
 from update import measure as measure_update
 from update import work_arguments
+
+from practicum.policy.threads import pin_threads
 
 __all__ = ["measure_series", "measure_tree_ratio"]
 
@@ -185,7 +186,7 @@ def main() -> None:
     if args.draw:
         print("wrote", *draw(json.loads(args.draw.read_text()), args.out))
         return
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     series = args.series or ([] if args.tree_ratio else [Series.of(s) for s in DEFAULT_SERIES])
     found = measure(Case.of(args), series, args)
     (args.out / "series.json").write_text(json.dumps(found) + "\n")

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from cases import Case, arguments, policy_of
 from episodes import GIVEN_TOKENS, prompts_of, vocabulary
 from peers import build_trainer, prompt_text
@@ -35,6 +34,7 @@ from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.core.trace import Node, SampledSpan, Trace
+from practicum.policy.threads import pin_threads
 
 __all__ = ["measure"]
 
@@ -241,7 +241,7 @@ def main() -> None:
     work_arguments(parser)
     parser.add_argument("--trl-paged", action="store_true", help="TRL samples with generate_batch")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     found = measure(Case.of(args))
     shown = (*STAGES, "rest")
     lines = [("side", "step", "to practicum", *shown, "outside", "peak memory")]

@@ -32,6 +32,7 @@ from practicum.batching import build_batches
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Sample
 from practicum.policy.lora import trainable
+from practicum.policy.threads import pin_threads
 
 __all__ = ["Work", "measure", "padded_side", "practicum_side", "work_arguments"]
 
@@ -222,7 +223,7 @@ def main() -> None:
     work_arguments(parser)
     parser.add_argument("--history", choices=("single", "growing"), default="single")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    pin_threads(args.threads)
     found = measure(Case.of(args))
     lines = [("side", "update", "to practicum", "useful TFLOP/s", "of matrix rate")]
     for name, seconds in found["seconds"].items():
