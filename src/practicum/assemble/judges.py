@@ -1,5 +1,6 @@
 """A judge in this process: a local model that is never trained."""
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -8,11 +9,11 @@ from practicum.assemble.models import placement
 from practicum.core.config import ModelConfig
 from practicum.core.config.reward_components import JudgeComponent
 from practicum.core.errors import ContextFull
-from practicum.core.judging import JudgeReply, JudgeUnavailable
-from practicum.core.sampling import SamplingParams, SamplingRequest
+from practicum.core.judging import JudgeModel, JudgeReply, JudgeUnavailable, Weighed, WeighingModel
+from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message
 
-__all__ = ["LocalJudge", "local_judge"]
+__all__ = ["LocalJudge", "LocalScales", "local_judge"]
 
 
 class LocalJudge:
@@ -28,22 +29,54 @@ class LocalJudge:
 
     async def complete(self, messages: Sequence[Message]) -> JudgeReply:
         """See `JudgeModel`."""
-        sampler, codec = _loaded(self._part.model)
-        prompt = codec.open(list(messages))
         params = SamplingParams(
             temperature=self._part.temperature,
             max_tokens=self._part.max_tokens,
             seed=self._part.seed,
         )
-        try:
-            said = await sampler.sample(SamplingRequest(prompt_ids=prompt, params=params))
-        except ContextFull as error:
-            raise JudgeUnavailable(
-                f"the attempts are too long for {self._part.model}: {error}; lower longest"
-            ) from None
+        asked, said = await _ask(self._part.model, messages, params=params)
         return JudgeReply(
-            text=said.text, prompt_tokens=len(prompt), completion_tokens=len(said.token_ids)
+            text=said.text, prompt_tokens=asked, completion_tokens=len(said.token_ids)
         )
+
+
+class LocalScales:
+    """Reads the probabilities of a local model's answers; implements `WeighingModel`."""
+
+    def __init__(self, part: JudgeComponent) -> None:
+        self._part = part
+
+    @property
+    def name(self) -> str:
+        """See `JudgeModel`."""
+        return f"{self._part.model} here (weighing)"
+
+    async def weigh(self, messages: Sequence[Message], answers: tuple[str, ...]) -> Weighed:
+        """See `WeighingModel`; answers must differ in their first token."""
+        forms = tuple(ActionForm(name=answer) for answer in answers)
+        asked, said = await _ask(
+            self._part.model,
+            messages,
+            params=SamplingParams(temperature=1.0),
+            actions=forms,
+            top_logprobs=len(answers),
+        )
+        _, codec = _loaded(self._part.model)
+        begun = {codec.decode((token,)): math.exp(log_p) for token, log_p in said.top_logprobs[0]}
+        found = [next(p for text, p in begun.items() if one.startswith(text)) for one in answers]
+        return Weighed(probabilities=tuple(found), prompt_tokens=asked)
+
+
+async def _ask(model: str, messages: Sequence[Message], **how: Any) -> tuple[int, Completion]:
+    """The length of the question in tokens, and what the model makes of it."""
+    sampler, codec = _loaded(model)
+    prompt = codec.open(list(messages))
+    try:
+        return len(prompt), await sampler.sample(SamplingRequest(prompt_ids=prompt, **how))
+    except ContextFull as error:
+        raise JudgeUnavailable(
+            f"the attempts are too long for {model}: {error}; lower longest"
+        ) from None
 
 
 @cache
@@ -56,6 +89,6 @@ def _loaded(model: str) -> tuple[Any, Any]:
     return load_adapted_sampler(loaded, None), loaded.codec
 
 
-def local_judge(part: JudgeComponent) -> LocalJudge:
+def local_judge(part: JudgeComponent) -> JudgeModel | WeighingModel:
     """The local judge of a component."""
-    return LocalJudge(part)
+    return LocalJudge(part) if part.way == "compared" else LocalScales(part)

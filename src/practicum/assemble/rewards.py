@@ -12,7 +12,6 @@ from practicum.core.config import RewardConfig
 from practicum.core.config import reward_components as parts
 from practicum.core.errors import ConfigError
 from practicum.core.interfaces import Environment, GroupReward, Reward
-from practicum.core.judging import JudgeModel
 from practicum.rewards import (
     AgentCompanyScore,
     BorrowedSandboxes,
@@ -86,7 +85,7 @@ def build_group_reward(
 
 
 def _judge(part: parts.JudgeComponent, folder: Path | None) -> JudgeReward:
-    model: JudgeModel = local_judge(part)
+    model = local_judge(part)
     if part.endpoint:
         model = EndpointJudge(
             part.endpoint,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from practicum.core.trace import Message
 
-__all__ = ["JudgeModel", "JudgeReply", "JudgeUnavailable"]
+__all__ = ["JudgeModel", "JudgeReply", "JudgeUnavailable", "Weighed", "WeighingModel"]
 
 
 class JudgeUnavailable(Exception):
@@ -32,4 +32,27 @@ class JudgeModel(Protocol):
 
     async def complete(self, messages: Sequence[Message]) -> JudgeReply:
         """Its answer to a conversation; `JudgeUnavailable` when there is none to be had now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """How likely a judge finds each of some answers, and what that cost."""
+
+    probabilities: tuple[float, ...]
+    """They add up to 1."""
+    prompt_tokens: int = 0
+
+
+@runtime_checkable
+class WeighingModel(Protocol):
+    """A judge whose probabilities can be read, so that it need not be able to write."""
+
+    @property
+    def name(self) -> str:
+        """See `JudgeModel`."""
+        ...
+
+    async def weigh(self, messages: Sequence[Message], answers: tuple[str, ...]) -> Weighed:
+        """How likely each answer is, of these alone; `JudgeUnavailable` where it cannot say."""
         ...

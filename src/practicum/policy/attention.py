@@ -136,7 +136,10 @@ class Bucket:
         trunk_k, trunk_v = (_rows(x, self.trunk).transpose(0, 1) for x in (keys, values))
         out, log_sum = attend(common, trunk_k, trunk_v, None, scale)
         shape = (query.shape[1], query.shape[0], query.shape[2])
-        on_trunk = (out.unflatten(1, shape[1:]).transpose(0, 1), log_sum.view(shape).transpose(0, 1))
+        on_trunk = (
+            out.unflatten(1, shape[1:]).transpose(0, 1),
+            log_sum.view(shape).transpose(0, 1),
+        )
         return merged(on_trunk, after)[0]
 
 

@@ -1,14 +1,21 @@
+import math
+
 import pytest
+import torch
+from pydantic import ValidationError
 from tests.unit.rewards.traces import make_group
 
-from practicum.assemble.judges import LocalJudge
+from practicum.assemble.judges import LocalJudge, LocalScales, local_judge
+from practicum.chat import TemplateCodec
 from practicum.core.config.reward_components import JudgeComponent
 from practicum.core.judging import JudgeUnavailable
 from practicum.core.score import Score
 from practicum.core.trace import Message
+from practicum.policy.tiny import build_tiny
 from practicum.rewards import JudgeReward
 
-TINY = JudgeComponent(model="tiny", max_tokens=16)
+TINY = JudgeComponent(model="tiny", max_tokens=16, way="compared")
+SCALES = JudgeComponent(model="tiny")
 
 
 async def test_a_model_in_this_process_answers_and_its_tokens_are_counted() -> None:
@@ -31,3 +38,46 @@ async def test_what_does_not_fit_it_is_told() -> None:
     asked = [Message(role="user", content="word " * 40_000)]
     with pytest.raises(JudgeUnavailable, match="too long for tiny"):
         await LocalJudge(TINY).complete(asked)
+
+
+@pytest.mark.parametrize("answers", [("Yes", "No"), ("No", "Yes"), ("1", "2", "3")])
+async def test_probabilities_of_answers_are_those_of_the_model(answers: tuple[str, ...]) -> None:
+    """Against the model's own logits, computed without our engine."""
+    asked = [Message(role="user", content="Is it good?")]
+    weighed = await LocalScales(SCALES).weigh(asked, answers)
+    module, tokenizer = build_tiny()
+    codec = TemplateCodec(tokenizer)
+    prompt = codec.open(asked)
+    with torch.no_grad():
+        logits = module(input_ids=torch.tensor([prompt])).logits[0, -1]
+    firsts = [ord(answer[0]) for answer in answers]  # its tokens are bytes
+    expected = torch.softmax(logits[firsts].double(), 0).tolist()
+    assert weighed.probabilities == pytest.approx(expected, abs=1e-5)
+    assert weighed.prompt_tokens == len(prompt)
+    assert math.isclose(sum(weighed.probabilities), 1.0, abs_tol=1e-6)
+
+
+async def test_what_cannot_be_weighed_is_told_as_not_judged() -> None:
+    waiting = Score(components={"judge": None})
+    judge = JudgeReward(model=LocalScales(SCALES), rubric="word " * 40_000)
+    found = await judge.rescore(make_group([waiting, waiting]))
+    assert found.usable == ()
+    assert "too long for tiny" in found.episodes[0].score.reason
+
+
+def test_a_local_judge_weighs_unless_told_to_compare() -> None:
+    assert isinstance(local_judge(SCALES), LocalScales)
+    assert isinstance(local_judge(TINY), LocalJudge)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"repeats": 3}, "repeats is for a judge that writes"),
+        ({"way": "weighed", "max_tokens": 100}, "max_tokens is for a judge that writes"),
+        ({"way": "weighed", "endpoint": "http://localhost:1/v1"}, "does not tell its probabil"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: dict[str, object], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        JudgeComponent(model="tiny", **options)  # type: ignore[arg-type]

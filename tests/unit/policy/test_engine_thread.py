@@ -17,7 +17,6 @@ from tests.unit.policy.reference import (
 )
 from tests.unit.policy.test_engine import assert_no_slot_is_lost
 from tests.unit.policy.training_cases import batches_of, play
-
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from practicum.algorithms import Grpo

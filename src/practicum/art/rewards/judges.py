@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from practicum.core.errors import UserError
-from practicum.core.judging import JudgeModel, JudgeReply
+from practicum.core.judging import JudgeModel, JudgeReply, WeighingModel
 from practicum.core.trace import Message
 
 __all__ = ["HeardJudge", "find_judge"]
@@ -44,7 +44,9 @@ class HeardJudge:
         return reply
 
 
-def find_judge(judge: "str | JudgeModel", options: Mapping[str, Any] | None) -> JudgeModel:
+def find_judge(
+    judge: "str | JudgeModel | WeighingModel", options: Mapping[str, Any] | None
+) -> JudgeModel | WeighingModel:
     """The judge that is meant.
 
     Args:
@@ -81,12 +83,13 @@ def find_judge(judge: "str | JudgeModel", options: Mapping[str, Any] | None) -> 
     return _on_server(address or known, model if known else judge, variable, given)
 
 
-def _local(model: str, given: dict[str, Any]) -> JudgeModel:
+def _local(model: str, given: dict[str, Any]) -> JudgeModel | WeighingModel:
     from practicum.assemble.judges import local_judge
     from practicum.core.config.reward_components import JudgeComponent
 
     own = {key: given[key] for key in ("temperature", "max_tokens") if key in given}
-    return local_judge(JudgeComponent(model=model, **own))
+    # What is said of how it writes means that it shall write.
+    return local_judge(JudgeComponent(model=model, way="compared" if own else "auto", **own))
 
 
 def _on_server(address: str, model: str, variable: str, given: dict[str, Any]) -> JudgeModel:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from practicum.art.rewards.judges import HeardJudge, find_judge
 from practicum.art.trajectories import TrajectoryGroup, messages_of
 from practicum.core.errors import PracticumError
-from practicum.core.judging import JudgeModel
+from practicum.core.judging import JudgeModel, WeighingModel
 from practicum.core.sample import Episode, Group
 from practicum.core.score import Score
 from practicum.core.task import Task
@@ -50,7 +50,7 @@ class TrajectoryScore(BaseModel):
 
 async def ruler(
     message_lists: Sequence[Sequence[Mapping[str, Any]]],
-    judge_model: str | JudgeModel = "openai/o3",
+    judge_model: str | JudgeModel | WeighingModel = "openai/o3",
     extra_litellm_params: Mapping[str, Any] | None = None,
     rubric: str = "",
     tools: Sequence[Any] | None = None,
@@ -75,13 +75,14 @@ async def ruler(
         return []
     from practicum.rewards.judge import JudgeReward
 
-    judge = HeardJudge(find_judge(judge_model, extra_litellm_params))
+    asked = find_judge(judge_model, extra_litellm_params)
+    judge = asked if isinstance(asked, WeighingModel) else HeardJudge(asked)
     reward = JudgeReward(model=judge, rubric=rubric, retries=RETRIES)
     told = f"Tools that were offered: {json.dumps(tools)}" if tools else ""
     task = Task(id="ruler", env="art", split="train", instruction=told)
     group = Group(task=task, episodes=tuple(_episode(task, said) for said in message_lists))
     judged = await reward.rescore(group)
-    if debug:
+    if debug and isinstance(judge, HeardJudge):
         for text in judge.said:
             print(f"the judge wrote: {text}", file=sys.stderr)
     return [_score(number, episode) for number, episode in enumerate(judged.episodes, start=1)]
@@ -122,7 +123,7 @@ def _call(given: Mapping[str, Any]) -> ToolCall:
 
 async def ruler_score_group(
     group: TrajectoryGroup,
-    judge_model: str | JudgeModel = "openai/o3",
+    judge_model: str | JudgeModel | WeighingModel = "openai/o3",
     extra_litellm_params: Mapping[str, Any] | None = None,
     rubric: str = "",
     *,

@@ -258,6 +258,11 @@ class JudgeComponent(ComponentConfig):
     """Environment variable that holds the key of the endpoint; the key itself is stored nowhere."""
     rubric: str = ""
     """What is good, in your words; Practicum's own rubric unless given."""
+    way: Literal["auto", "compared", "weighed"] = "auto"
+    """`compared`: it is shown all episodes of a group and writes down a score for each; `weighed`:
+    it is asked of each whether the task is done, and the probability of its Yes is the score, which
+    works with models too small to write scores; `auto`: a local model weighs, a server's compares.
+    """
     repeats: int = Field(default=1, ge=1)
     """Times that each group is judged, in another order each time; the mean counts."""
     retries: int = Field(default=2, ge=0)
@@ -280,6 +285,18 @@ class JudgeComponent(ComponentConfig):
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
             raise PydanticCustomError(
                 "judge", "the endpoint is no address; write http://HOST:PORT/v1"
+            )
+        if self.endpoint and self.way == "weighed":
+            raise PydanticCustomError(
+                "judge", "a server does not tell its probabilities; leave out way: weighed"
+            )
+        given = self.model_fields_set & {"repeats", "retries", "temperature", "max_tokens"}
+        if given and not self.endpoint and self.way != "compared":
+            raise PydanticCustomError(
+                "judge",
+                "{key} is for a judge that writes; this one weighs: add way: compared, or leave "
+                "{key} out",
+                {"key": min(given)},
             )
         return self
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
-from practicum.core.judging import JudgeModel, JudgeReply, JudgeUnavailable
+from practicum.core.judging import JudgeModel, JudgeReply, JudgeUnavailable, WeighingModel
 from practicum.core.sample import Episode, Group
 from practicum.core.score import Score
 from practicum.core.task import Task
@@ -22,6 +22,7 @@ from practicum.core.trace import Message
 from practicum.rewards.judge.answers import ReadAnswer, read_answer
 from practicum.rewards.judge.ledger import Judgement, JudgementLedger
 from practicum.rewards.judge.prompt import judge_messages, shared_opening, transcript
+from practicum.rewards.judge.weigh import weigh_attempts
 
 __all__ = ["JudgeReward"]
 
@@ -36,7 +37,8 @@ class JudgeReward:
     Implements `GroupReward`. Episodes with the same messages are shown once and share a score.
     """
 
-    model: JudgeModel
+    model: JudgeModel | WeighingModel
+    """One that can be asked for probabilities weighs each attempt by itself."""
     label: str = "judge"
     weight: float = 1.0
     rubric: str = ""
@@ -102,20 +104,26 @@ class JudgeReward:
         known = self.ledger.find(key)
         if known is not None:
             return known
-        random.Random(key).shuffle(order)
-        question = judge_messages(task, opening, [attempts[d] for d in order], self.rubric)
-        judgement = await self._ask(question, order, key)
+        if isinstance(self.model, WeighingModel):
+            about = (task, opening, self.rubric)
+            judgement = await weigh_attempts(self.model, about, attempts, key)
+        else:
+            random.Random(key).shuffle(order)
+            question = judge_messages(task, opening, [attempts[d] for d in order], self.rubric)
+            judgement = await self._ask(self.model, question, order, key)
         self.ledger.add(judgement)
         return judgement
 
-    async def _ask(self, question: list[Message], order: Sequence[str], key: str) -> Judgement:
+    async def _ask(
+        self, model: JudgeModel, question: list[Message], order: Sequence[str], key: str
+    ) -> Judgement:
         """Ask until every attempt has its score, or as often as is allowed."""
         started = time.monotonic()
         conversation, replies = list(question), list[JudgeReply]()
         best = ReadAnswer(faults=("no answer",))
         for attempt in range(self.retries + 1):
             try:
-                reply = await self.model.complete(conversation)
+                reply = await model.complete(conversation)
             except JudgeUnavailable as error:
                 best = best if best.scores else ReadAnswer(faults=(str(error),))
                 if attempt < self.retries:
@@ -131,7 +139,7 @@ class JudgeReward:
         return Judgement(
             key=key,
             scores={order[int(name) - 1]: score for name, score in best.scores.items()},
-            model=self.model.name,
+            model=model.name,
             calls=len(replies),
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, Trace
 
-__all__ = ["DEFAULT_RUBRIC", "judge_messages", "shared_opening", "transcript"]
+__all__ = ["DEFAULT_RUBRIC", "judge_messages", "shared_opening", "transcript", "written_opening"]
 
 DEFAULT_RUBRIC = """\
 - What was achieved comes first: an attempt that reaches the goal is above every one that does not.
@@ -84,6 +84,11 @@ def shared_opening(traces: Sequence[Trace]) -> list[Message]:
     return shared
 
 
+def written_opening(opening: Sequence[Message]) -> str:
+    """What all attempts begin with, as JSON."""
+    return json.dumps([_row(message, message.content) for message in opening], ensure_ascii=False)
+
+
 def judge_messages(
     task: Task, opening: Sequence[Message], attempts: Sequence[str], rubric: str
 ) -> list[Message]:
@@ -92,9 +97,7 @@ def judge_messages(
         f'{{"id": "{number}", "messages": {attempt}}}'
         for number, attempt in enumerate(attempts, start=1)
     )
-    context = json.dumps(
-        [_row(message, message.content) for message in opening], ensure_ascii=False
-    )
+    context = written_opening(opening)
     told = json.dumps(task.instruction, ensure_ascii=False)
     question = f"Task: {told}\n\nWhat every attempt begins with:\n{context}\n\nAttempts:\n{shown}"
     rules = TASK.format(rubric=rubric.strip() or DEFAULT_RUBRIC, count=len(attempts))

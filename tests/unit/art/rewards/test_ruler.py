@@ -19,7 +19,7 @@ from practicum.art import (
 from practicum.art.rewards import ruler
 from practicum.art.rewards.judges import find_judge
 from practicum.core.errors import UserError
-from practicum.core.judging import JudgeReply, JudgeUnavailable
+from practicum.core.judging import JudgeReply, JudgeUnavailable, Weighed
 from practicum.core.sampling import Completion, SamplingRequest
 from practicum.core.trace import Message
 
@@ -237,7 +237,6 @@ def test_judges_are_found_by_the_names_scripts_use(monkeypatch: pytest.MonkeyPat
     at_home = find_judge("my-judge", {"api_base": "http://localhost:1/v1", "temperature": 0.5})
     assert at_home.name.startswith("my-judge at http://localhost:1/v1/chat/completions")
     assert find_judge("ollama/qwen", None).name.startswith("qwen at http://localhost:11434/v1")
-    assert find_judge("local/tiny", None).name.startswith("tiny here")
 
 
 def planted_answer(question: str) -> str:
@@ -312,9 +311,35 @@ async def test_a_local_judge_is_asked_in_this_process(monkeypatch: pytest.Monkey
     tokenizer = build_tiny_tokenizer()
     local = (PlantedSampler(tokenizer), TemplateCodec(tokenizer))
     monkeypatch.setattr("practicum.assemble.judges._loaded", lambda model: local)
-    judged = await ruler_score_group(group("bad", "good", "good too"), "local/any-model")
+    attempts = group("bad", "good", "good too")
+    judged = await ruler_score_group(attempts, "local/any-model", {"max_tokens": 500})
     assert judged is not None
     assert [t.reward for t in judged] == [0.1, 0.9, 0.9]
+
+
+class PlantedScales:
+    """A judge that is asked for probabilities and finds the good likely good."""
+
+    name = "scales"
+
+    async def weigh(self, messages: Sequence[Message], answers: tuple[str, ...]) -> Weighed:
+        assert answers == ("Yes", "No")
+        yes = 0.8 if '"good' in messages[-1].content else 0.3
+        return Weighed(probabilities=(yes, 1 - yes), prompt_tokens=7)
+
+
+async def test_a_judge_whose_probabilities_can_be_read_weighs_each() -> None:
+    judged = await ruler_score_group(group("bad", "good", "good too"), PlantedScales())
+    assert judged is not None
+    assert [t.reward for t in judged] == [0.3, 0.8, 0.8]
+
+
+async def test_a_local_model_weighs_unless_it_is_told_how_to_write() -> None:
+    assert find_judge("local/tiny", None).name == "tiny here (weighing)"
+    assert find_judge("local/tiny", {"temperature": 0.5}).name == "tiny here (temperature 0.5)"
+    judged = await ruler_score_group(group("good", "bad"), "local/tiny")
+    assert judged is not None
+    assert all(0.0 < t.reward < 1.0 for t in judged)
 
 
 async def test_a_local_model_that_cannot_judge_is_not_taken_for_one() -> None:
