@@ -14,7 +14,7 @@ from practicum.core.trace import Message, Node, ToolSpec
 from practicum.gateway.called_tools import read_bare_call
 from practicum.gateway.graph import RolloutGraph
 from practicum.gateway.requests import ChatRequest, ChatTurn
-from practicum.gateway.telling import Telling, as_asked
+from practicum.gateway.telling import Hearing, Telling, as_asked
 
 __all__ = ["CapturedConversation", "turn_seed"]
 
@@ -103,15 +103,8 @@ class CapturedConversation:
         # JSON that was asked for is not read: what it says is neither a call nor a thought.
         reader = codec.reader(_callable_tools(request)) if request.grammar is None else None
         telling = Telling(request.on_delta or _unheard, params.stop, one_call=request.one_call)
-        heard = 0
-
-        def hear(token_ids: tuple[int, ...]) -> None:
-            nonlocal heard
-            heard += len(token_ids)
-            if reader is not None:
-                telling.pass_on(reader.feed(token_ids))
-
-        is_live = reader is not None and request.on_delta is not None
+        hearing = None if reader is None else Hearing(reader, telling)
+        is_live = hearing is not None and request.on_delta is not None
         started = time.monotonic()
         completion = await self._sampler.sample(
             SamplingRequest(
@@ -119,16 +112,14 @@ class CapturedConversation:
                 params=replace(params, seed=self._next_seed(request.seed)),
                 grammar=request.grammar,
                 top_logprobs=request.top_logprobs,
-                on_tokens=hear if is_live else None,
+                on_tokens=hearing.hear if hearing is not None and is_live else None,
             )
         )
         took = time.monotonic() - started
-        if reader is None:
+        if reader is None or hearing is None:
             message = _json_message(completion, request)
         else:
-            hear(completion.token_ids[heard:])
-            telling.pass_on(reader.end())
-            telling.end()
+            hearing.end(completion.token_ids)
             message = as_asked(reader.message(), params.stop, one_call=request.one_call)
         parent = self.graph.place(prompt, request.messages)
         node = self.graph.add_turn(parent, message, completion, took)

@@ -1,12 +1,17 @@
 """What a client hears of a turn: cut at its stop text, and with as many calls as it allows."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from practicum.core.conversing import TurnDelta
+from practicum.core.conversing import TurnDelta, TurnReader
 from practicum.core.trace import Message
 
-__all__ = ["Telling", "as_asked", "cut_at_stop"]
+__all__ = ["Hearing", "Telling", "as_asked", "cut_at_stop"]
+
+PACE_S = 0.03
+"""The least time between two readings of what was sampled, after the first: a model that samples
+faster would wait for its words to be read."""
 
 
 class Telling:
@@ -71,6 +76,36 @@ class Telling:
     def _say(self, delta: TurnDelta) -> None:
         if delta.text or delta.kind == "call":
             self._tell(delta)
+
+
+class Hearing:
+    """Reads tokens as they are sampled, several at once where they come fast, and tells of them."""
+
+    def __init__(self, reader: TurnReader, telling: Telling) -> None:
+        self._reader = reader
+        self._telling = telling
+        self._waiting: list[int] = []
+        self._read = 0
+        self._next = 0.0
+
+    def hear(self, token_ids: Sequence[int]) -> None:
+        """Take tokens in."""
+        self._waiting += token_ids
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PACE_S
+            self._pass_on(self._waiting)
+            self._waiting = []
+
+    def end(self, token_ids: Sequence[int]) -> None:
+        """The turn is over; these are all its tokens."""
+        self._pass_on(token_ids[self._read :])
+        self._telling.pass_on(self._reader.end())
+        self._telling.end()
+
+    def _pass_on(self, token_ids: Sequence[int]) -> None:
+        self._read += len(token_ids)
+        self._telling.pass_on(self._reader.feed(token_ids))
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str | None:

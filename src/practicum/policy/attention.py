@@ -168,7 +168,7 @@ class CachePlan:
         keys, values = self.pool.layers[layer]
         flat, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # (T, heads, D)
         keys[self.write_slots], values[self.write_slots] = k, v
-        out = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device)
+        out = torch.zeros(flat.shape, dtype=flat.dtype, device=flat.device)  # what fills up is 0
         kv_heads, depth = keys.shape[1:]
         for bucket, mask in zip(self.buckets, self.masks, strict=True):
             if mask is None:

@@ -41,12 +41,27 @@ def plan_step(
         buckets.append(Bucket(*map(on_device, arrays), starts_paths=starting))
     written = np.concatenate([s.path_slots[s.first :] for s in segments])
     positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
+    spare = rung(written.size) - written.size if device.type == "cpu" else 0
+    filled = np.concatenate([written, np.full(spare, pool.spare)])
     return StepPlan(
-        plan=CachePlan.of(pool, on_device(written), tuple(buckets), heads_per_key),
-        token_ids=on_device(np.concatenate([s.tokens for s in segments])),
-        positions=on_device(np.concatenate(positions)),
+        plan=CachePlan.of(pool, on_device(filled), tuple(buckets), heads_per_key),
+        token_ids=on_device(np.concatenate([*(s.tokens for s in segments), np.zeros(spare, int)])),
+        positions=on_device(np.concatenate([*positions, np.zeros(spare, int)])),
         lasts=on_device(starts + sizes - 1),
     )
+
+
+def rung(tokens: int) -> int:
+    """How many tokens are computed for so many, at most a sixteenth more.
+
+    oneDNN compiles a product anew for every number of rows and keeps what it compiled: without a
+    ladder of sizes, a server's memory grows with every length of prompt that it has not seen.
+
+    >>> [rung(tokens) for tokens in (1, 20, 100, 488, 1000)]
+    [1, 20, 100, 496, 1024]
+    """
+    step = 1 << max(0, tokens.bit_length() - 5)
+    return -(-tokens // step) * step
 
 
 def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:

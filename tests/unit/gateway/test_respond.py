@@ -11,18 +11,24 @@ from practicum.core.conversing import TurnDelta
 from practicum.core.errors import ContextFull
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import ToolSpec
-from practicum.gateway import ChatRequest
+from practicum.gateway import ChatRequest, telling
 
 QUESTION = ChatRequest(messages=(say("user", "q"),), params=SamplingParams(max_tokens=50))
 ANY_GRAMMAR = cast(Any, object())
 
 
-async def test_what_is_told_while_it_is_sampled_is_the_message() -> None:
+@pytest.mark.parametrize(("pace_s", "least"), [(0.0, 10), (60.0, 2)])
+async def test_what_is_told_while_it_is_sampled_is_the_message(
+    pace_s: float, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens that follow each other faster than the pace are told together, but for the first."""
+    monkeypatch.setattr(telling, "PACE_S", pace_s)
     conversation, _ = talk(lambda request: "some words")
     told: list[TurnDelta] = []
     turn = await conversation.respond(replace(QUESTION, on_delta=told.append))
     assert "".join(delta.text for delta in told) == turn.message.content == "some words"
-    assert len(told) == 10
+    assert len(told) == least
+    assert told[0].text == "s"
     assert turn.prompt_tokens == len(turn.prompt_ids) == 4
     assert conversation.nodes[turn.node].duration_s > 0
 
