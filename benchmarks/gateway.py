@@ -16,7 +16,7 @@ once: each then waits for the others' work too. Memory is this process's.
 
 Exit status 1 where anything was lost or mixed up, a refusal was not answered as it should be, a
 closed rollout is still held, memory grew by more than `--grow` MB after the first quarter, or the
-overhead is above `--bar` ms.
+overhead of one request at a time, or what one of several adds to their round, is above `--bar` ms.
 """
 
 import argparse

@@ -66,11 +66,11 @@ def problems_of(found: dict[str, Any], grow_mb: float, bar_ms: float) -> list[st
     grown = load["memory"]["grown_mb"]
     if grown > grow_mb:
         problems.append(f"memory grew by {grown:.1f} MB after the first quarter")
-    problems += [
-        f"overhead with {row['at_once']} at once is {row['overhead_ms']:.1f} ms"
-        for row in found["overhead"]
-        if row["overhead_ms"] > bar_ms
-    ]
+    for row in found["overhead"]:
+        # Of many at once each waits for the others' work too; what counts is what one adds to it.
+        took = row["overhead_ms"] if row["at_once"] == 1 else row["wall_ms"]
+        if took > bar_ms:
+            problems.append(f"overhead with {row['at_once']} at once is {took:.1f} ms")
     return problems + _trouble_problems(load["trouble"])
 
 
