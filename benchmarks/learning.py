@@ -332,10 +332,8 @@ def described(bench: Bench, outcomes: Sequence[Outcome], parallel: int) -> str:
     on_gpu = bench.device != "cpu" and torch.cuda.is_available()
     machine = torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} CPU cores"
     told = f", `{' '.join(bench.more)}`" if bench.more else ""
-    said = (
-        f"`math` level {bench.level}, {bench.model} on {machine}{told}, {parallel} at a time, "
-        f"n = {bench.n} held-out tasks, 95 % intervals."
-    )
+    said = f"`math` level {bench.level}, {bench.model} on {machine}{told}, {parallel} at a time, "
+    said += f"n = {bench.n} held-out tasks, 95 % intervals."
     for one in outcomes:
         if "succeeded" in one.notes:
             of = f"{one.notes['succeeded']} of {one.notes['episodes']}"

@@ -38,7 +38,8 @@ def plan_step(
     for members, trunk in _alike(segments):
         arrays = _bucket([segments[i] for i in members], starts[members], trunk)
         starting = all(segments[i].first == 0 for i in members)
-        buckets.append(Bucket(*map(on_device, arrays), starts_paths=starting))
+        rows, shared, slots, depth, kept, tokens = map(on_device, arrays)
+        buckets.append(Bucket(rows, shared, slots, depth, kept, tokens, starting))
     written = np.concatenate([s.path_slots[s.first :] for s in segments])
     positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
     spare = rung(written.size) - written.size if device.type == "cpu" else 0
