@@ -137,7 +137,7 @@ def test_a_judge_waits_for_the_group_and_keeps_its_word_with_the_run(tmp_path: P
     [step] = group.rewards
     assert (step.label, step.weight, step.repeats) == ("judge", 0.5, 3)
     here: Any = build_group_reward(composed({"name": "judge", "model": "tiny"}))
-    assert here.rewards[0].model.name == "tiny here (temperature 0)"
+    assert here.rewards[0].model.name == "tiny here (weighing)"
 
 
 def test_components_are_normalised_for_learning_and_not_for_reports() -> None:

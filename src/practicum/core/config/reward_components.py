@@ -245,6 +245,10 @@ class LearnedComponent(ComponentConfig):
     """Episodes of which the likelier verdict is less likely than this are not scored."""
 
 
+OF_WRITING = ("repeats", "retries", "temperature", "max_tokens")
+"""Options of judges that write down their scores."""
+
+
 class JudgeComponent(ComponentConfig):
     """A language model compares the episodes of a group and scores each from 0 to 1."""
 
@@ -290,13 +294,14 @@ class JudgeComponent(ComponentConfig):
             raise PydanticCustomError(
                 "judge", "a server does not tell its probabilities; leave out way: weighed"
             )
-        given = self.model_fields_set & {"repeats", "retries", "temperature", "max_tokens"}
+        fields = type(self).model_fields
+        given = [key for key in OF_WRITING if getattr(self, key) != fields[key].default]
         if given and not self.endpoint and self.way != "compared":
             raise PydanticCustomError(
                 "judge",
                 "{key} is for a judge that writes; this one weighs: add way: compared, or leave "
                 "{key} out",
-                {"key": min(given)},
+                {"key": given[0]},
             )
         return self
 
