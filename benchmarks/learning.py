@@ -108,7 +108,7 @@ TINY = Settings(
     trials={
         "grpo": warm("grpo", 40, "lr: 1e-3"),
         "rloo": warm("rloo", 40, "lr: 1e-3"),
-        "ppo": warm("ppo", 40, "lr: 1e-3, epochs: 2, minibatches: 2"),
+        "ppo": warm("ppo", 40, "lr: 3e-4, epochs: 2, minibatches: 2"),
         "sft": Trial(stages=(("sft", 90, WARM),), data=REFERENCE),
         "grpo alone": Trial(stages=(("grpo", 60, "lr: 1e-3"),)),
         "kto": warm("kto", 60, "lr: 1e-3, batch: 16", RECORDED),
