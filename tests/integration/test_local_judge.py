@@ -1,7 +1,7 @@
 """RULER with a real judge in this process, which is small: SmolLM2-135M.
 
 It weighs each attempt by itself. Ten tasks, each with one good attempt and three that are planted:
-wrong, unwilling or senseless.
+wrong, unwilling or senseless. The question was chosen with other tasks, so that these are new to it.
 """
 
 import pytest
@@ -10,65 +10,65 @@ from practicum.art.rewards.ruler import ruler
 from practicum.evaluation.intervals import wilson_interval
 
 PLANTED = {
-    "What is 17 + 25?": (
-        "17 + 25 = 42.",
-        "I don't know.",
-        "Bananas are yellow and the moon is far away.",
-        "17 + 25 = 9000.",
+    "What is 30 minus 12?": (
+        "30 minus 12 is 18.",
+        "30 minus 12 is 512.",
+        "I would rather not say.",
+        "Trains run on rails.",
     ),
-    "Name the capital of France.": (
-        "The capital of France is Paris.",
-        "The capital of France is a banana.",
-        "No.",
-        "I refuse to answer that.",
+    "Name the largest ocean.": (
+        "The largest ocean is the Pacific Ocean.",
+        "The largest ocean is my bathtub.",
+        "Leave me alone.",
+        "ooo ooo ooo ooo",
     ),
-    "List three colours.": (
-        "Red, green and blue.",
-        "asdf asdf asdf asdf",
-        "I cannot do that.",
-        "Dogs bark loudly.",
+    "Give two animals that can fly.": (
+        "Eagles and bats can fly.",
+        "Horses and cows.",
+        "That is not something I do.",
+        "!!!! !!!! !!!!",
     ),
-    "Write a polite greeting.": (
-        "Good morning! How may I help you today?",
-        "Go away, idiot.",
-        "error error error",
-        "7 7 7 7 7 7",
+    "Say thank you to a friend.": (
+        "Thank you so much for your help, my friend!",
+        "You are useless.",
+        "null null null",
+        "3 1 4 1 5 9",
     ),
-    "Translate 'dog' to Spanish.": (
-        "The Spanish word for dog is perro.",
-        "I will not translate that.",
-        "xxxxxxxxxx",
-        "The weather is nice.",
+    "What colour is grass?": (
+        "Grass is green.",
+        "Grass is made of bricks.",
+        "I have no answer.",
+        "tick tock tick tock",
     ),
-    "How many days are in a week?": (
-        "There are seven days in a week.",
-        "There are nine hundred days in a week.",
-        "I give up.",
-        "blue blue blue",
+    "How many legs does a spider have?": (
+        "A spider has eight legs.",
+        "A spider has a million legs.",
+        "Ask somebody else.",
+        "soup soup soup",
     ),
-    "Solve x + 3 = 5.": (
-        "x + 3 = 5, so x = 5 - 3 = 2.",
-        "x = 100",
-        "I can't solve this.",
-        "la la la la la",
+    "Solve 2x = 10.": (
+        "2x = 10, so x = 10 / 2 = 5.",
+        "x = -77",
+        "This is too hard for me.",
+        "hum hum hum",
     ),
-    "Who wrote Hamlet?": (
-        "Hamlet was written by William Shakespeare.",
-        "Hamlet was written by a toaster.",
-        "Don't ask me.",
-        "qwerty qwerty",
+    "Who painted the Mona Lisa?": (
+        "The Mona Lisa was painted by Leonardo da Vinci.",
+        "The Mona Lisa was painted by a lawn mower.",
+        "I will not tell you.",
+        "zxcv zxcv zxcv",
     ),
-    "What do cows drink?": (
-        "Cows drink water.",
-        "Cows drink petrol.",
-        "No idea.",
-        "### ### ###",
+    "What is ice made of?": (
+        "Ice is made of frozen water.",
+        "Ice is made of hot sand.",
+        "Whatever.",
+        "*** *** ***",
     ),
-    "Give the opposite of hot.": (
-        "The opposite of hot is cold.",
-        "The opposite of hot is hot.",
-        "Stop asking.",
-        "12345",
+    "Give a word that means happy.": (
+        "A word that means happy is joyful.",
+        "A word that means happy is sad.",
+        "Never mind.",
+        "98765",
     ),
 }
 

@@ -2,7 +2,7 @@
 
 OpenMP keeps a team of workers for every thread that computes with torch, and GNU's lets workers
 wait actively only while there are no more of them than cores: with a second team, every operation
-waits until its workers have woken up, and small ones take three times as long. So whatever runs
+waits until its workers have woken up, and small ones take several times as long. So whatever runs
 more than a moment in torch runs in this one thread: loading, sampling, learning, fingerprints.
 """
 
