@@ -1,7 +1,7 @@
 """RULER with a real judge in this process, which is small: SmolLM2-135M.
 
 It weighs each attempt by itself. Ten tasks, each with one good attempt and three that are planted:
-wrong, unwilling or senseless. The question was chosen with other tasks, so that these are new to it.
+wrong, unwilling or senseless. The question was chosen with other tasks; these are new to it.
 """
 
 import pytest
