@@ -80,7 +80,7 @@ SMOLLM2 = Settings(
             stages=(("sft", 10, "lr: 2e-4, batch: 8"), ("grpo", 6, "lr: 3e-4")), data=REFERENCE
         ),
         "kto": Trial(
-            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 30, "lr: 1e-4, batch: 16")),
+            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 30, "lr: 1e-4, batch: 16, reference: start")),
             data=RECORDED,
             start=3,
         ),
@@ -111,7 +111,7 @@ TINY = Settings(
         "ppo": warm("ppo", 40, "lr: 3e-4, epochs: 2, minibatches: 2"),
         "sft": Trial(stages=(("sft", 90, WARM),), data=REFERENCE),
         "grpo alone": Trial(stages=(("grpo", 60, "lr: 1e-3"),)),
-        "kto": warm("kto", 60, "lr: 1e-3, batch: 16", RECORDED),
+        "kto": warm("kto", 60, "lr: 1e-3, batch: 16, reference: start", RECORDED),
     },
 )
 

@@ -81,6 +81,7 @@ def learner_settings(config: RunConfig, stage: TrainingStageConfig) -> "LearnerS
         max_grad_norm=stage.algorithm.max_grad_norm,
         max_logprob_gap=config.hardware.gap_limit(dtype),
         checkpointed=plan_allotment(config, detect_machine()).checkpointed,
+        held_to_start=stage.algorithm.reference == "start",
         # The value head is made with the policy, whichever stage needs it.
         value_lr=stage.algorithm.value_lr or (value_lrs[0] if value_lrs else None),
     )

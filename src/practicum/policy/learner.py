@@ -18,6 +18,7 @@ from practicum.policy.batch_tensors import BatchTensors, largest_gap
 from practicum.policy.decoder import Decoder
 from practicum.policy.halving import halve
 from practicum.policy.head import Head, Predictions
+from practicum.policy.held_adapter import HeldAdapter
 from practicum.policy.lora import load_adapter, save_adapter, trainable
 from practicum.policy.optimizer_state import load_optimizer, save_optimizer, steps_taken
 from practicum.policy.threads import computed
@@ -43,6 +44,8 @@ class LearnerSettings:
     """Keep only each layer's input for the way back, and compute the layer again there."""
     value_lr: float | None = None
     """Learning rate of the value head; None makes none."""
+    held_to_start: bool = False
+    """Compare with the adapter as it is when these settings are taken, not with the base model."""
 
 
 class TorchLearner:
@@ -70,13 +73,18 @@ class TorchLearner:
         )
         self._most_tokens = sys.maxsize  # of one batch, as far as is known
         self._checkpointed = settings.checkpointed
-        self._optimizer = self._new_optimizer(settings)
+        self._held: HeldAdapter | None = None
+        self._take(settings)
 
     @computed
     def retune(self, settings: LearnerSettings) -> None:
         """Go on with other settings and an optimizer that remembers nothing."""
+        self._take(settings)
+
+    def _take(self, settings: LearnerSettings) -> None:
         self._settings = settings
         self._optimizer = self._new_optimizer(settings)
+        self._held = HeldAdapter(self._parameters) if settings.held_to_start else None
 
     def _new_optimizer(self, settings: LearnerSettings) -> torch.optim.AdamW:
         groups: list[dict[str, Any]] = [{"params": self._parameters}]
@@ -260,7 +268,9 @@ class TorchLearner:
         return predictions, self._value_head(hidden)
 
     def _base_logprobs(self, tensors: BatchTensors) -> torch.Tensor:
-        with torch.no_grad(), self._model.disable_adapter():
+        """Of what the policy is compared with: the base model, or the policy as it was."""
+        reference = self._held.in_place if self._held is not None else self._model.disable_adapter
+        with torch.no_grad(), reference():
             return self._predict(tensors)[0].logprobs[tensors.term_decision]
 
     def _check_gap(self, gaps: list[float]) -> None:
@@ -303,6 +313,8 @@ class TorchLearner:
         save_optimizer(self._optimizer, self._all_parameters, folder)
         if self._value_head is not None:
             self._value_head.save(folder)
+        if self._held is not None:
+            self._held.save(folder)
 
     @computed
     def load(self, folder: Path) -> None:
@@ -312,6 +324,8 @@ class TorchLearner:
         load_optimizer(self._optimizer, self._all_parameters, folder)
         if self._value_head is not None:
             self._value_head.load(folder)
+        if self._held is not None:
+            self._held.load(folder)
         self._on_update()
 
 

@@ -8,7 +8,7 @@ from practicum.assemble.algorithms import build_algorithm, build_method
 from practicum.core.config import build_config
 from practicum.core.config.algorithm import OFFLINE, TAKES
 
-ELSEWHERE = {"teacher", "value_lr", "batch"}
+ELSEWHERE = {"teacher", "value_lr", "batch", "reference"}
 """Options that the learner or the stage reads, not the method."""
 
 

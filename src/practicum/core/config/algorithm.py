@@ -29,12 +29,14 @@ _ONLINE: dict[str, Any] = {
     "discount": 1.0,
     "kl": 0.0,
     "kl_in": "loss",
+    "reference": "base",
     "epochs": 1,
     "minibatches": 1,
     "max_ratio": None,
 }
 _GROUPED: dict[str, Any] = {"credit": "turn", "scale": "std", **_ONLINE}
 _OFFLINE: dict[str, Any] = {"batch": 16}
+_HELD: dict[str, Any] = {**_OFFLINE, "beta": 0.1, "reference": "base"}
 
 TAKES: dict[str, dict[str, Any]] = {
     "grpo": {**_GROUPED, "clip": 0.2},
@@ -66,8 +68,8 @@ TAKES: dict[str, dict[str, Any]] = {
     },
     "sft": _OFFLINE,
     "weighted_sft": {**_OFFLINE, "weigh": "exponential", "temperature": 1.0},
-    "kto": {**_OFFLINE, "beta": 0.1, "desirable": 1.0, "undesirable": 1.0},
-    "dpo": {**_OFFLINE, "beta": 0.1, "label_smoothing": 0.0, "loss": "sigmoid"},
+    "kto": {**_HELD, "desirable": 1.0, "undesirable": 1.0},
+    "dpo": {**_HELD, "label_smoothing": 0.0, "loss": "sigmoid"},
 }
 """The options of each method, with the values they have unless given."""
 
@@ -103,9 +105,12 @@ class AlgorithmConfig(Stage):
     """A token's ratio to the policy that sampled it counts at most this, also where nothing clips
     it; unless given, 2 where rollouts.staleness is above 0, and else without limit."""
     kl: float | None = Field(default=None, ge=0.0)
-    """Weight of the distance to the base model."""
+    """Weight of the distance to the reference."""
     kl_in: Literal["loss", "reward"] | None = None
     """Whether that distance is part of the loss, or taken off what each token earned."""
+    reference: Literal["base", "start"] | None = None
+    """What `kl` and `beta` hold the policy to: the base model, or the policy that the stage started
+    from, such as what an earlier stage has made."""
     epochs: int | None = Field(default=None, ge=1)
     """How many times the same episodes are learned from."""
     minibatches: int | None = Field(default=None, ge=1)
@@ -138,7 +143,7 @@ class AlgorithmConfig(Stage):
     temperature: float | None = Field(default=None, gt=0.0)
     """With `weigh: exponential`: rewards this far apart differ by a factor of e."""
     beta: float | None = Field(default=None, gt=0.0)
-    """How closely the policy is held to the base model (`kto`, `dpo`)."""
+    """How closely the policy is held to the reference (`kto`, `dpo`)."""
     desirable: float | None = Field(default=None, ge=0.0)
     """What good examples count, besides the balance of the classes (`kto`)."""
     undesirable: float | None = Field(default=None, ge=0.0)
@@ -185,6 +190,10 @@ class AlgorithmConfig(Stage):
             (
                 self.kl_in == "reward" and not self.kl,
                 "kl_in: reward changes nothing while kl is 0; give algorithm.kl too",
+            ),
+            (
+                self.reference == "start" and self.kl == 0.0,
+                "reference: start changes nothing while kl is 0; give algorithm.kl too",
             ),
             (
                 discounted and self.credit == "episode" and self.scale is not None,

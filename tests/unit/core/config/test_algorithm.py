@@ -30,6 +30,7 @@ OTHER: dict[str, Any] = {
     "loss": "hinge",
     "max_ratio": 3.5,
     "minibatches": 7,
+    "reference": "start",
     "reward_coef": 0.5,
     "scale": "none",
     "teacher": "tiny",
@@ -84,7 +85,7 @@ def test_a_resolved_method_reads_back_from_yaml_as_itself(name: str) -> None:
 def test_every_option_that_a_method_takes_can_be_given(name: str) -> None:
     for option in TAKES[name]:
         given = {option: OTHER[option]}
-        if option == "kl_in":
+        if option in {"kl_in", "reference"} and "kl" in TAKES[name]:
             given["kl"] = 0.1
         config = build_config(run_with(settings(name, **given))).algorithm
         assert getattr(config, option) == OTHER[option]
@@ -104,6 +105,7 @@ def test_every_option_that_a_method_does_not_take_is_refused(name: str) -> None:
         ({"name": "grop"}, "algorithm.name = 'grop' cannot be used: input should be 'grpo', "),
         ({"name": "distill"}, "distill needs algorithm.teacher, a model's name or the address"),
         ({"name": "grpo", "kl_in": "reward"}, "kl_in: reward changes nothing while kl is 0"),
+        ({"name": "ppo", "reference": "start"}, "reference: start changes nothing while kl is 0"),
         ({"name": "dpo", "loss": "ipo", "label_smoothing": 0.1}, "goes with loss: sigmoid"),
         ({"name": "grpo", "credit": "episode", "discount": 0.9}, "discount changes nothing"),
         (
