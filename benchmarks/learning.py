@@ -51,6 +51,8 @@ class Trial:
     """What stages that learn from data take it from; YAML inside of braces."""
     start: int = 0
     """Steps that make the policy the method starts from; it is compared with that policy."""
+    temperature: float = 1.0
+    """At which that policy is recorded, where the method learns from records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,10 @@ SMOLLM2 = Settings(
             stages=(("sft", 10, "lr: 2e-4, batch: 8"), ("grpo", 6, "lr: 3e-4")), data=REFERENCE
         ),
         "kto": Trial(
-            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 30, "lr: 1e-4, batch: 16, reference: start")),
+            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 60, "lr: 1e-4, beta: 0.5, reference: start")),
             data=RECORDED,
             start=3,
+            temperature=0.5,
         ),
     },
 )
@@ -111,7 +114,7 @@ TINY = Settings(
         "ppo": warm("ppo", 40, "lr: 3e-4, epochs: 2, minibatches: 2"),
         "sft": Trial(stages=(("sft", 90, WARM),), data=REFERENCE),
         "grpo alone": Trial(stages=(("grpo", 60, "lr: 1e-3"),)),
-        "kto": warm("kto", 60, "lr: 1e-3, batch: 16, reference: start", RECORDED),
+        "kto": warm("kto", 200, "lr: 5e-4, beta: 0.5, reference: start", RECORDED),
     },
 )
 
@@ -200,7 +203,7 @@ class Bench:
         self._train(MEDIOCRE, replace(trial, stages=trial.stages[:1]), "", *words)
         store = self.folder / "recorded.sqlite"
         policy = str(self.folder / MEDIOCRE / f"step_{self.steps or trial.start}")
-        sizes = ("--n", str(self.record), "--k", "2", "--temperature", "0.5")
+        sizes = ("--n", str(self.record), "--k", "2", "--temperature", str(trial.temperature))
         said = self._call("traces", "record", policy, *sizes, "--store", str(store), "--json")
         return dict(json.loads(said.splitlines()[-1]))
 
@@ -247,8 +250,7 @@ def first_at_bar(reports: dict[int, EvalReport]) -> int | None:
     return next((step for step in sorted(reports) if reports[step].success.low >= BAR), None)
 
 
-def text(interval: Interval, *, signed: bool = False) -> str:
-    sign = "+" if signed else ""
+def text(interval: Interval, sign: str = "") -> str:
     return f"{interval.value:{sign}.2f} [{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
 
 
@@ -263,7 +265,7 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
         outcome.method,
         text(outcome.before),
         text(outcome.after),
-        text(outcome.gain, signed=True),
+        text(outcome.gain, "+"),
         reached,
         f"{outcome.seconds:.0f}",
     )
@@ -281,7 +283,7 @@ def fill_page(page: Path, model: str, table: str, how: str) -> None:
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise Failed(f"{page} has no place for {model}; write the lines `{begin}` and `{end}`")
+        raise SystemExit(f"{page} has no place for {model}; write the lines `{begin}` and `{end}`")
     page.write_text(f"{before}{begin}\n\n{how}\n\n{table}\n\n{end}{after}", encoding="utf-8")
 
 
@@ -373,10 +375,7 @@ def main() -> None:
     if args.out is not None:
         args.out.write_text(json.dumps(result, indent=2), encoding="utf-8")
     if args.page is not None:
-        try:
-            fill_page(args.page, args.model, markdown(outcomes), how)
-        except Failed as error:
-            raise SystemExit(str(error)) from None
+        fill_page(args.page, args.model, markdown(outcomes), how)
     show(result, outcomes, how, as_json=args.json)
     if len(outcomes) < len(methods):
         raise SystemExit(1)
