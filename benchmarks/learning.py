@@ -82,7 +82,7 @@ SMOLLM2 = Settings(
             stages=(("sft", 10, "lr: 2e-4, batch: 8"), ("grpo", 6, "lr: 3e-4")), data=REFERENCE
         ),
         "kto": Trial(
-            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 60, "lr: 1e-4, beta: 0.5, reference: start")),
+            stages=(("grpo", 3, "lr: 3e-4"), ("kto", 60, "lr: 3e-4, beta: 0.5, reference: start")),
             data=RECORDED,
             start=3,
             temperature=0.5,

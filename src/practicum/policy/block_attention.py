@@ -6,7 +6,7 @@ products.
 
 import torch
 
-__all__ = ["Attended", "attend", "attend_backward", "attend_in_batch", "merged"]
+__all__ = ["Attended", "attend", "attend_backward", "attend_in_batch", "merged", "merged_out"]
 
 Attended = tuple[torch.Tensor, torch.Tensor]
 """What (..., N, D) queries attend to, and the logarithms of their sums (..., N)."""
@@ -19,6 +19,12 @@ def merged(one: Attended, other: Attended) -> Attended:
         x * (log_part - log_sum).exp().unsqueeze(-1).to(x.dtype) for x, log_part in (one, other)
     )
     return first + second, log_sum
+
+
+def merged_out(one: Attended, other: Attended) -> torch.Tensor:
+    """The first half of `merged`, in fewer steps."""
+    share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1)
+    return torch.lerp(one[0], other[0], share.to(one[0].dtype))
 
 
 def _halves(rows: torch.Tensor) -> torch.Tensor:

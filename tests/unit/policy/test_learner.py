@@ -125,7 +125,7 @@ def test_the_next_token_comes_from_the_updated_weights() -> None:
     for request, completion in zip(requests, completions, strict=True):
         assert completion.fingerprint == report.fingerprint == policy.learner.fingerprint()
         expected = row_logprobs(stock, request, completion)
-        np.testing.assert_allclose(recorded(completion), expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(recorded(completion), expected, rtol=0, atol=2e-5)
 
 
 def raise_one_logprob(batches: list[Batch]) -> list[Batch]:
@@ -256,13 +256,13 @@ def test_dropout_is_on_while_learning_and_off_while_checking_and_sampling() -> N
     dropping = WatchedGrpo(model=policy.model, inner=Grpo())
     report = policy.learner.update(batches, dropping)
     assert report.applied
-    assert report.logprob_gap <= 1e-5
+    assert report.logprob_gap <= 2e-5
     without = build_policy(DROPOUT.model_copy(update={"dropout": 0.0}))
     plain = WatchedGrpo(model=without.model, inner=Grpo())
     without.learner.update(batches, plain)
     assert relative_error(dropping.gradients, plain.gradients) > 0.01
     assert not policy.model.training
-    assert policy.learner.update(sampled_batches(policy), Grpo()).logprob_gap <= 1e-5
+    assert policy.learner.update(sampled_batches(policy), Grpo()).logprob_gap <= 2e-5
 
 
 def test_dropout_draws_the_same_in_every_policy_of_a_seed() -> None:
@@ -282,7 +282,7 @@ def test_two_epochs_are_two_updates_from_the_same_episodes() -> None:
     second = by_hand.learner.update(batches, Grpo())
     assert first.fingerprint != second.fingerprint == both.fingerprint
     assert both.loss == pytest.approx((first.loss + second.loss) / 2, abs=1e-7)
-    assert both.logprob_gap == first.logprob_gap <= 1e-5 < second.logprob_gap
+    assert both.logprob_gap == first.logprob_gap <= 2e-5 < second.logprob_gap
     assert both.grad_norm == second.grad_norm
     assert both.tokens == first.tokens
 

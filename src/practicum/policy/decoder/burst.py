@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from practicum.core.sample import Ints
+from practicum.policy.block_attention import attend_in_batch, merged_out
 from practicum.policy.decoder.elementwise import Elementwise
 from practicum.policy.decoder.parts import DecoderParts
 from practicum.policy.decoder.products import LayerProducts
@@ -79,13 +80,16 @@ class DenseBurst:
     def _attend(self, layer: int, turned: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """From (B, heads + kv_heads, D), rotated, and (B, kv_heads, D) to (B, heads * D)."""
         parts = self._parts
-        query, key = turned[:, : parts.heads] * parts.scale, turned[:, parts.heads :]
+        query, key = turned[:, : parts.heads], turned[:, parts.heads :]
         if len(self._groups) == 1:
-            return self._groups[0].attend(layer, query, key, value, self._done).flatten(1)
+            [only] = self._groups
+            only.append(layer, key, value, self._done)
+            return only.attend(layer, query, self._done, parts.scale).flatten(1)
         out = torch.empty_like(query)
         for group in self._groups:
             of = group.members
-            out[of] = group.attend(layer, query[of], key[of], value[of], self._done)
+            group.append(layer, key[of], value[of], self._done)
+            out[of] = group.attend(layer, query[of], self._done, parts.scale)
         return out.flatten(1)
 
     def close(self) -> None:
@@ -139,28 +143,26 @@ class _Group:
             bias=bias,
         )
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, done: int
-    ) -> torch.Tensor:
-        """From scaled (B, heads, D) and (B, kv_heads, D) to (B, heads, D)."""
-        (trunk_k, trunk_v), (tail_k, tail_v) = self.trunks[layer], self.tails[layer]
-        at = self.longest + done
-        tail_k[:, :, at], tail_v[:, :, at] = key, value
-        rows, kv_heads, depth = key.shape
-        grouped = query.view(rows, kv_heads, -1, depth)
-        after = grouped @ tail_k[:, :, : at + 1].transpose(2, 3)
-        if self.bias is not None:
-            after += self.bias[..., : at + 1]
-        length = trunk_k.shape[1]
-        if not length:
-            return (_softmax(after) @ tail_v[:, :, : at + 1]).view_as(query)
-        shape = (kv_heads, rows, grouped.shape[2], -1)
-        common = grouped.transpose(0, 1).reshape(kv_heads, -1, depth)
-        on_trunk = (common @ trunk_k.transpose(1, 2)).view(shape).transpose(0, 1)
-        weights = _softmax(torch.cat([on_trunk, after], dim=-1))
-        by_head = weights[..., :length].transpose(0, 1).reshape(kv_heads, -1, length)
-        out = (by_head @ trunk_v).view(shape).transpose(0, 1)
-        return (out + weights[..., length:] @ tail_v[:, :, : at + 1]).reshape(query.shape)
+    def append(self, layer: int, key: torch.Tensor, value: torch.Tensor, done: int) -> None:
+        """Put (B, kv_heads, D) behind what `done` steps have put there."""
+        for tail, new in zip(self.tails[layer], (key, value), strict=True):
+            tail[:, :, self.longest + done] = new
+
+    def attend(self, layer: int, query: torch.Tensor, done: int, scale: float) -> torch.Tensor:
+        """From (B, heads, D) to what they attend to."""
+        trunk_k, trunk_v = self.trunks[layer]
+        seen = self.longest + done + 1
+        tail_k, tail_v = (x[:, :, :seen] for x in self.tails[layer])
+        kv_heads = trunk_k.shape[0]
+        grouped = query.unflatten(1, (kv_heads, -1))
+        mask = None if self.bias is None else self.bias[..., :seen]
+        after = attend_in_batch(grouped, tail_k, tail_v, mask, scale)
+        if not trunk_k.shape[1]:
+            return after[0].reshape(query.shape)
+        together = grouped.transpose(0, 1).reshape(1, kv_heads, -1, query.shape[2])
+        on_trunk = attend_in_batch(together, trunk_k[None], trunk_v[None], None, scale)
+        out, log_sum = (x[0].unflatten(1, (query.shape[0], -1)).transpose(0, 1) for x in on_trunk)
+        return merged_out((out, log_sum), after).reshape(query.shape)
 
     def store(self, pool: KvPool, slots: torch.Tensor, done: int) -> None:
         """Copy the last `done` keys and values of every row into the pool."""
@@ -182,7 +184,3 @@ def _tail(x: torch.Tensor, slots: torch.Tensor, room: int) -> torch.Tensor:
     found = x.index_select(0, slots.flatten()).view(count, before, *x.shape[1:])
     tail[:, :, :before] = found.transpose(1, 2)
     return tail
-
-
-def _softmax(scores: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(scores.float(), dim=-1).to(scores.dtype)

@@ -6,7 +6,7 @@ Each backward recomputes what it needs from the operation's input, so that nothi
 from typing import Any, Protocol
 
 import torch
-from torch.nn.functional import silu
+from torch.nn.functional import rms_norm, silu
 
 __all__ = ["Elementwise", "TorchElementwise", "elementwise_for"]
 
@@ -61,6 +61,8 @@ class TorchElementwise:
         self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Computed in float32, as the models do."""
+        if x.dtype == torch.float32 and out is None:
+            return rms_norm(x, x.shape[-1:], weight, eps)
         wide = x.float()
         scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))
         return torch.mul(scaled.to(x.dtype), weight, out=out)
@@ -91,15 +93,11 @@ class TorchElementwise:
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Each half turns into the other."""
-        half = x.shape[-1] // 2
-        first, second = x[..., :half].float(), x[..., half:].float()
-        c, s = cos[:, None, :half], sin[:, None, :half]
-        sign = -1.0 if inverse else 1.0
-        turned_first = (first * c).addcmul_(second, s, value=-sign)
-        turned_second = (second * c).addcmul_(first, s, value=sign)
-        out = torch.empty(x.shape, dtype=x.dtype, device=x.device) if out is None else out
-        out[..., :half], out[..., half:] = turned_first, turned_second
-        return out
+        half, wide = x.shape[-1] // 2, x.float()
+        s = sin[:, None, :half]
+        swapped = torch.cat([s, -s] if inverse else [-s, s], dim=-1)
+        turned = (wide * cos[:, None]).addcmul_(wide.roll(half, -1), swapped)
+        return turned.to(x.dtype) if out is None else out.copy_(turned)
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Two passes over half of it."""

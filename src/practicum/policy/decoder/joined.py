@@ -15,8 +15,8 @@ from practicum.policy.decoder.parts import take_apart
 from practicum.policy.decoder.products import (
     JoinedProducts,
     LayerProducts,
-    PackedProducts,
     can_pack,
+    packed_products,
 )
 from practicum.policy.decoder.states import planned_states
 from practicum.policy.kv_pool import KvPool
@@ -42,7 +42,7 @@ class JoinedDecoder:
             return
         self._parts.sync()
         if can_pack(self._parts.layers[0].qkv.joined):
-            self._products = [PackedProducts(layer) for layer in self._parts.layers]
+            self._products = [packed_products(layer, self._small) for layer in self._parts.layers]
         else:
             self._products = [JoinedProducts(layer, self._small) for layer in self._parts.layers]
 

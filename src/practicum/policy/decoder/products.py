@@ -10,11 +10,21 @@ from practicum.policy.decoder.elementwise import Elementwise
 from practicum.policy.decoder.parts import LayerParts
 from practicum.policy.decoder.projection import Projection
 
-__all__ = ["JoinedProducts", "LayerProducts", "PackedProducts", "can_pack", "packed_linear"]
+__all__ = [
+    "FusedProducts",
+    "JoinedProducts",
+    "LayerProducts",
+    "PackedProducts",
+    "can_pack",
+    "packed_linear",
+    "packed_products",
+]
 
 _pointwise: Any = torch.ops.mkldnn._linear_pointwise
-ROWS = 16
-"""Rows that packed weights are laid out for; more and fewer are right as well."""
+FUSED_ROWS = 16
+"""Rows that oneDNN lays weights out for; more and fewer are right as well."""
+PACKED_ROWS = 256
+"""Rows that MKL is told of; 1 to 489 of them were fastest so, and all are right."""
 
 
 class LayerProducts(Protocol):
@@ -38,28 +48,64 @@ class LayerProducts(Protocol):
 
 
 def can_pack(like: torch.Tensor) -> bool:
-    """Whether this build of torch has oneDNN's packed products for such weights."""
-    return (
-        like.device.type == "cpu"
-        and like.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
+    """Whether this build of torch has packed products for such weights."""
+    of_cpu = like.device.type == "cpu" and like.dtype == torch.float32
+    return of_cpu and (_has_mkl() or _has_onednn())
 
 
-class PackedProducts:
-    """Adapters folded in, weights in the blocks that oneDNN reads, small operations fused in.
+def _has_mkl() -> bool:
+    return torch.backends.mkl.is_available() and hasattr(torch.ops.mkl, "_mkl_linear")
+
+
+def _has_onednn() -> bool:
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def packed_products(layer: LayerParts, small: Elementwise) -> "LayerProducts":
+    """A layer's folded weights in the blocks that the library of this build reads fastest.
 
     A copy of the weights: made when sampling begins, dropped when learning does.
     """
+    return PackedProducts(layer, small) if _has_mkl() else FusedProducts(layer)
+
+
+class PackedProducts:
+    """MKL's packed products: for 8 rows a fifth faster than oneDNN's, fused operations included."""
+
+    def __init__(self, layer: LayerParts, small: Elementwise) -> None:
+        self._small = small
+        self._qkv = packed_linear(layer.qkv.folded(), layer.qkv.bias)
+        self._output = packed_linear(layer.output.folded(), layer.output.bias)
+        self._gate_up = packed_linear(layer.gate_up.folded(), layer.gate_up.bias)
+        self._down = packed_linear(layer.down.folded(), layer.down.bias)
+
+    def qkv(self, normed: torch.Tensor) -> torch.Tensor:
+        """One product."""
+        return self._qkv(normed)
+
+    def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        """Added to the product."""
+        return self._output(attended).add_(residual)
+
+    def activated(self, normed: torch.Tensor) -> torch.Tensor:
+        """One product, then the gate."""
+        return self._small.silu_mul(self._gate_up(normed))
+
+    def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        """Added to the product."""
+        return self._down(activated).add_(residual)
+
+
+class FusedProducts:
+    """oneDNN's packed products, small operations fused in."""
 
     def __init__(self, layer: LayerParts) -> None:
-        self._qkv = _packed(layer.qkv.folded())
-        self._output = _packed(layer.output.folded())
+        self._qkv = _reordered(layer.qkv.folded())
+        self._output = _reordered(layer.output.folded())
         middle = layer.gate_up.sizes[0]
         gate_up = layer.gate_up.folded()
-        self._gate, self._up = _packed(gate_up[:middle]), _packed(gate_up[middle:])
-        self._down = _packed(layer.down.folded())
+        self._gate, self._up = _reordered(gate_up[:middle]), _reordered(gate_up[middle:])
+        self._down = _reordered(layer.down.folded())
         bias = layer.gate_up.bias
         self._biases = (layer.qkv.bias, layer.output.bias, layer.down.bias)
         self._gate_bias = None if bias is None else bias[:middle].contiguous()
@@ -85,12 +131,18 @@ class PackedProducts:
 
 def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[..., torch.Tensor]:
     """A function from rows to their product with a weight that is copied and packed."""
-    packed = _packed(weight)
-    return lambda rows: _pointwise(rows, packed, bias, "none", [], "")
+    if not _has_mkl():
+        reordered = _reordered(weight)
+        return lambda rows: _pointwise(rows, reordered, bias, "none", [], "")
+    linear_of_mkl = torch.ops.mkl._mkl_linear
+    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().contiguous(), PACKED_ROWS)
+    # Only the shape of the second weight is read, as long as the rows are those that are announced.
+    shape = weight.new_empty(1).expand(weight.shape)
+    return lambda rows: linear_of_mkl(rows, packed, shape, bias, rows.shape[0])
 
 
-def _packed(weight: torch.Tensor) -> torch.Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), ROWS)
+def _reordered(weight: torch.Tensor) -> torch.Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), FUSED_ROWS)
 
 
 class JoinedProducts:

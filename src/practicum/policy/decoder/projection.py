@@ -112,8 +112,7 @@ class Projection:
         weight = self.base.clone(memory_format=torch.contiguous_format)
         if self.is_adapted:
             for a in self.adapters:
-                product = a.second.detach() @ a.first.detach()
-                weight[a.outputs] += (product * a.scale).to(weight.dtype)
+                weight[a.outputs].addmm_(a.second.detach(), a.first.detach(), alpha=a.scale)
         return weight
 
 
