@@ -9,7 +9,13 @@ import torch
 from tests.unit.policy.families import build_pair
 
 from practicum.policy.decoder import BurstRow, JoinedDecoder, ModuleDecoder, decoder_of
-from practicum.policy.decoder.products import PackedProducts, can_pack
+from practicum.policy.decoder.products import (
+    FusedProducts,
+    JoinedProducts,
+    PackedProducts,
+    can_pack,
+    packed_linear,
+)
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.rows import Segment
 from practicum.policy.step_plan import plan_step
@@ -191,20 +197,24 @@ def test_a_burst_says_what_single_steps_say_and_leaves_it_in_the_pool(
             torch.testing.assert_close(a[:-1], b[:-1], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("with_mkl", [True, False], ids=["mkl", "onednn"])
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 def test_folded_packed_weights_say_what_the_unfolded_ones_say(
-    family: str, monkeypatch: pytest.MonkeyPatch
+    family: str, with_mkl: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if with_mkl and not torch.backends.mkl.is_available():
+        pytest.skip("this build of torch has no MKL")
+    monkeypatch.setattr("practicum.policy.decoder.products._has_mkl", lambda: with_mkl)
     model = adapted(family).get_base_model()
     decoder = decoder_of(model)
     decoder.prepare()
     assert can_pack(model.lm_head.weight)
-    assert isinstance(decoder._products[0], PackedProducts)
+    assert isinstance(decoder._products[0], PackedProducts if with_mkl else FusedProducts)
     packed = cached(decoder, model, [7, 7], 6)[2][0]
     decoder.release()
     monkeypatch.setattr("practicum.policy.decoder.joined.can_pack", lambda _: False)
     decoder.prepare()
-    assert not isinstance(decoder._products[0], PackedProducts)
+    assert isinstance(decoder._products[0], JoinedProducts)
     unfolded = cached(decoder, model, [7, 7], 6)[2][0]
     torch.testing.assert_close(packed, unfolded, atol=1e-5, rtol=1e-5)
     module = ModuleDecoder(model)
@@ -213,6 +223,20 @@ def test_folded_packed_weights_say_what_the_unfolded_ones_say(
         cached(module, model, [7, 7], 6)[2][0], unfolded, atol=2e-5, rtol=2e-5
     )
     module.release()
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 5), (33, 17), (192, 64), (960, 576)])
+def test_packed_weights_are_right_for_any_number_of_rows(outputs: int, inputs: int) -> None:
+    torch.manual_seed(0)
+    weight, bias = torch.randn(outputs, inputs), torch.randn(outputs)
+    for with_bias in (None, bias):
+        product = packed_linear(weight, with_bias)
+        for rows in (1, 2, 3, 7, 8, 9, 16, 31, 64, 100, 255, 256, 257, 600):
+            x = torch.randn(rows, inputs)
+            wide = None if with_bias is None else with_bias.double()
+            expected = torch.nn.functional.linear(x.double(), weight.double(), wide)
+            error = (product(x).double() - expected).abs().max() / expected.abs().max()
+            assert error < 5e-6, (rows, float(error))
 
 
 def test_a_released_decoder_learns_of_a_changed_adapter() -> None:
