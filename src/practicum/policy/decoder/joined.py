@@ -42,7 +42,7 @@ class JoinedDecoder:
             return
         self._parts.sync()
         if can_pack(self._parts.layers[0].qkv.joined):
-            self._products = [packed_products(layer, self._small) for layer in self._parts.layers]
+            self._products = [*packed_products(self._parts.layers, self._small)]
         else:
             self._products = [JoinedProducts(layer, self._small) for layer in self._parts.layers]
 
