@@ -108,9 +108,7 @@ class Projection:
 
     @torch.no_grad()
     def folded(self, scratch: torch.Tensor) -> torch.Tensor:
-        """The weight and what its adapters add to it, (out, in), made in a buffer of at least so
-        many elements: memory that is used again is far cheaper than memory that is new.
-        """
+        """The weight and what its adapters add to it, (out, in), made in a flat buffer."""
         weight = scratch[: self.outputs * self.inputs].view(self.outputs, self.inputs)
         weight.copy_(self.base)
         if self.is_adapted:
