@@ -179,6 +179,18 @@ def test_prompt_text_has_exactly_the_prompts_tokens() -> None:
     assert tokenizer.decode(ids) == "w0 w17 w47 w3 w3"
 
 
+def test_products_are_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ("--layers", "2", "--hidden", "16", "--middle", "32", "--joined", "24")
+    path = str(BENCHMARKS / "products.py")
+    monkeypatch.setattr(sys, "argv", [path, *sizes, "--rows", "1", "3", "--rounds", "1"])
+    runpy.run_path(path, run_name="__main__")
+    said = capsys.readouterr().out
+    assert all(way in said for way in ("onednn", "plain", "read"))
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("│")] == ["1", "3"]
+
+
 def test_methods_are_trained_and_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ _pointwise: Any = torch.ops.mkldnn._linear_pointwise
 FUSED_ROWS = 16
 """Rows that oneDNN lays weights out for; more and fewer are right as well."""
 PACKED_ROWS = 256
-"""Rows that MKL is told of; 1 to 489 of them were fastest so, and all are right."""
+"""Rows that MKL is told of; any number of them is right, and none was slower so."""
 
 
 class LayerProducts(Protocol):
@@ -76,7 +76,7 @@ def packed_products(
 
 
 class PackedProducts:
-    """MKL's packed products: for 8 rows a fifth faster than oneDNN's, fused operations included."""
+    """MKL's packed products, faster for few rows than oneDNN's: see `benchmarks/products.py`."""
 
     def __init__(self, layer: LayerParts, small: Elementwise, scratch: torch.Tensor) -> None:
         self._small = small
