@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from practicum.core.errors import UserError
-from practicum.policy.block_attention import attend, attend_in_batch, merged
+from practicum.policy.block_attention import attend, attend_in_batch, merged_out
 
 __all__ = [
     "ATTENTION",
@@ -140,7 +140,7 @@ class Bucket:
             out.unflatten(1, shape[1:]).transpose(0, 1),
             log_sum.view(shape).transpose(0, 1),
         )
-        return merged(on_trunk, after)[0]
+        return merged_out(on_trunk, after)
 
 
 @dataclass(frozen=True, slots=True)
