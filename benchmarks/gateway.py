@@ -9,14 +9,16 @@ every token that a client was sent is compared with the stored trace of its roll
 clients misbehave: they are killed in mid-stream, read a byte a second, send ten megabytes, a wrong
 key, a prompt that does not fit, half a body.
 
-The overhead is the difference of the medians of the same requests, with the same seeds, asked over
-HTTP and straight of the engine in this process; the two take turns, from an empty cache each time.
-Beside it is the time that a request adds to a round of them, which is less where many are asked at
-once: each then waits for the others' work too. Memory is this process's.
+How much longer a request takes its client than it takes the engine is measured twice. Under the
+load, for every request: the client's time for it, less the engine's own time for that very request,
+which its trace tells. And without it: the difference of the medians of the same requests, with the
+same seeds, asked over HTTP and straight of the engine in this process; the two take turns, from an
+empty cache each time. Beside that is the time that a request adds to a round of them: of many that
+begin at the same moment each waits for the others' work too. Memory is this process's.
 
 Exit status 1 where anything was lost or mixed up, a refusal was not answered as it should be, a
 closed rollout is still held, memory grew by more than `--grow` MB after the first quarter, or the
-overhead of one request at a time, or what one of several adds to their round, is above `--bar` ms.
+median of what is beyond the engine, under load or of one request at a time, is above `--bar` ms.
 """
 
 import argparse

@@ -6,7 +6,6 @@ Reads jobs as lines of JSON and answers each with a line.
 import asyncio
 import json
 import random
-import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway_trouble import killed, other_names, refused, slow, victim
-from gateway_wire import CHAT, Connection, Control, Json, path_of, stream_turn
+from gateway_wire import CHAT, Connection, Control, Json, path_of, spread_ms, stream_turn
 
 WORDS = ("go on", "and then?", "why is that", "look again", "say it shorter")
 MOST_ERRORS = 20
@@ -53,8 +52,8 @@ async def load(job: Json) -> Json:
         "tokens": tokens,
         "requests_per_s": len(done) / took,
         "tokens_per_s": tokens / took,
-        "first_token_ms": _spread([turn["first_s"] for turn in done]),
-        "request_ms": _spread([turn["took_s"] for turn in done]),
+        "first_token_ms": spread_ms([turn["first_s"] for turn in done]),
+        "request_ms": spread_ms([turn["took_s"] for turn in done]),
     }
 
 
@@ -83,14 +82,6 @@ async def _rollout(connection: Connection, name: str, job: Json) -> Json:
         turns.append(turn)
     await control.ask("DELETE", f"/rollouts/{place['id']}")
     return {"rollout": place["id"], "turns": turns}
-
-
-def _spread(seconds: list[float]) -> dict[str, float]:
-    """Milliseconds."""
-    if len(seconds) < 2:
-        return {}
-    cuts = statistics.quantiles(seconds, n=100)
-    return {"p50": 1000 * cuts[49], "p95": 1000 * cuts[94], "p99": 1000 * cuts[98]}
 
 
 async def replay(job: Json) -> Json:

@@ -6,6 +6,7 @@ purpose. Needs nothing but Python.
 
 import asyncio
 import json
+import statistics
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
@@ -20,6 +21,7 @@ __all__ = [
     "Json",
     "path_of",
     "request_bytes",
+    "spread_ms",
     "stream_turn",
 ]
 
@@ -122,3 +124,11 @@ async def stream_turn(connection: Connection, path: str, key: str, body: Json) -
             found["ids"] = choice.get("token_ids", found["ids"])
         found["prompt"] = chunk.get("prompt_token_ids", found["prompt"])
     return {**found, "took_s": time.perf_counter() - began}
+
+
+def spread_ms(seconds: list[float]) -> dict[str, float]:
+    """Median and the slow ones, in milliseconds."""
+    if len(seconds) < 2:
+        return {}
+    cuts = statistics.quantiles(seconds, n=100)
+    return {"p50": 1000 * cuts[49], "p95": 1000 * cuts[94], "p99": 1000 * cuts[98]}

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import stat
+import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from practicum.gateway import OpenRollouts
 from practicum.gateway.desk import RolloutDesk
 from practicum.gateway.server import Gateway, GatewaySettings
 from practicum.gateway.server.control import control_app
-from practicum.http import listening
+from practicum.http import protocols
 
 
 @pytest.fixture
@@ -191,8 +193,8 @@ async def test_the_control_socket_is_closed_to_other_users(
     assert stat.S_IMODE(site.control.parent.stat().st_mode) == 0o700
     async with site.socket() as client:
         assert (await client.get("/rollouts")).status_code == 200
-    own = listening._peer_user
-    monkeypatch.setattr(listening, "_peer_user", lambda connection: (own(connection) or 0) + 1)
+    own = protocols._peer_user
+    monkeypatch.setattr(protocols, "_peer_user", lambda connection: (own(connection) or 0) + 1)
     async with site.socket() as client:
         with pytest.raises(httpx.TransportError):
             await client.get("/rollouts")
@@ -292,6 +294,34 @@ async def test_addresses_in_a_request_are_refused(site: Site, body: dict[str, An
     answer = await post(f"{endpoint.url}/v1/chat/completions", endpoint.key, {**QUESTION, **body})
     assert answer.status_code == 400
     assert site.samplers[0].requests == []
+
+
+async def test_a_head_without_end_is_cut_off_and_long_bodies_do_not_count_as_heads(
+    site: Site,
+) -> None:
+    _, endpoint = site.open()
+    long = {**QUESTION, "messages": [{"role": "user", "content": "q" * 40_000}], "max_tokens": 1}
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {endpoint.key}"}) as client:
+        for _ in range(2):  # the second over the same connection
+            answered = await client.post(f"{endpoint.url}/v1/chat/completions", json=long)
+            assert answered.headers["content-type"] == "application/json"
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(site.address).port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+    writer.write(b"x" * 33 * 1024)
+    answer = b""
+    with suppress(ConnectionError):  # it may be cut off before its answer is read
+        answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 400") or not answer
+    writer.close()
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{site.address}/health")).status_code == 200
+
+
+async def test_threads_change_often_only_while_it_serves(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    async with site_with(tmp_path):
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
 
 
 # G17: nothing that a client sends is taken for sampled

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.integration.gateway_site import DIALECTS, QUESTION, Site, is_shaped, post, site_with
 
-from practicum.http import listening
+from practicum.http import protocols
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path) -> None:
 async def test_a_head_that_does_not_arrive_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "HEADERS_S", 0.1)
+    monkeypatch.setattr(protocols, "HEADERS_S", 0.1)
     async with site_with(tmp_path) as site:
         assert await raw(site, b"POST /v1/chat") == b""
         many = b"GET /health HTTP/1.1\r\n" + b"X-A: " + b"a" * 200_000

@@ -98,7 +98,10 @@ def test_the_same_requests_are_asked_of_the_engine_and_of_the_gateway(
     assert rows == [(1, False, 4), (1, True, 4), (4, False, 16), (4, True, 16)]
 
 
-def test_lost_and_mixed_tokens_would_be_found(tmp_path: Path) -> None:
+def test_lost_and_mixed_tokens_would_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     compare: Any = runpy.run_path(str(BENCHMARKS / "gateway_checks.py"))["compare_with_store"]
     said = Message(role="assistant", content="x")
     span = SampledSpan(
@@ -106,7 +109,8 @@ def test_lost_and_mixed_tokens_would_be_found(tmp_path: Path) -> None:
     )
     nodes = (
         Node(parent=None, messages=(Message(role="user", content="q"),), token_ids=(1, 2)),
-        Node(parent=0, messages=(said,), token_ids=(3, 4), sampled=span),
+        Node(parent=0, messages=(said,), token_ids=(3, 4), sampled=span, duration_s=0.2),
+        Node(parent=1, messages=(said,), token_ids=(5, 6), sampled=span, duration_s=0.3),
     )
     trace = Trace(id="gateway/r", task_id="r", env="gateway", nodes=nodes)
     episode = Episode(trace=trace, outcome=None, score=Score.unscored("none"))
@@ -119,8 +123,12 @@ def test_lost_and_mixed_tokens_would_be_found(tmp_path: Path) -> None:
         got = compare(records, store)
         return got["compared_tokens"], got["lost"], got["mixed"]
 
-    assert counts({"prompt": [1, 2], "ids": [3, 4]}) == (2, 0, 0)
-    assert counts({"prompt": [1, 2], "ids": [3, 5]}) == (0, 1, 1)
-    assert counts({"prompt": [1, 9], "ids": [3, 4]}) == (0, 1, 1)
-    assert counts() == (0, 0, 1)
-    assert counts({"prompt": [1, 2], "ids": [3, 4]}, rollout="unknown") == (0, 1, 0)
+    first = {"prompt": [1, 2], "ids": [3, 4], "took_s": 0.21}
+    second = {"prompt": [1, 2, 3, 4], "ids": [5, 6], "took_s": 0.33}
+    assert counts(first, second) == (4, 0, 0)
+    assert compare(records, store)["beyond_engine_ms"]["p50"] == pytest.approx(20.0)
+    assert counts({**first, "ids": [3, 5]}, second) == (2, 1, 1)
+    assert counts({**first, "prompt": [1, 9]}, second) == (2, 1, 1)
+    assert counts(first, first) == (2, 1, 1)
+    assert counts() == (0, 0, 2)
+    assert counts(first, rollout="unknown") == (0, 1, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from practicum.core.errors import UserError
 
-__all__ = ["AgentEntry", "install_agent", "known_agents"]
+__all__ = ["AgentEntry", "has_gateway", "install_agent", "known_agents"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,19 @@ ABOUT = {
 PROGRAMS = frozenset({"function", "command", "openhands"})
 
 
+def has_gateway() -> bool:
+    """Whether the packages that programs reach the model through are installed."""
+    return all(find_spec(name) is not None for name in ("httptools", "starlette", "uvicorn"))
+
+
 def known_agents() -> list[AgentEntry]:
     """Every agent that a config can name."""
     from practicum.assemble.openhands import installed
 
-    has_server = find_spec("uvicorn") is not None and find_spec("starlette") is not None
     found = []
     for name, about in ABOUT.items():
         missing = ""
-        if name in PROGRAMS and not has_server:
+        if name in PROGRAMS and not has_gateway():
             missing = "type: pip install 'practicum[gateway]'"
         elif name == "openhands" and installed() is None:
             missing = "type: practicum agents install openhands"

@@ -2,7 +2,6 @@
 
 import shutil
 from asyncio import Semaphore
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from practicum.agents import (
     ToolLoopAgent,
 )
 from practicum.agents.clients import load_client
+from practicum.assemble.agent_list import has_gateway
 from practicum.core.config import AgentConfig, RunConfig
 from practicum.core.conversing import RolloutLimits
 from practicum.core.errors import ConfigError, MissingExtra
@@ -90,7 +90,7 @@ def check_agent(environment: Environment, agent: AgentConfig) -> None:
             f"agent.score = 'evidence' cannot be used: a command cannot reach the tools of "
             f"{environment.name!r}; write score: exit_code, or a scoring command"
         )
-    if agent.is_program and find_spec("uvicorn") is None:
+    if agent.is_program and not has_gateway():
         raise MissingExtra.for_extra("gateway", f"the agent {agent.name!r}")
     if agent.name == "function":
         load_callable(str(agent.path), "agent.path")

@@ -61,11 +61,10 @@ class TurnReading:
 
     def feed(self, token_ids: Sequence[int]) -> list[TurnDelta]:
         """What is certain now."""
-        for token in token_ids:
-            text = self._text.push(token)
-            if text:
-                self._held += text
-                self._go_on(final=False)
+        text = self._text.push(token_ids)
+        if text:
+            self._held += text
+            self._go_on(final=False)
         return self._give_out()
 
     def end(self) -> list[TurnDelta]:

@@ -1,6 +1,6 @@
-"""The text of tokens, one by one, without halves of characters."""
+"""The text of tokens as they come, without halves of characters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from practicum.chat.rendering import ChatTokenizer
 
@@ -15,7 +15,8 @@ class TokenText:
 
     A token's text can depend on the one before it (some tokenizers drop a blank at the start), so
     each is decoded behind the last ones; and a character may take several tokens, so text that
-    ends in half of one is kept until the rest is there.
+    ends in half of one is kept until the rest is there. Tokens that come together are decoded
+    together, unless they end so.
 
     Args:
         tokenizer: Whose tokens they are.
@@ -32,8 +33,17 @@ class TokenText:
         self._before: list[int] = []
         self._waiting: list[int] = []
 
-    def push(self, token: int) -> str:
-        """What is certain once this token is there."""
+    def push(self, tokens: Sequence[int]) -> str:
+        """What is certain once these tokens are there."""
+        if len(tokens) > 1 and not any(t in self._hidden or t in self._shown for t in tokens):
+            waiting = [*self._waiting, *tokens]
+            text = self._text_of(waiting)
+            if not text.endswith(BROKEN):
+                self._before, self._waiting = waiting, []
+                return text
+        return "".join(map(self._push_one, tokens))
+
+    def _push_one(self, token: int) -> str:
         if token in self._hidden:
             return self.flush()
         if token in self._shown:
@@ -41,7 +51,7 @@ class TokenText:
             self._before = []
             return text
         self._waiting.append(token)
-        text = self._new_text()
+        text = self._text_of(self._waiting)
         if text.endswith(BROKEN):
             return ""
         self._before, self._waiting = self._waiting, []
@@ -51,14 +61,14 @@ class TokenText:
         """What was kept, broken or not."""
         if not self._waiting:
             return ""
-        text = self._new_text()
+        text = self._text_of(self._waiting)
         # Half a character must not become whole with what comes now.
         self._before, self._waiting = [], []
         return text
 
-    def _new_text(self) -> str:
+    def _text_of(self, waiting: list[int]) -> str:
         known = self._decode(self._before)
-        return self._decode([*self._before, *self._waiting])[len(known) :]
+        return self._decode([*self._before, *waiting])[len(known) :]
 
     def _decode(self, ids: list[int]) -> str:
         return str(self._tokenizer.decode(ids, skip_special_tokens=False)) if ids else ""

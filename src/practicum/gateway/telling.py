@@ -9,9 +9,9 @@ from practicum.core.trace import Message
 
 __all__ = ["Hearing", "Telling", "as_asked", "cut_at_stop"]
 
-PACE_S = 0.03
+PACE_S = 0.1
 """The least time between two readings of what was sampled, after the first: a model that samples
-faster would wait for its words to be read."""
+faster would wait for its words to be read and sent."""
 
 
 class Telling:
@@ -93,8 +93,8 @@ class Hearing:
         self._waiting += token_ids
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + PACE_S
-            self._pass_on(self._waiting)
+            if self._pass_on(self._waiting):
+                self._next = now + PACE_S
             self._waiting = []
 
     def end(self, token_ids: Sequence[int]) -> None:
@@ -103,9 +103,12 @@ class Hearing:
         self._telling.pass_on(self._reader.end())
         self._telling.end()
 
-    def _pass_on(self, token_ids: Sequence[int]) -> None:
+    def _pass_on(self, token_ids: Sequence[int]) -> bool:
+        """Whether there was anything to tell."""
         self._read += len(token_ids)
-        self._telling.pass_on(self._reader.feed(token_ids))
+        deltas = self._reader.feed(token_ids)
+        self._telling.pass_on(deltas)
+        return bool(deltas)
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str | None:

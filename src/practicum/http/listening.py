@@ -3,29 +3,21 @@
 import asyncio
 import os
 import socket
-import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from practicum.core.errors import UserError
 
 __all__ = [
-    "OwnUserProtocol",
     "QuietServer",
-    "TimedProtocol",
     "address_of",
     "listen",
     "listen_unix",
     "running_servers",
 ]
-
-HEADERS_S = 20.0
-"""What the head of a connection's first request may take to arrive."""
 
 
 class QuietServer(uvicorn.Server):
@@ -35,57 +27,6 @@ class QuietServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to whoever runs it."""
         yield
-
-
-class TimedProtocol(H11Protocol):
-    """Closes a connection that does not bring a request in time."""
-
-    _closing: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start counting."""
-        super().connection_made(transport)
-        self._closing = self.loop.call_later(HEADERS_S, transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        """Stop counting once a request has begun."""
-        super().data_received(data)
-        if self._closing is not None and self.cycle is not None:
-            self._closing.cancel()
-            self._closing = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is left to close."""
-        if self._closing is not None:
-            self._closing.cancel()
-        super().connection_lost(exc)
-        # Its timer would hold the connection, and all that its last request was about, until then.
-        self._unset_keepalive_if_required()
-
-
-class OwnUserProtocol(TimedProtocol):
-    """Talks only to programs of the user who runs the server."""
-
-    def connection_made(self, transport: Any) -> None:
-        """Look at who is there before anything is read."""
-        super().connection_made(transport)
-        if _peer_user(transport.get_extra_info("socket")) != os.getuid():
-            transport.abort()
-
-
-def _peer_user(connection: Any) -> int | None:
-    """The user id of the other end of a unix socket; None where the system does not say."""
-    if hasattr(socket, "SO_PEERCRED"):
-        size = struct.calcsize("3i")
-        _, user, _ = struct.unpack(
-            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        )
-        return int(user)
-    try:  # macOS and the BSDs: struct xucred, whose second number is the user
-        raw = connection.getsockopt(0, 1, 76)
-        return int(struct.unpack("=Ii", raw[:8])[1])
-    except OSError:
-        return None
 
 
 def listen(host: str, port: int, option: str) -> socket.socket:

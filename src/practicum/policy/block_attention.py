@@ -71,7 +71,7 @@ def attend_in_batch(
 ) -> Attended:
     """(B, kv_heads, N, D) over (B, kv_heads, M, D); the mask is added to the scores."""
     if query.device.type == "cpu":
-        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        fused = torch._scaled_dot_product_flash_attention_for_cpu
         found: Attended = fused(query, key, value, 0.0, False, attn_mask=mask, scale=scale)
         return found
     return _attend_by_products(query, key, value, mask, scale)

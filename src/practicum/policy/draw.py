@@ -68,11 +68,13 @@ def draw_rows(
     scaled = logits / heat[:, None] if bool((heat != 1.0).any()) else logits
     top = scaled.amax(1, keepdim=True)
     weights = (scaled - top).exp_()
-    total = _chunk_sums(weights).sum(1)
-    for row, one in enumerate(params):
-        if one.top_k or one.top_p < 1.0:
-            weights[row] *= _kept(scaled[row] - top[row] - total[row].log(), one)
-    column, mass = _invert(weights, torch.tensor(uniforms, dtype=torch.float64))
+    sums = _chunk_sums(weights)
+    total = sums.sum(1)
+    cut = [row for row, one in enumerate(params) if one.top_k or one.top_p < 1.0]
+    for row in cut:
+        weights[row] *= _kept(scaled[row] - top[row] - total[row].log(), params[row])
+    sums = _chunk_sums(weights) if cut else sums
+    column, mass = _invert(weights, sums, torch.tensor(uniforms, dtype=torch.float64))
     if any(p.temperature == 0.0 for p in params):
         greedy = torch.tensor([p.temperature == 0.0 for p in params], device=logits.device)
         column = torch.where(greedy, logits.argmax(1), column)
@@ -121,12 +123,14 @@ def _heat(params: Sequence[SamplingParams], device: torch.device) -> torch.Tenso
     return torch.tensor([p.temperature or 1.0 for p in params], device=device)
 
 
-def _invert(weights: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _invert(
+    weights: torch.Tensor, sums: torch.Tensor, uniforms: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The column at which each row's cumulative sum passes its share, and the row's sum.
 
-    First among chunks of columns, then inside one: few sums instead of one for each column.
+    First among chunks of columns, by their sums, then inside one: few sums instead of one for each
+    column.
     """
-    sums = _chunk_sums(weights)
     cumulative = sums.cumsum(1)
     mass = cumulative[:, -1]
     at = uniforms.to(weights.device) * mass
@@ -156,7 +160,8 @@ def _first_beyond(cumulative: torch.Tensor, parts: torch.Tensor, at: torch.Tenso
 
 
 def _drawn(params: SamplingParams, column: float, logprob: float, mass: float) -> Draw:
-    require_numbers(logprob + mass)
+    if not math.isfinite(logprob + mass):
+        require_numbers(logprob + mass)
     if params.temperature == 0.0:
         return Draw(int(column), 0.0, 0.0)
     log_kept = math.log(mass) if params.top_k or params.top_p < 1.0 else 0.0

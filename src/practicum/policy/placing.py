@@ -61,8 +61,8 @@ class Places:
 
     def place(self, row: Row, step: StepPlaces) -> bool:
         """Give a row slots for the tokens that have none; False where there is no room."""
-        tokens = np.asarray(row.tokens, np.int64)
         if row.match is None:
+            tokens = np.asarray(row.tokens, np.int64)
             row.match = self.cache.match(tokens)
             if row.placed == tokens.size:
                 last = int(row.match.slots[-1])
@@ -80,19 +80,20 @@ class Places:
         else:
             enters_tree = False
         first = row.placed
-        slots = self.take(tokens.size - first)
+        new = np.asarray(row.tokens[first:], np.int64)
+        slots = self.take(new.size)
         if slots is None:
             self.let_go(row)
             return False
         if enters_tree:
-            row.match = self.cache.extend(row.match, tokens[first:], slots)
+            row.match = self.cache.extend(row.match, new, slots)
             step.in_step[int(slots[-1])] = len(step.segments)
         else:
             row.tail += slots.tolist()
         step.ends.append(len(step.segments))
         trunk = first if enters_tree else row.match.slots.size
         step.segments.append(
-            Segment(tokens=tokens[first:], first=first, path_slots=row.path_slots, trunk=trunk)
+            Segment(tokens=new, first=first, path_slots=row.path_slots, trunk=trunk)
         )
         return True
 

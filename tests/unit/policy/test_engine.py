@@ -25,7 +25,7 @@ from practicum.core.sampling import ActionForm, Completion, NextCharacters, Samp
 from practicum.policy.engine import TorchEngine
 from practicum.policy.torch_policy import TorchPolicy
 
-EXACT = 1e-5
+EXACT = 2e-5
 """Distance to the stock model that float32 rounding explains."""
 
 

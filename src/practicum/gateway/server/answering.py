@@ -77,10 +77,14 @@ class Answering:
             return turn
 
         try:
+            if n == 1:
+                return [await one(0)]
             async with asyncio.TaskGroup() as together:
                 running = [together.create_task(one(number)) for number in range(n)]
         except ExceptionGroup as failed:
             raise _as_refusal(failed.exceptions[0]) from None
+        except (ContextFull, UserError) as error:
+            raise _as_refusal(error) from None
         return [task.result() for task in running]
 
     def _check(self, asked: Asked) -> None:

@@ -14,10 +14,6 @@ from practicum.gateway.requests import Happening
 
 __all__ = ["ClientGone", "EventStream", "HappeningBuffer", "unless_gone"]
 
-PACE_S = 0.04
-"""The least time between two looks at what was sampled, after the first: events that follow each
-other faster cost more than they tell."""
-
 MOST_HELD = 64 * 1024
 """Characters of events that are sent together."""
 
@@ -30,14 +26,13 @@ class HappeningBuffer:
     """Holds what a client has not read yet.
 
     Whoever fills it never waits. Texts of the same kind that wait are joined, so that what waits
-    stays as small as the answer itself, whether the client falls behind or the model is fast. The
-    first text and the end are told at once.
+    stays as small as the answer itself when the client falls behind.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Happening] = deque()
         self._has_news = asyncio.Event()
-        self._over = asyncio.Event()
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -45,7 +40,7 @@ class HappeningBuffer:
     @property
     def has_more(self) -> bool:
         """Whether what comes next, if anything, comes at once."""
-        return bool(self._waiting) or self._over.is_set()
+        return bool(self._waiting) or self._is_over
 
     def add(self, happening: Happening) -> None:
         """Put something at the end."""
@@ -58,7 +53,7 @@ class HappeningBuffer:
 
     def end(self) -> None:
         """Nothing more comes."""
-        self._over.set()
+        self._is_over = True
         self._has_news.set()
 
     async def first(self) -> None:
@@ -69,12 +64,9 @@ class HappeningBuffer:
         while True:
             while self._waiting:
                 yield self._waiting.popleft()
-            if self._over.is_set():
+            if self._is_over:
                 return
             self._has_news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PACE_S):
-                    await self._over.wait()
             await self._has_news.wait()
 
 

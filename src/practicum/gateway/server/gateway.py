@@ -1,7 +1,8 @@
 """The gateway under way: it listens in the event loop of whoever samples."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -14,14 +15,13 @@ from practicum.gateway.server.app import agent_app
 from practicum.gateway.server.control import control_app
 from practicum.gateway.server.settings import GatewaySettings, Grammars
 from practicum.http.listening import (
-    OwnUserProtocol,
     QuietServer,
-    TimedProtocol,
     address_of,
     listen,
     listen_unix,
     running_servers,
 )
+from practicum.http.protocols import OwnUserProtocol, TimedProtocol
 
 __all__ = ["Gateway"]
 
@@ -32,8 +32,11 @@ IDLE_S = 75
 """How long a connection may stay open between two requests: longer than clients keep theirs, so
 that none sends a request into one that is being closed."""
 
-MOST_HEADER_BYTES = 32 * 1024
 MOST_CONNECTIONS = 2048
+
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter while another wants it. The model computes beside
+the event loop, and with Python's own 5 ms requests would wait for it at every turn."""
 
 
 class Gateway:
@@ -91,9 +94,10 @@ class Gateway:
             if control is not None and self._desk is not None:
                 app = control_app(self._desk, self.endpoint, self.settings)
                 pairs.append((_server(app, OwnUserProtocol), listen_unix(control)))
-            async with running_servers(pairs):
-                self._address = address_of(_reachable(self.settings.host), agents)
-                yield self._address
+            with _switching_often():
+                async with running_servers(pairs):
+                    self._address = address_of(_reachable(self.settings.host), agents)
+                    yield self._address
         finally:
             self._address = ""
             for _, listening in pairs:
@@ -101,6 +105,16 @@ class Gateway:
             if control is not None:
                 with suppress(OSError):
                     control.unlink()
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, SWITCH_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _reachable(host: str) -> str:
@@ -120,7 +134,6 @@ def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
             lifespan="off",
             server_header=False,
             limit_concurrency=MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )

@@ -5,7 +5,7 @@ copies what its rows see out of the pool once, each common beginning only once f
 share it, appends in place, and writes what is new back to the pool when it ends.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from practicum.policy.block_attention import attend_in_batch, merged_out
 from practicum.policy.decoder.elementwise import Elementwise
 from practicum.policy.decoder.parts import DecoderParts
 from practicum.policy.decoder.products import LayerProducts
-from practicum.policy.decoder.states import turned_heads
+from practicum.policy.decoder.states import turn_heads
 from practicum.policy.kv_pool import KvPool
 
 __all__ = ["BurstRow", "DenseBurst"]
@@ -59,37 +59,35 @@ class DenseBurst:
         first = torch.tensor([row.path.size for row in rows], device=device)
         steps = torch.arange(room, device=device)
         cos, sin = parts.angles((first[None] + steps[:, None]).flatten())
-        self._cos = cos.view(room, len(rows), -1)
-        self._sin = sin.view(room, len(rows), -1)
+        self._cos = cos.unflatten(0, (room, -1))
+        self._sin = sin.unflatten(0, (room, -1))
 
     def step(self, token_ids: torch.Tensor) -> torch.Tensor:
         """One token of every row, in order; returns their hidden states (B, H)."""
-        parts, small, eps = self._parts, self._small, self._parts.eps
-        cos, sin = self._cos[self._done], self._sin[self._done]
+        parts, small = self._parts, self._small
+        angles = self._cos[self._done], self._sin[self._done]
         x = parts.embedding[token_ids]
         for number, (layer, products) in enumerate(zip(parts.layers, self._products, strict=True)):
-            qkv = products.qkv(small.rms_norm(x, layer.attention_norm, eps))
-            heads = qkv.view(x.shape[0], -1, parts.head_dim)
-            turned = turned_heads(heads[:, : -parts.kv_heads], parts, layer, small, (cos, sin))
-            attended = self._attend(number, turned, heads[:, -parts.kv_heads :])
-            x = products.output(attended, x)
-            x = products.down(products.activated(small.rms_norm(x, layer.mlp_norm, eps)), x)
+            heads = products.qkv(x).view(x.shape[0], -1, parts.head_dim)
+            turn_heads(heads, parts, layer, small, angles)
+            x = products.output(self._attend(number, heads), x)
+            x = products.down(products.activated(x), x)
         self._done += 1
-        return small.rms_norm(x, parts.final_norm, eps)
+        return small.rms_norm(x, parts.final_norm, parts.eps)
 
-    def _attend(self, layer: int, turned: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """From (B, heads + kv_heads, D), rotated, and (B, kv_heads, D) to (B, heads * D)."""
-        parts = self._parts
-        query, key = turned[:, : parts.heads], turned[:, parts.heads :]
+    def _attend(self, layer: int, heads: torch.Tensor) -> torch.Tensor:
+        """From (B, heads + 2 kv_heads, D), turned, to (B, heads * D)."""
+        scale, count = self._parts.scale, self._parts.heads
+        query, new = heads[:, :count], heads[:, count:]
         if len(self._groups) == 1:
             [only] = self._groups
-            only.append(layer, key, value, self._done)
-            return only.attend(layer, query, self._done, parts.scale).flatten(1)
+            only.append(layer, new, self._done)
+            return only.attend(layer, query, self._done, scale).flatten(1)
         out = torch.empty_like(query)
         for group in self._groups:
             of = group.members
-            group.append(layer, key[of], value[of], self._done)
-            out[of] = group.attend(layer, query[of], self._done, parts.scale)
+            group.append(layer, new[of], self._done)
+            out[of] = group.attend(layer, query[of], self._done, scale)
         return out.flatten(1)
 
     def close(self) -> None:
@@ -104,12 +102,12 @@ class DenseBurst:
 class _Group:
     """Rows that share a trunk, and their tails, aligned at their ends.
 
-    Tails are (B, kv_heads, longest + room, D): every row writes its next key at the same place.
+    Every row writes its next key and value at the same place.
     """
 
     members: torch.Tensor
-    trunks: list[tuple[torch.Tensor, torch.Tensor]]  # a layer's (kv_heads, K, D)
-    tails: list[tuple[torch.Tensor, torch.Tensor]]
+    trunks: list[tuple[torch.Tensor, torch.Tensor]]  # a layer's keys and values (1, kv_heads, K, D)
+    tails: list[torch.Tensor]  # a layer's keys and values (B, 2, kv_heads, longest + room, D)
     longest: int
     bias: torch.Tensor | None  # (B, 1, 1, longest + room), where tails differ in length
 
@@ -126,8 +124,8 @@ class _Group:
         before = torch.from_numpy(slots).to(device)
         trunks, tails = [], []
         for layer in pool.layers:
-            trunks.append(_pair(x.index_select(0, shared).transpose(0, 1) for x in layer))
-            tails.append(_pair(_tail(x, before, room) for x in layer))
+            trunks.append(_trunk(layer, shared))
+            tails.append(_tail(layer, before, room))
         bias = None
         if any(path.size < longest for path in paths):
             lacking = torch.tensor([longest - path.size for path in paths], device=device)
@@ -143,44 +141,51 @@ class _Group:
             bias=bias,
         )
 
-    def append(self, layer: int, key: torch.Tensor, value: torch.Tensor, done: int) -> None:
-        """Put (B, kv_heads, D) behind what `done` steps have put there."""
-        for tail, new in zip(self.tails[layer], (key, value), strict=True):
-            tail[:, :, self.longest + done] = new
+    def append(self, layer: int, new: torch.Tensor, done: int) -> None:
+        """Put keys and values (B, 2 kv_heads, D) behind what `done` steps have put there."""
+        tail = self.tails[layer]
+        tail[:, :, :, self.longest + done] = new.view(tail.shape[:3] + tail.shape[4:])
 
     def attend(self, layer: int, query: torch.Tensor, done: int, scale: float) -> torch.Tensor:
         """From (B, heads, D) to what they attend to."""
         trunk_k, trunk_v = self.trunks[layer]
         seen = self.longest + done + 1
-        tail_k, tail_v = (x[:, :, :seen] for x in self.tails[layer])
-        kv_heads = trunk_k.shape[0]
-        grouped = query.unflatten(1, (kv_heads, -1))
+        tail_k, tail_v = self.tails[layer][:, :, :, :seen].unbind(1)
+        rows, kv_heads, depth = query.shape[0], trunk_k.shape[1], query.shape[2]
+        grouped = query.view(rows, kv_heads, -1, depth)
         mask = None if self.bias is None else self.bias[..., :seen]
         after = attend_in_batch(grouped, tail_k, tail_v, mask, scale)
-        if not trunk_k.shape[1]:
+        if not trunk_k.shape[2]:
             return after[0].reshape(query.shape)
-        together = grouped.transpose(0, 1).reshape(1, kv_heads, -1, query.shape[2])
-        on_trunk = attend_in_batch(together, trunk_k[None], trunk_v[None], None, scale)
-        out, log_sum = (x[0].unflatten(1, (query.shape[0], -1)).transpose(0, 1) for x in on_trunk)
-        return merged_out((out, log_sum), after).reshape(query.shape)
+        together = grouped.transpose(0, 1).reshape(1, kv_heads, -1, depth)
+        out, log_sum = attend_in_batch(together, trunk_k, trunk_v, None, scale)
+        on_trunk = (
+            out.view(kv_heads, rows, -1, depth).transpose(0, 1),
+            log_sum.view(kv_heads, rows, -1).transpose(0, 1),
+        )
+        return merged_out(on_trunk, after).reshape(query.shape)
 
     def store(self, pool: KvPool, slots: torch.Tensor, done: int) -> None:
         """Copy the last `done` keys and values of every row into the pool."""
         for into, tail in zip(pool.layers, self.tails, strict=True):
-            for x, mine in zip(into, tail, strict=True):
+            for x, mine in zip(into, tail.unbind(1), strict=True):
                 new = mine[:, :, self.longest : self.longest + done].transpose(1, 2)
                 x[slots] = new.flatten(0, 1)
 
 
-def _pair(found: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    first, second = (x.contiguous() for x in found)
-    return first, second
+def _trunk(
+    pool: tuple[torch.Tensor, torch.Tensor], slots: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values of some slots, (1, kv_heads, K, D)."""
+    key, value = (x.index_select(0, slots).transpose(0, 1)[None].contiguous() for x in pool)
+    return key, value
 
 
-def _tail(x: torch.Tensor, slots: torch.Tensor, room: int) -> torch.Tensor:
-    """(B, kv_heads, before + room, D), the first part filled from the pool."""
-    count, before = slots.shape
-    tail = x.new_zeros((count, x.shape[1], before + room, x.shape[2]))
-    found = x.index_select(0, slots.flatten()).view(count, before, *x.shape[1:])
-    tail[:, :, :before] = found.transpose(1, 2)
+def _tail(pool: tuple[torch.Tensor, torch.Tensor], slots: torch.Tensor, room: int) -> torch.Tensor:
+    """(B, 2, kv_heads, before + room, D), the first part filled from the pool."""
+    (count, before), (_, kv_heads, depth) = slots.shape, pool[0].shape
+    tail = pool[0].new_zeros((count, 2, kv_heads, before + room, depth))
+    for x, mine in zip(pool, tail.unbind(1), strict=True):
+        found = x.index_select(0, slots.flatten()).view(count, before, kv_heads, depth)
+        mine[:, :, :before] = found.transpose(1, 2)
     return tail

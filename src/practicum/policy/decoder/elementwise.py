@@ -40,7 +40,10 @@ class Elementwise(Protocol):
         inverse: bool = False,
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """(T, heads, D) turned by its positions' angles, or back by them; `out` may be `x`."""
+        """(T, heads, D) turned by its positions' angles, or back by them; `out` may be `x`.
+
+        Angles are (T, 1, D), as `DecoderParts.angles` gives them.
+        """
         ...
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -93,10 +96,12 @@ class TorchElementwise:
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Each half turns into the other."""
-        half, wide = x.shape[-1] // 2, x.float()
-        s = sin[:, None, :half]
-        swapped = torch.cat([s, -s] if inverse else [-s, s], dim=-1)
-        turned = (wide * cos[:, None]).addcmul_(wide.roll(half, -1), swapped)
+        wide, sign = x.float(), -1.0 if inverse else 1.0
+        other = wide.roll(x.shape[-1] // 2, -1)
+        room = out if x.dtype == torch.float32 else None
+        turned = torch.mul(wide, cos, out=room).addcmul_(other, sin, value=sign)
+        if room is not None:
+            return turned
         return turned.to(x.dtype) if out is None else out.copy_(turned)
 
     def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -40,11 +40,12 @@ class JoinedDecoder:
         """Bring the adapter, as it is now, into what sampling computes with."""
         if self._products:
             return
-        self._parts.sync()
-        if can_pack(self._parts.layers[0].qkv.joined):
-            self._products = [*packed_products(self._parts.layers, self._small)]
+        parts, small = self._parts, self._small
+        if can_pack(parts.layers[0].qkv.joined):
+            self._products = [*packed_products(parts, small)]
         else:
-            self._products = [JoinedProducts(layer, self._small) for layer in self._parts.layers]
+            parts.sync()
+            self._products = [JoinedProducts(layer, small, parts.eps) for layer in parts.layers]
 
     def release(self) -> None:
         """Drop what was prepared: the adapter may change, and learning wants the memory."""

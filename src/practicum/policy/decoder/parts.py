@@ -68,10 +68,14 @@ class DecoderParts:
         return query, key, value
 
     def angles(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines of positions, each (T, head_dim), float32."""
+        """Cosines and sines of positions, each (T, 1, head_dim), float32.
+
+        A sine has the sign with which it takes the other half of a head to its place.
+        """
         like = torch.empty(0, dtype=torch.float32, device=positions.device)
-        cos, sin = self.rotary(like, positions[None])
-        return cos[0], sin[0]
+        cos, sin = (x[0, :, None] for x in self.rotary(like, positions[None]))
+        first, second = sin.chunk(2, dim=-1)
+        return cos, torch.cat([-first, second], dim=-1)
 
 
 def can_take_apart(causal_lm: Any) -> bool:

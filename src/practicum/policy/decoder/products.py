@@ -1,13 +1,15 @@
 """The products of one layer as sampling uses them: thin, many times over the same weights."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+from torch.linalg import vector_norm
 from torch.nn.functional import linear
 
 from practicum.policy.decoder.elementwise import Elementwise
-from practicum.policy.decoder.parts import LayerParts
+from practicum.policy.decoder.parts import DecoderParts, LayerParts
 from practicum.policy.decoder.projection import Projection
 
 __all__ = [
@@ -28,18 +30,18 @@ PACKED_ROWS = 256
 
 
 class LayerProducts(Protocol):
-    """A layer's products, each from rows (T, in)."""
+    """A layer's products, each from rows (T, in), with the norms before them."""
 
-    def qkv(self, normed: torch.Tensor) -> torch.Tensor:
-        """Queries, keys and values, joined."""
+    def qkv(self, x: torch.Tensor) -> torch.Tensor:
+        """Norm; queries, keys and values, joined."""
         ...
 
     def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Residual and what attention adds to it."""
         ...
 
-    def activated(self, normed: torch.Tensor) -> torch.Tensor:
-        """silu(gate) * up."""
+    def activated(self, x: torch.Tensor) -> torch.Tensor:
+        """Norm; silu(gate) * up."""
         ...
 
     def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
@@ -62,40 +64,60 @@ def _has_onednn() -> bool:
 
 
 def packed_products(
-    layers: Sequence[LayerParts], small: Elementwise
+    parts: DecoderParts, small: Elementwise
 ) -> "list[PackedProducts] | list[FusedProducts]":
     """Folded weights in the blocks that the library of this build reads fastest.
 
     A copy of the weights: made when sampling begins, dropped when learning does.
     """
-    largest = max(p.outputs * p.inputs for p in layers[0].projections)
-    scratch = layers[0].qkv.base.new_empty(largest)
+    first = parts.layers[0]
+    scratch = first.qkv.base.new_empty(max(p.outputs * p.inputs for p in first.projections))
     if _has_mkl():
-        return [PackedProducts(layer, small, scratch) for layer in layers]
-    return [FusedProducts(layer, scratch) for layer in layers]
+        return [PackedProducts(layer, small, parts.eps, scratch) for layer in parts.layers]
+    return [FusedProducts(layer, parts.eps, scratch) for layer in parts.layers]
+
+
+class _FewRowsNorm:
+    """Root mean square norm in the fewest operations: x / |(x, sqrt(n eps))| * (w sqrt(n)).
+
+    For few rows an operation's cost is that of starting it.
+    """
+
+    def __init__(self, weight: torch.Tensor, eps: float) -> None:
+        root = math.sqrt(weight.numel())
+        self._weight = weight.detach() * root
+        self._eps = weight.new_tensor(math.sqrt(eps) * root)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        length = torch.hypot(vector_norm(x, 2, -1, True), self._eps)
+        return torch.div(x, length).mul_(self._weight)
 
 
 class PackedProducts:
     """MKL's packed products, faster for few rows than oneDNN's: see `benchmarks/products.py`."""
 
-    def __init__(self, layer: LayerParts, small: Elementwise, scratch: torch.Tensor) -> None:
+    def __init__(
+        self, layer: LayerParts, small: Elementwise, eps: float, scratch: torch.Tensor
+    ) -> None:
         self._small = small
+        self._norm = _FewRowsNorm(layer.attention_norm, eps)
+        self._mlp_norm = _FewRowsNorm(layer.mlp_norm, eps)
         self._qkv, self._output, self._gate_up, self._down = (
             packed_linear(p.folded(scratch), p.bias)
             for p in (layer.qkv, layer.output, layer.gate_up, layer.down)
         )
 
-    def qkv(self, normed: torch.Tensor) -> torch.Tensor:
+    def qkv(self, x: torch.Tensor) -> torch.Tensor:
         """One product."""
-        return self._qkv(normed)
+        return self._qkv(self._norm(x))
 
     def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added to the product."""
         return self._output(attended).add_(residual)
 
-    def activated(self, normed: torch.Tensor) -> torch.Tensor:
+    def activated(self, x: torch.Tensor) -> torch.Tensor:
         """One product, then the gate."""
-        return self._small.silu_mul(self._gate_up(normed))
+        return self._small.silu_mul(self._gate_up(self._mlp_norm(x)))
 
     def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added to the product."""
@@ -105,7 +127,9 @@ class PackedProducts:
 class FusedProducts:
     """oneDNN's packed products, small operations fused in."""
 
-    def __init__(self, layer: LayerParts, scratch: torch.Tensor) -> None:
+    def __init__(self, layer: LayerParts, eps: float, scratch: torch.Tensor) -> None:
+        self._norm = _FewRowsNorm(layer.attention_norm, eps)
+        self._mlp_norm = _FewRowsNorm(layer.mlp_norm, eps)
         self._qkv, self._output, self._down = (
             _reordered(p.folded(scratch)) for p in (layer.qkv, layer.output, layer.down)
         )
@@ -117,16 +141,17 @@ class FusedProducts:
         self._gate_bias = None if bias is None else bias[:middle].contiguous()
         self._up_bias = None if bias is None else bias[middle:].contiguous()
 
-    def qkv(self, normed: torch.Tensor) -> torch.Tensor:
+    def qkv(self, x: torch.Tensor) -> torch.Tensor:
         """One product."""
-        return _pointwise(normed, self._qkv, self._biases[0], "none", [], "")
+        return _pointwise(self._norm(x), self._qkv, self._biases[0], "none", [], "")
 
     def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """The addition is part of the product."""
         return _pointwise.binary(attended, residual, self._output, self._biases[1], "add")
 
-    def activated(self, normed: torch.Tensor) -> torch.Tensor:
+    def activated(self, x: torch.Tensor) -> torch.Tensor:
         """The gate is part of the two products."""
+        normed = self._mlp_norm(x)
         gate = _pointwise(normed, self._gate, self._gate_bias, "swish", [], "")
         return _pointwise.binary(normed, gate, self._up, self._up_bias, "mul")
 
@@ -140,7 +165,7 @@ def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[.
     if not _has_mkl():
         reordered = _reordered(weight)
         return lambda rows: _pointwise(rows, reordered, bias, "none", [], "")
-    linear_of_mkl = torch.ops.mkl._mkl_linear
+    linear_of_mkl = torch.ops.mkl._mkl_linear.default
     packed = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().contiguous(), PACKED_ROWS)
     # Only the shape of the second weight is read, as long as the rows are those that are announced.
     shape = weight.new_empty(1).expand(weight.shape)
@@ -154,20 +179,22 @@ def _reordered(weight: torch.Tensor) -> torch.Tensor:
 class JoinedProducts:
     """The learner's own weights and adapters, unfolded: nothing is copied."""
 
-    def __init__(self, layer: LayerParts, small: Elementwise) -> None:
-        self._small = small
+    def __init__(self, layer: LayerParts, small: Elementwise, eps: float) -> None:
+        self._small, self._eps = small, eps
         self._layer = layer
 
-    def qkv(self, normed: torch.Tensor) -> torch.Tensor:
+    def qkv(self, x: torch.Tensor) -> torch.Tensor:
         """One product over input and adapters."""
+        normed = self._small.rms_norm(x, self._layer.attention_norm, self._eps)
         return self._product(self._layer.qkv, normed)
 
     def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added while the product is made."""
         return self._product(self._layer.output, attended, residual)
 
-    def activated(self, normed: torch.Tensor) -> torch.Tensor:
+    def activated(self, x: torch.Tensor) -> torch.Tensor:
         """One product, then the gate."""
+        normed = self._small.rms_norm(x, self._layer.mlp_norm, self._eps)
         return self._small.silu_mul(self._product(self._layer.gate_up, normed))
 
     def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:

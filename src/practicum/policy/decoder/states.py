@@ -9,7 +9,7 @@ from practicum.policy.decoder.elementwise import Elementwise
 from practicum.policy.decoder.parts import DecoderParts, LayerParts
 from practicum.policy.decoder.products import LayerProducts
 
-__all__ = ["planned_states", "turned_heads"]
+__all__ = ["planned_states", "turn_heads"]
 
 
 def planned_states(
@@ -22,30 +22,28 @@ def planned_states(
 ) -> torch.Tensor:
     """Hidden states (T, H) after the last norm; the plan says who sees whom."""
     angles = parts.angles(positions)
-    eps = parts.eps
     x = parts.embedding[token_ids]
     for number, (layer, of_layer) in enumerate(zip(parts.layers, products, strict=True)):
-        qkv = of_layer.qkv(small.rms_norm(x, layer.attention_norm, eps))
-        heads = qkv.view(x.shape[0], -1, parts.head_dim)
-        turned = turned_heads(heads[:, : -parts.kv_heads], parts, layer, small, angles)
-        query, key = turned[:, : parts.heads], turned[:, parts.heads :]
-        q, k, v = (h.transpose(0, 1)[None] for h in (query, key, heads[:, -parts.kv_heads :]))
+        heads = of_layer.qkv(x).view(x.shape[0], -1, parts.head_dim)
+        turn_heads(heads, parts, layer, small, angles)
+        q, k, v = (h.transpose(0, 1)[None] for h in parts.split_heads(heads))
         attended = plan.attend(number, q, k, v, parts.scale)[0].flatten(1)
         x = of_layer.output(attended, x)
-        x = of_layer.down(of_layer.activated(small.rms_norm(x, layer.mlp_norm, eps)), x)
-    return small.rms_norm(x, parts.final_norm, eps)
+        x = of_layer.down(of_layer.activated(x), x)
+    return small.rms_norm(x, parts.final_norm, parts.eps)
 
 
-def turned_heads(
+def turn_heads(
     heads: torch.Tensor,
     parts: DecoderParts,
     layer: LayerParts,
     small: Elementwise,
     angles: tuple[torch.Tensor, torch.Tensor],
-) -> torch.Tensor:
-    """Queries and keys (T, heads + kv_heads, D), normed if the family does, turned by position."""
+) -> None:
+    """Turn queries and keys of (T, heads + 2 kv_heads, D) in place, normed if the family does."""
     if layer.query_norm is not None and layer.key_norm is not None:
-        query, key = heads.split([parts.heads, parts.kv_heads], dim=1)
-        normed = small.rms_norm(query, layer.query_norm, parts.eps)
-        heads = torch.cat([normed, small.rms_norm(key, layer.key_norm, parts.eps)], dim=1)
-    return small.rotate(heads, *angles)
+        query, key, _ = parts.split_heads(heads)
+        for x, weight in ((query, layer.query_norm), (key, layer.key_norm)):
+            x.copy_(small.rms_norm(x, weight, parts.eps))
+    turning = heads[:, : -parts.kv_heads]
+    small.rotate(turning, *angles, out=turning)

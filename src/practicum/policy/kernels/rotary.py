@@ -29,7 +29,7 @@ def rotate_store(
         qkv: (T, (heads + 2 * kv_heads) * D) joined projections: queries, keys, values. Its rows may
             be apart.
         cos: (P, D) table.
-        sin: (P, D) table.
+        sin: (P, D) table, the first half of each row with its sign changed.
         positions: (T,) rows of the tables.
         slots: (T,) rows of the pools to write to.
         keys: (capacity, kv_heads, D) pool of rotated keys, written.
@@ -80,7 +80,7 @@ def rotate(
     Args:
         x: (T, n, D); its rows may be apart, its heads not.
         cos: (P, D) table.
-        sin: (P, D) table.
+        sin: (P, D) table, the first half of each row with its sign changed.
         positions: (T,) rows of the tables.
         inverse: Turn by the negative angle, which is the gradient of a turn.
         out: Where to write, laid out like `x`; may be `x`.
@@ -127,12 +127,15 @@ def _turned(
     inside: tl.tensor,
     INVERSE: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Both halves of heads, turned; `angle` is the place of the token's angles in the tables."""
+    """Both halves of heads, turned; `angle` is the place of the token's angles in the tables.
+
+    Only the first half of the sines is read: it is the second one with the other sign.
+    """
     c = tl.load(cos + angle, mask=inside, other=0.0)
     s = tl.load(sin + angle, mask=inside, other=0.0)
     if INVERSE:
         s = -s
-    return first * c - second * s, second * c + first * s
+    return first * c + second * s, second * c - first * s
 
 
 @triton.jit

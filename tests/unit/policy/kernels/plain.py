@@ -44,16 +44,16 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def tables(positions: int, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines as `transformers` lays them out."""
+    """Cosines, and sines whose first halves have the other sign."""
     rates = 10_000.0 ** (-torch.arange(0, depth, 2, dtype=torch.float64) / depth)
-    angles = torch.arange(positions)[:, None] * torch.cat([rates, rates])[None]
+    angles = torch.arange(positions)[:, None] * torch.cat([-rates, rates])[None]
     return angles.cos().float().to(DEVICE), angles.sin().float().to(DEVICE)
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """(T, n, D) by (T, D) of the tables."""
     first, second = x.chunk(2, -1)
-    return x * cos.double()[:, None] + torch.cat([-second, first], -1) * sin.double()[:, None]
+    return x * cos.double()[:, None] + torch.cat([second, first], -1) * sin.double()[:, None]
 
 
 def attended(

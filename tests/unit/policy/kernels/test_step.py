@@ -20,6 +20,7 @@ def test_two_steps_draw_from_what_the_burst_computes(family: str, targets: list[
     model = adapted(family, targets).get_base_model()
     decoder = decoder_of(model)
     decoder.prepare()
+    decoder._parts.sync()  # packed products, which a GPU has not, do without
     pool, paths, (_, free) = cached(decoder, model, LENGTHS, 8)
     fresh = [np.asarray([next(free) for _ in range(3)]) for _ in LENGTHS]
     graphs = StepGraphs(decoder._parts, model.lm_head.weight, pool, 64)
