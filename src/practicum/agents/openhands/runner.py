@@ -7,6 +7,7 @@ What a child is to do, and what the agent wants done in the sandbox, goes throug
 object a line each way. No command is run here.
 """
 
+import ctypes
 import json
 import os
 import select
@@ -27,6 +28,7 @@ LOADED = (
     "openhands.sdk.tool.builtins.finish",
     "openhands.tools.terminal",
 )
+PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.1
 """How soon a child that died is noticed."""
 ORDER_BYTES = 8
@@ -43,6 +45,7 @@ is what the other side waits for.
 def main() -> None:
     """Begin and end conversations as told, until whoever tells is gone."""
     orders = socket.socket(fileno=int(sys.argv[1]))
+    adopt_orphans()
     for name in LOADED:
         import_module(name)
     children: Children = {}
@@ -57,10 +60,16 @@ def main() -> None:
             elif number in children:
                 end(children.pop(number))
         for number, (pid, _) in list(children.items()):
-            if os.waitpid(pid, os.WNOHANG)[0]:
-                os.close(children.pop(number)[1])
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                end(children.pop(number))
     for child in children.values():
         end(child)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a child leaves behind, so that its end can be waited for."""
+    with suppress(AttributeError):  # only Linux has it
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def begin(number: int, descriptors: list[int], orders: socket.socket, children: Children) -> None:
@@ -88,12 +97,15 @@ def begin(number: int, descriptors: list[int], orders: socket.socket, children: 
 
 
 def end(child: tuple[int, int]) -> None:
-    """Kill a child and its children, and wait for it."""
+    """Kill a child and its children, and wait for them all."""
     pid, line = child
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
         os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-pid, 0)
     os.close(line)
 
 

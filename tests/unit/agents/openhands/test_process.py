@@ -141,6 +141,20 @@ async def test_conversations_are_ended_with_their_children_and_do_not_disturb_ea
     assert not any(alive(pid) for pid in kept)
 
 
+async def test_what_a_conversation_leaves_behind_is_ended_before_its_line_is(tmp_path: Path) -> None:
+    body = (
+        "import subprocess\n"
+        "pids = [subprocess.Popen(['sleep', '600']).pid for _ in range(20)]\n"
+        "link.say({'pids': pids})"
+    )
+    workshop = Workshop(runner(tmp_path / "a", body))
+    async with workshop.conversation({}, tmp_path) as line:
+        left = (await line.receive() or {})["pids"]
+        assert len(left) == 20
+        assert await line.receive() is None, "it has ended"
+        assert not any(alive(pid) for pid in left)
+
+
 async def test_a_loaded_process_is_shared_and_gone_with_its_last_conversation(
     tmp_path: Path,
 ) -> None:
