@@ -141,7 +141,7 @@ async def test_conversations_are_ended_with_their_children_and_do_not_disturb_ea
     assert not any(alive(pid) for pid in kept)
 
 
-async def test_what_a_conversation_leaves_behind_is_ended_before_its_line_is(tmp_path: Path) -> None:
+async def test_what_a_conversation_leaves_is_ended_before_its_line_is(tmp_path: Path) -> None:
     body = (
         "import subprocess\n"
         "pids = [subprocess.Popen(['sleep', '600']).pid for _ in range(20)]\n"
