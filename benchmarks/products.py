@@ -39,12 +39,12 @@ def arguments() -> argparse.Namespace:
 
 def packed(weights: list[torch.Tensor], *, by_mkl: bool) -> list[Way]:
     """Each weight as a function, packed by one library or the other."""
-    has_mkl = products._has_mkl
-    products._has_mkl = lambda: by_mkl
+    prefers_mkl = products._prefers_mkl
+    products._prefers_mkl = lambda: by_mkl
     try:
         return [products.packed_linear(weight, None) for weight in weights]
     finally:
-        products._has_mkl = has_mkl
+        products._prefers_mkl = prefers_mkl
 
 
 def plain(weights: list[torch.Tensor]) -> list[Way]:

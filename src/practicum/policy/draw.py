@@ -66,19 +66,18 @@ def draw_rows(
     """
     heat = _heat(params, logits.device)
     scaled = logits / heat[:, None] if bool((heat != 1.0).any()) else logits
-    top = scaled.amax(1, keepdim=True)
-    weights = (scaled - top).exp_()
+    weights = torch.softmax(scaled, dim=1)
     sums = _chunk_sums(weights)
-    total = sums.sum(1)
+    total = sums.sum(1)  # 1, but for rounding
     cut = [row for row, one in enumerate(params) if one.top_k or one.top_p < 1.0]
     for row in cut:
-        weights[row] *= _kept(scaled[row] - top[row] - total[row].log(), params[row])
+        weights[row] *= _kept(weights[row].log(), params[row])
     sums = _chunk_sums(weights) if cut else sums
     column, mass = _invert(weights, sums, torch.tensor(uniforms, dtype=torch.float64))
     if any(p.temperature == 0.0 for p in params):
         greedy = torch.tensor([p.temperature == 0.0 for p in params], device=logits.device)
         column = torch.where(greedy, logits.argmax(1), column)
-    picked = (scaled.gather(1, column[:, None]) - top)[:, 0].double() - total.log()
+    picked = (weights.gather(1, column[:, None])[:, 0].double() / total).log()
     found = torch.stack([column.double(), picked, mass / total]).cpu()
     return [_drawn(one, *values) for one, values in zip(params, found.T.tolist(), strict=True)]
 

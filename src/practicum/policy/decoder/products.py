@@ -1,7 +1,10 @@
 """The products of one layer as sampling uses them: thin, many times over the same weights."""
 
+import functools
 import math
+import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -13,7 +16,6 @@ from practicum.policy.decoder.parts import DecoderParts, LayerParts
 from practicum.policy.decoder.projection import Projection
 
 __all__ = [
-    "FusedProducts",
     "JoinedProducts",
     "LayerProducts",
     "PackedProducts",
@@ -23,9 +25,9 @@ __all__ = [
 ]
 
 _pointwise: Any = torch.ops.mkldnn._linear_pointwise
-FUSED_ROWS = 16
+ONEDNN_ROWS = 16
 """Rows that oneDNN lays weights out for; more and fewer are right as well."""
-PACKED_ROWS = 256
+MKL_ROWS = 256
 """Rows that MKL is told of; any number of them is right, and none was slower so."""
 
 
@@ -63,18 +65,22 @@ def _has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def packed_products(
-    parts: DecoderParts, small: Elementwise
-) -> "list[PackedProducts] | list[FusedProducts]":
-    """Folded weights in the blocks that the library of this build reads fastest.
+@functools.cache
+def _prefers_mkl() -> bool:
+    """MKL is the fastest on Intel's processors, and slower than plain products on others."""
+    listed = Path("/proc/cpuinfo")
+    processor = listed.read_text() if listed.is_file() else platform.processor()
+    return _has_mkl() and ("GenuineIntel" in processor or not _has_onednn())
+
+
+def packed_products(parts: DecoderParts, small: Elementwise) -> "list[PackedProducts]":
+    """Folded weights in the blocks that a library of this build reads fastest.
 
     A copy of the weights: made when sampling begins, dropped when learning does.
     """
     first = parts.layers[0]
     scratch = first.qkv.base.new_empty(max(p.outputs * p.inputs for p in first.projections))
-    if _has_mkl():
-        return [PackedProducts(layer, small, parts.eps, scratch) for layer in parts.layers]
-    return [FusedProducts(layer, parts.eps, scratch) for layer in parts.layers]
+    return [PackedProducts(layer, small, parts.eps, scratch) for layer in parts.layers]
 
 
 class _FewRowsNorm:
@@ -94,7 +100,7 @@ class _FewRowsNorm:
 
 
 class PackedProducts:
-    """MKL's packed products, faster for few rows than oneDNN's: see `benchmarks/products.py`."""
+    """Packed products and, apart from them, the small operations: oneDNN fuses those at a loss."""
 
     def __init__(
         self, layer: LayerParts, small: Elementwise, eps: float, scratch: torch.Tensor
@@ -124,56 +130,20 @@ class PackedProducts:
         return self._down(activated).add_(residual)
 
 
-class FusedProducts:
-    """oneDNN's packed products, small operations fused in."""
-
-    def __init__(self, layer: LayerParts, eps: float, scratch: torch.Tensor) -> None:
-        self._norm = _FewRowsNorm(layer.attention_norm, eps)
-        self._mlp_norm = _FewRowsNorm(layer.mlp_norm, eps)
-        self._qkv, self._output, self._down = (
-            _reordered(p.folded(scratch)) for p in (layer.qkv, layer.output, layer.down)
-        )
-        middle = layer.gate_up.sizes[0]
-        gate_up = layer.gate_up.folded(scratch)
-        self._gate, self._up = _reordered(gate_up[:middle]), _reordered(gate_up[middle:])
-        bias = layer.gate_up.bias
-        self._biases = (layer.qkv.bias, layer.output.bias, layer.down.bias)
-        self._gate_bias = None if bias is None else bias[:middle].contiguous()
-        self._up_bias = None if bias is None else bias[middle:].contiguous()
-
-    def qkv(self, x: torch.Tensor) -> torch.Tensor:
-        """One product."""
-        return _pointwise(self._norm(x), self._qkv, self._biases[0], "none", [], "")
-
-    def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        """The addition is part of the product."""
-        return _pointwise.binary(attended, residual, self._output, self._biases[1], "add")
-
-    def activated(self, x: torch.Tensor) -> torch.Tensor:
-        """The gate is part of the two products."""
-        normed = self._mlp_norm(x)
-        gate = _pointwise(normed, self._gate, self._gate_bias, "swish", [], "")
-        return _pointwise.binary(normed, gate, self._up, self._up_bias, "mul")
-
-    def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        """The addition is part of the product."""
-        return _pointwise.binary(activated, residual, self._down, self._biases[2], "add")
-
-
 def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[..., torch.Tensor]:
     """A function from rows to their product with a weight that is copied and packed."""
-    if not _has_mkl():
+    if not _prefers_mkl():
         reordered = _reordered(weight)
         return lambda rows: _pointwise(rows, reordered, bias, "none", [], "")
     linear_of_mkl = torch.ops.mkl._mkl_linear.default
-    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().contiguous(), PACKED_ROWS)
+    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach().contiguous(), MKL_ROWS)
     # Only the shape of the second weight is read, as long as the rows are those that are announced.
     shape = weight.new_empty(1).expand(weight.shape)
     return lambda rows: linear_of_mkl(rows, packed, shape, bias, rows.shape[0])
 
 
 def _reordered(weight: torch.Tensor) -> torch.Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), FUSED_ROWS)
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), ONEDNN_ROWS)
 
 
 class JoinedProducts:

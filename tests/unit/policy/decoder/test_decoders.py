@@ -10,7 +10,6 @@ from tests.unit.policy.families import build_pair
 
 from practicum.policy.decoder import BurstRow, JoinedDecoder, ModuleDecoder, decoder_of
 from practicum.policy.decoder.products import (
-    FusedProducts,
     JoinedProducts,
     PackedProducts,
     can_pack,
@@ -132,7 +131,12 @@ def test_a_rotation_that_depends_on_the_length_is_left_to_the_module() -> None:
 
 # What sampling computes: a plan over the pool, and bursts after it.
 
-PROMPTS = {"same": [7, 7, 7], "mixed": [7, 5, 6, 1], "alone": [4]}
+PROMPTS = {
+    "same": [7, 7, 7],
+    "uneven on a trunk": [9, 7, 8, 7, 9],
+    "no trunk": [7, 5, 6, 1],
+    "alone": [4],
+}
 
 
 def cached(decoder: Any, model: Any, lengths: list[int], shared: int) -> tuple[KvPool, list, Any]:
@@ -197,19 +201,23 @@ def test_a_burst_says_what_single_steps_say_and_leaves_it_in_the_pool(
             torch.testing.assert_close(a[:-1], b[:-1], atol=1e-5, rtol=1e-5)
 
 
+def take_library(with_mkl: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if with_mkl and not torch.backends.mkl.is_available():
+        pytest.skip("this build of torch has no MKL")
+    monkeypatch.setattr("practicum.policy.decoder.products._prefers_mkl", lambda: with_mkl)
+
+
 @pytest.mark.parametrize("with_mkl", [True, False], ids=["mkl", "onednn"])
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 def test_folded_packed_weights_say_what_the_unfolded_ones_say(
     family: str, with_mkl: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if with_mkl and not torch.backends.mkl.is_available():
-        pytest.skip("this build of torch has no MKL")
-    monkeypatch.setattr("practicum.policy.decoder.products._has_mkl", lambda: with_mkl)
+    take_library(with_mkl, monkeypatch)
     model = adapted(family).get_base_model()
     decoder = decoder_of(model)
     decoder.prepare()
     assert can_pack(model.lm_head.weight)
-    assert isinstance(decoder._products[0], PackedProducts if with_mkl else FusedProducts)
+    assert isinstance(decoder._products[0], PackedProducts)
     packed = cached(decoder, model, [7, 7], 6)[2][0]
     decoder.release()
     monkeypatch.setattr("practicum.policy.decoder.joined.can_pack", lambda _: False)
@@ -225,8 +233,12 @@ def test_folded_packed_weights_say_what_the_unfolded_ones_say(
     module.release()
 
 
+@pytest.mark.parametrize("with_mkl", [True, False], ids=["mkl", "onednn"])
 @pytest.mark.parametrize(("outputs", "inputs"), [(1, 5), (33, 17), (192, 64), (960, 576)])
-def test_packed_weights_are_right_for_any_number_of_rows(outputs: int, inputs: int) -> None:
+def test_packed_weights_are_right_for_any_number_of_rows(
+    outputs: int, inputs: int, with_mkl: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_library(with_mkl, monkeypatch)
     torch.manual_seed(0)
     weight, bias = torch.randn(outputs, inputs), torch.randn(outputs)
     for with_bias in (None, bias):
