@@ -1,10 +1,9 @@
 """The routes that agents use, each for one dialect, behind the guard."""
 
-import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from starlette.applications import Starlette
@@ -25,7 +24,7 @@ from practicum.gateway.server.events import (
     ClientGone,
     EventStream,
     HappeningBuffer,
-    unless_gone,
+    while_there,
 )
 from practicum.gateway.server.settings import GatewaySettings, Grammars
 from practicum.http.guard import Guard, GuardRules, Verdict, bearer_of
@@ -106,49 +105,27 @@ class AgentRoutes:
             token_text=_token_text(rollout),
         )
         if asked.stream:
-            return await self._stream(request, dialect, rollout, asked, facts)
-        work = asyncio.create_task(self._answering.turns(rollout, asked))
-        await unless_gone(request.receive, work)
-        turns = work.result()
+            return self._stream(dialect, rollout, asked, facts)
+        async with while_there(request.receive):
+            turns = await self._answering.turns(rollout, asked)
         rollout.keep_answer(facts.id, (*asked.request.messages, turns[0].message))
         return JSONResponse(dialect.whole_answer(asked, turns, facts))
 
-    async def _stream(
-        self, request: Request, dialect: Dialect, rollout: Rollout, asked: Asked, facts: AnswerFacts
-    ) -> Response:
-        """Events, once the first token is there: what fails before that has a status of its own."""
+    def _stream(
+        self, dialect: Dialect, rollout: Rollout, asked: Asked, facts: AnswerFacts
+    ) -> EventStream:
         buffer = HappeningBuffer()
 
         async def sample() -> None:
-            try:
-                turns = await self._answering.turns(rollout, asked, buffer.add)
-                rollout.keep_answer(facts.id, (*asked.request.messages, turns[0].message))
-            finally:
-                buffer.end()
+            turns = await self._answering.turns(rollout, asked, buffer.add)
+            rollout.keep_answer(facts.id, (*asked.request.messages, turns[0].message))
 
-        async def stop() -> None:
-            work.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await work
-
-        async def events() -> AsyncIterator[str]:
-            async for event in dialect.stream_events(asked, facts, _until_done(buffer, work)):
-                yield event
-
-        work = asyncio.create_task(sample())
-        waiting = asyncio.create_task(buffer.first())
-        try:
-            await unless_gone(request.receive, waiting)
-        except (ClientGone, asyncio.CancelledError):
-            await stop()
-            raise
-        if work.done() and not len(buffer):
-            work.result()
         return EventStream(
-            _with_errors(events(), dialect),
-            stop,
+            sample,
+            buffer,
+            _with_errors(dialect.stream_events(asked, facts, aiter(buffer)), dialect),
+            partial(_refusal, dialect),
             self._settings.write_timeout_s,
-            has_more=lambda: buffer.has_more,
         )
 
     async def _count_tokens(self, request: Request) -> Response:
@@ -216,13 +193,6 @@ def _key_check(rollouts: OpenRollouts) -> Callable[[Scope, Mapping[str, str]], V
         return 0, ""
 
     return may
-
-
-async def _until_done(buffer: HappeningBuffer, work: "asyncio.Task[None]") -> AsyncIterator[Any]:
-    """What happens, and then the error it ended with, if it did."""
-    async for happening in buffer:
-        yield happening
-    await work
 
 
 async def _with_errors(events: AsyncIterator[str], dialect: Dialect) -> AsyncIterator[str]:

@@ -3,16 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from practicum.gateway.requests import Happening
+from practicum.gateway.requests import Happening, Refused
 
-__all__ = ["ClientGone", "EventStream", "HappeningBuffer", "unless_gone"]
+__all__ = ["ClientGone", "EventStream", "HappeningBuffer", "while_there"]
 
 MOST_HELD = 64 * 1024
 """Characters of events that are sent together."""
@@ -33,6 +33,9 @@ class HappeningBuffer:
         self._waiting: deque[Happening] = deque()
         self._has_news = asyncio.Event()
         self._is_over = False
+        self._error: Exception | None = None
+        self.has_begun = False
+        """Whether there ever was anything in it."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -49,11 +52,12 @@ class HappeningBuffer:
             self._waiting[-1] = joined
         else:
             self._waiting.append(happening)
+        self.has_begun = True
         self._has_news.set()
 
-    def end(self) -> None:
-        """Nothing more comes."""
-        self._is_over = True
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing more comes; whoever reads gets the error after all else."""
+        self._is_over, self._error = True, error
         self._has_news.set()
 
     async def first(self) -> None:
@@ -65,6 +69,8 @@ class HappeningBuffer:
             while self._waiting:
                 yield self._waiting.popleft()
             if self._is_over:
+                if self._error is not None:
+                    raise self._error
                 return
             self._has_news.clear()
             await self._has_news.wait()
@@ -81,27 +87,34 @@ def _joined(last: Happening, new: Happening) -> Happening | None:
 
 
 class EventStream(Response):
-    """Server-sent events. When the client goes away, or reads nothing for long, it ends at once.
+    """Server-sent events of an answer that is sampled here and now.
+
+    Sampling goes on in the request's own task, so that it begins without a turn of the event loop;
+    what is sampled is written by a task beside it. When the client goes away, or reads nothing for
+    long, both end at once.
 
     Args:
+        sample: Fills the buffer. What it raises before anything is there has a status of its own.
+        buffer: What the events are about.
         events: What is sent.
-        over: Called at the end, however it comes.
+        refusal: The answer to a request that was refused.
         write_timeout_s: How long the client may leave an event unread.
-        has_more: Whether the next event, or the end, comes at once; then they are sent together.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
         self,
+        sample: Callable[[], Awaitable[None]],
+        buffer: HappeningBuffer,
         events: AsyncIterator[str],
-        over: Callable[[], Awaitable[None]],
+        refusal: Callable[[Refused], Response],
         write_timeout_s: float,
-        has_more: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._sample = sample
+        self._buffer = buffer
         self._events = events
-        self._has_more = has_more
-        self._over = over
+        self._refusal = refusal
         self._write_timeout_s = write_timeout_s
         self.status_code = 200
         self.background = None
@@ -112,17 +125,31 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until all is sent or nobody is there."""
         writing = asyncio.create_task(self._write(send))
-        leaving = asyncio.create_task(_gone(receive))
         try:
-            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            async with while_there(receive, writing):
+                await self._fill()
+                await writing
+        except Refused as refused:
+            await self._refusal(refused)(scope, receive, send)
+        except ClientGone:
+            return
         finally:
-            for task in (writing, leaving):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError, TimeoutError):
-                    await task
-            await self._over()
+            writing.cancel()
+            with suppress(asyncio.CancelledError, OSError, TimeoutError):
+                await writing
+
+    async def _fill(self) -> None:
+        try:
+            await self._sample()
+        except Exception as error:
+            if not self._buffer.has_begun:
+                raise
+            self._buffer.end(error)
+        else:
+            self._buffer.end()
 
     async def _write(self, send: Send) -> None:
+        await self._buffer.first()
         await self._send(
             send,
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
@@ -130,7 +157,7 @@ class EventStream(Response):
         held = ""
         async for event in self._events:
             held += event
-            if len(held) < MOST_HELD and self._has_more():
+            if len(held) < MOST_HELD and self._buffer.has_more:
                 continue
             part = {"type": "http.response.body", "body": held.encode(), "more_body": True}
             await self._send(send, part)
@@ -143,23 +170,35 @@ class EventStream(Response):
             await send(message)
 
 
-async def unless_gone(receive: Receive, work: "asyncio.Task[Any]") -> None:
-    """Wait for some work; when the client goes away first, cancel it and raise `ClientGone`."""
+@asynccontextmanager
+async def while_there(
+    receive: Receive, writing: "asyncio.Task[None] | None" = None
+) -> AsyncIterator[None]:
+    """Break the block off with `ClientGone` when the client goes away or cannot be written to."""
+    task, is_gone = asyncio.current_task(), False
+    assert task is not None
+
+    def leave(done: "asyncio.Task[None]") -> None:
+        nonlocal is_gone
+        if not done.cancelled() and (done is leaving or done.exception() is not None):
+            is_gone = True
+            task.cancel()
+
     leaving = asyncio.create_task(_gone(receive))
+    watched = [leaving] if writing is None else [leaving, writing]
+    for one in watched:
+        one.add_done_callback(leave)
     try:
-        await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            work.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await work
-            raise ClientGone
+        yield
     except asyncio.CancelledError:
-        work.cancel()
-        raise
+        if not is_gone:
+            raise
+        task.uncancel()
+        raise ClientGone from None
     finally:
+        for one in watched:
+            one.remove_done_callback(leave)
         leaving.cancel()
-        with suppress(asyncio.CancelledError):
-            await leaving
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,15 +1,17 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 
 from practicum.core.conversing import TurnDelta
-from practicum.gateway.requests import Happening
+from practicum.gateway.requests import Happening, Refused
 from practicum.gateway.server.events import (
     ClientGone,
     EventStream,
     HappeningBuffer,
-    unless_gone,
+    while_there,
 )
 
 
@@ -74,59 +76,126 @@ async def disconnect() -> Any:
     return {"type": "http.disconnect"}
 
 
-async def test_work_is_cancelled_when_its_client_goes() -> None:
-    work = asyncio.create_task(asyncio.sleep(60))
+async def test_a_block_is_broken_off_when_its_client_goes() -> None:
+    async with while_there(never):
+        await asyncio.sleep(0)
     with pytest.raises(ClientGone):
-        await unless_gone(disconnect, work)
-    assert work.cancelled()
-    done = asyncio.create_task(asyncio.sleep(0))
-    await unless_gone(never, done)
-    assert done.done()
+        async with while_there(disconnect):
+            await asyncio.sleep(60)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0, "what comes next is not cancelled"
 
 
-async def stream_until(events: Any, receive: Any, send: Any, limit_s: float = 30) -> list[str]:
-    over: list[str] = []
+async def test_another_cancellation_of_a_block_stays_one() -> None:
+    async def wait() -> None:
+        async with while_there(never):
+            await asyncio.sleep(60)
 
-    async def note() -> None:
-        over.append("over")
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
-    stream = EventStream(events, note, limit_s)
-    await asyncio.wait_for(stream({"type": "http"}, receive, send), 5)
-    return over
+
+class Answer:
+    """A stream with a sampler of the test's, and all that was sent of it."""
+
+    def __init__(self, sample: Callable[[HappeningBuffer], Awaitable[None]]) -> None:
+        self.sent: list[Any] = []
+        self.ended: list[str] = []
+        self._buffer = HappeningBuffer()
+        self._sample = sample
+
+    async def take(self, message: Any) -> None:
+        """Reads at once."""
+        self.sent.append(message)
+
+    async def stuck(self, message: Any) -> None:
+        await asyncio.sleep(60)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    async def stream(self, receive: Any, send: Any, limit_s: float = 30) -> None:
+        async def sample() -> None:
+            try:
+                await self._sample(self._buffer)
+            except asyncio.CancelledError:
+                self.ended.append("broken off")
+                raise
+
+        async def events() -> Any:
+            try:
+                async for happening in self._buffer:
+                    yield (
+                        f"data: {happening.delta.text}\n\n" if happening.delta else "data: end\n\n"
+                    )
+            except Refused as refused:
+                yield f"data: {refused.sentence}\n\n"
+
+        def refusal(refused: Refused) -> Response:
+            return Response(refused.sentence, refused.status)
+
+        stream = EventStream(sample, self._buffer, events(), refusal, limit_s)
+        await asyncio.wait_for(stream({"type": "http"}, receive, send), 5)
+
+
+async def endless(buffer: HappeningBuffer) -> None:
+    while True:
+        await asyncio.sleep(0.001)
+        buffer.add(words("x"))
 
 
 async def test_a_stream_ends_when_its_client_goes_or_reads_nothing() -> None:
-    async def endless() -> Any:
-        while True:
-            await asyncio.sleep(0.001)
-            yield "data: x\n\n"
-
-    async def take(message: Any) -> None:
-        """Reads at once."""
-
-    async def stuck(message: Any) -> None:
-        await asyncio.sleep(60)
-
     async def leave_later() -> Any:
         await asyncio.sleep(0.02)
         return {"type": "http.disconnect"}
 
-    assert await stream_until(endless(), leave_later, take) == ["over"]
-    assert await stream_until(endless(), never, stuck, 0.02) == ["over"]
+    gone, unread = Answer(endless), Answer(endless)
+    await gone.stream(leave_later, gone.take)
+    assert gone.ended == ["broken off"]
+    assert gone.body.startswith(b"data: x")
+    await unread.stream(never, unread.stuck, 0.02)
+    assert unread.ended == ["broken off"]
 
 
 async def test_a_whole_stream_is_sent_and_closed() -> None:
-    sent: list[Any] = []
+    async def two(buffer: HappeningBuffer) -> None:
+        for text in "12":
+            buffer.add(words(text))
+            await asyncio.sleep(0.01)
 
-    async def two() -> Any:
-        yield "data: 1\n\n"
-        yield "data: 2\n\n"
+    answer = Answer(two)
+    await answer.stream(never, answer.take)
+    assert answer.sent[0]["status"] == 200
+    assert (b"content-type", b"text/event-stream; charset=utf-8") in answer.sent[0]["headers"]
+    assert answer.body == b"data: 1\n\ndata: 2\n\n"
+    assert answer.sent[-1]["more_body"] is False
 
-    async def take(message: Any) -> None:
-        sent.append(message)
 
-    assert await stream_until(two(), never, take) == ["over"]
-    assert sent[0]["status"] == 200
-    assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
-    assert b"".join(m.get("body", b"") for m in sent) == b"data: 1\n\ndata: 2\n\n"
-    assert sent[-1]["more_body"] is False
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_what_is_refused_has_a_status_unless_the_stream_has_begun(has_begun: bool) -> None:
+    async def refuse(buffer: HappeningBuffer) -> None:
+        if has_begun:
+            buffer.add(words("1"))
+            await asyncio.sleep(0.01)
+        raise Refused(429, "too much")
+
+    answer = Answer(refuse)
+    await answer.stream(never, answer.take)
+    assert answer.sent[0]["status"] == (200 if has_begun else 429)
+    assert answer.body == (b"data: 1\n\ndata: too much\n\n" if has_begun else b"too much")
+    assert not answer.sent[-1].get("more_body", False)
+
+
+async def test_a_fault_before_the_stream_has_begun_is_left_to_the_server() -> None:
+    async def fail(buffer: HappeningBuffer) -> None:
+        raise ZeroDivisionError
+
+    answer = Answer(fail)
+    with pytest.raises(ZeroDivisionError):
+        await answer.stream(never, answer.take)
+    assert answer.sent == []
