@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from practicum.core.sampling import SamplingParams
 from practicum.core.task import Task
 from practicum.gateway import CapturedConversation, OpenRollouts
 from practicum.gateway.desk import RolloutDesk
+from practicum.hardware import give_back_heap
 from practicum.store import SqliteTraceStore
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ __all__ = [
 
 CONTROL_SOCKET = "control.sock"
 ROLLOUTS_FILE = "rollouts.json"
+GIVING_BACK_S = 10.0
+"""How often freed memory is given back, which takes a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +167,21 @@ def build_gateway(
 
 
 class Keeper:
-    """Puts closed rollouts into a store, if there is one."""
+    """Puts closed rollouts into a store, if there is one.
+
+    What they leave free between kept pieces of memory is given back to the system now and then.
+    """
 
     def __init__(self, store: SqliteTraceStore | None) -> None:
         self._store = store
+        self._gave_back_at = time.monotonic()
         self.count = 0
 
     def add(self, episode: Episode) -> None:
         """Keep one; a rollout in which nothing was said is left out."""
+        if time.monotonic() > self._gave_back_at + GIVING_BACK_S:
+            self._gave_back_at = time.monotonic()
+            give_back_heap()
         trace = episode.trace
         if self._store is None or not trace.nodes:
             return

@@ -4,7 +4,7 @@ from practicum.hardware.detect import Machine, detect_machine
 from practicum.hardware.devices import Device
 from practicum.hardware.estimate import Allotment, MemoryPart, estimate_memory
 from practicum.hardware.extras import Extra
-from practicum.hardware.heap import keep_heap, make_heap_compact
+from practicum.hardware.heap import give_back_heap, keep_heap, make_heap_compact
 from practicum.hardware.placement import choose_device, choose_dtype, plan_threads
 from practicum.hardware.plan import (
     Advice,
@@ -35,6 +35,7 @@ __all__ = [
     "estimate_memory",
     "find_shape",
     "format_bytes",
+    "give_back_heap",
     "keep_heap",
     "lora_parameters",
     "make_heap_compact",

@@ -3,7 +3,13 @@
 import ctypes
 import os
 
-__all__ = ["THRESHOLD_BYTES", "is_heap_compact", "keep_heap", "make_heap_compact"]
+__all__ = [
+    "THRESHOLD_BYTES",
+    "give_back_heap",
+    "is_heap_compact",
+    "keep_heap",
+    "make_heap_compact",
+]
 
 THRESHOLD_BYTES = 4 << 20
 """Pieces of this size and more are given back as soon as they are freed. Smaller ones are worth
@@ -35,6 +41,12 @@ def keep_heap() -> bool:
     update asks for the same gigabyte as the one before.
     """
     return _tell((ARENA_MAX, 1), (MMAP_THRESHOLD, KEPT_BYTES), (TRIM_THRESHOLD, 2**31 - 1))
+
+
+def give_back_heap() -> bool:
+    """Give back, once, all pages that hold nothing; False where there are none or it cannot be."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    return trim is not None and trim(0) == 1
 
 
 def _tell(*settings: tuple[int, int]) -> bool:

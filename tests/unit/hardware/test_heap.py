@@ -50,3 +50,28 @@ def test_a_compact_heap_gives_large_pieces_back_and_an_ordinary_one_keeps_them(m
         return int(done.stdout)
 
     assert direct_pieces("compact") == direct_pieces() + 1
+
+
+SCATTERED = """
+from pathlib import Path
+from practicum.hardware.heap import give_back_heap
+def resident_mb():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+pieces = [bytes(2000) for _ in range(50_000)]
+kept = pieces[::1000]
+full = resident_mb()
+del pieces
+free = resident_mb()
+assert give_back_heap()
+print(full - free, free - resident_mb())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at memory as Linux tells it")
+def test_pages_that_hold_nothing_are_given_back_from_between_kept_pieces() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCATTERED], capture_output=True, text=True, check=True
+    )
+    by_freeing, by_giving_back = (float(word) for word in done.stdout.split())
+    assert by_freeing < 20
+    assert by_giving_back > 70

@@ -31,6 +31,10 @@ MKL_ROWS = 256
 """Rows that MKL is told of; any number of them is right, and none was slower so."""
 
 
+WORTH_PACKING = 2**17
+"""Numbers that a weight has at least before its product gains more by packing than a call costs."""
+
+
 class LayerProducts(Protocol):
     """A layer's products, each from rows (T, in), with the norms before them."""
 
@@ -132,6 +136,9 @@ class PackedProducts:
 
 def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[..., torch.Tensor]:
     """A function from rows to their product with a weight that is copied and packed."""
+    if weight.numel() < WORTH_PACKING:
+        kept = weight.detach().clone()
+        return lambda rows: linear(rows, kept, bias)
     if not _prefers_mkl():
         reordered = _reordered(weight)
         return lambda rows: _pointwise(rows, reordered, bias, "none", [], "")

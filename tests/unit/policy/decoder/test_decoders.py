@@ -205,6 +205,7 @@ def take_library(with_mkl: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if with_mkl and not torch.backends.mkl.is_available():
         pytest.skip("this build of torch has no MKL")
     monkeypatch.setattr("practicum.policy.decoder.products._prefers_mkl", lambda: with_mkl)
+    monkeypatch.setattr("practicum.policy.decoder.products.WORTH_PACKING", 0)
 
 
 @pytest.mark.parametrize("with_mkl", [True, False], ids=["mkl", "onednn"])
