@@ -5,13 +5,15 @@ namespace with the range of ids their sandboxes will have. A user who has no Deb
 tar archive instead, such as `docker export` writes.
 """
 
+import fcntl
 import hashlib
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +31,7 @@ PACKAGES = (
 SUITES = {"debian": "bookworm", "ubuntu": "noble"}
 """Which release is taken when the host does not say its own."""
 READY = "ready"
+BUILDING = "building.lock"
 CLEARED = ("etc/apt/sources.list", "etc/apt/sources.list.d", "etc/apt/apt.conf.d/99mmdebstrap")
 """What would tell where the packages came from."""
 
@@ -88,14 +91,28 @@ def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
             f"{_user_name()}"
         )
     _own_folder(cache_folder())
-    with tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder:
+    with (
+        _alone(cache_folder()),
+        tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder,
+    ):
+        found = cached_root()  # another process may have built it meanwhile
+        if found is not None and archive is None:
+            return found
         if archive is None:
             archive = Path(folder) / "root.tar"
             say("Building the root file system of sandboxes from packages, once; about a minute")
             _debootstrap(archive)
         _unpack(archive, root.parent, granted)
-    (root.parent / READY).touch()
+        (root.parent / READY).touch()
     return root
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process builds in a folder; the system ends the wait when one dies."""
+    with (folder / BUILDING).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _place() -> Path:

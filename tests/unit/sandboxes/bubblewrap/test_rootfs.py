@@ -3,6 +3,8 @@
 import os
 import subprocess
 import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,21 @@ def test_root_and_others_keep_theirs_apart(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
         places.append(rootfs.cache_folder())
     assert len(set(places)) == 3
+
+
+@as_root
+def test_two_that_build_at_once_build_one(
+    cache: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+
+    def build(into: Path) -> None:
+        built.append(into)
+        time.sleep(0.3)
+        into.write_bytes(archive.read_bytes())
+
+    monkeypatch.setattr(rootfs, "_debootstrap", build)
+    with ThreadPoolExecutor(2) as together:
+        roots = list(together.map(lambda _: build_root(lambda line: None), range(2)))
+    assert roots == [cached_root()] * 2
+    assert len(built) == 1
