@@ -93,7 +93,7 @@ def test_a_run_of_it_learns_from_every_episode(tmp_path: Path) -> None:
     ]
     assert step["masked_episodes"] == 0
     assert step["applied"]
-    assert step["logprob_gap"] < 1e-4  # learned as it was sampled, under the tools' grammar too
+    assert step["largest_gap"] < 1e-4  # learned as it was sampled, under the tools' grammar too
     with SqliteTraceStore(tmp_path / "desk" / "traces.sqlite") as store:
         episodes = list(store.episodes(purpose="train"))
     assert len(episodes) >= 8

@@ -89,7 +89,7 @@ async def test_what_was_paid_becomes_likelier_and_everything_is_kept(tmp_path: P
         assert after[0] > before[0]
         assert sum(after[1:]) < sum(before[1:])
         assert result.step == await model.get_step() == 1
-        assert result.metrics["loss/logprob_gap"] < 1e-4
+        assert result.metrics["loss/largest_gap"] < 1e-4
         assert result.metrics["data/step_num_groups_trainable"] == 1
         folder = tmp_path / "demo" / "models" / "agent"
         (row,) = [json.loads(x) for x in (folder / "history.jsonl").read_text().splitlines()]
@@ -156,7 +156,7 @@ async def test_turns_tools_choices_and_histories_are_trained_as_they_were_sample
         assert len(trace.leaves()) == 2
         paired = art.TrajectoryGroup([trajectory.model_copy(update={"reward": 1.0}), trajectory])
         result = await model.train([paired])
-        assert result.metrics["loss/logprob_gap"] < 1e-4
+        assert result.metrics["loss/largest_gap"] < 1e-4
 
 
 async def test_choices_that_are_not_the_models_own_are_refused_and_nothing_is_learned(
@@ -295,7 +295,7 @@ async def test_arts_own_classes_train_through_the_backend(tmp_path: Path) -> Non
         )
         result = await serving.train(model, groups, learning_rate=1e-3)
         assert result.step == await model.get_step() == 1
-        assert result.metrics["loss/logprob_gap"] < 1e-4
+        assert result.metrics["loss/largest_gap"] < 1e-4
     finally:
         await serving.close()
 

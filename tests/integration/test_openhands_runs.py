@@ -170,7 +170,7 @@ def test_the_command_of_the_page_makes_an_update_from_its_episodes(
     (step,) = [row for row in rows if row["kind"] == "step"]
     assert (step["episodes"], step["masked_episodes"], step["unscored_episodes"]) == (3, 0, 0)
     assert (step["applied"], step["trained_groups"]) == (True, 1)
-    assert step["logprob_gap"] < 1e-4
+    assert step["largest_gap"] < 1e-4
     kept = [path.parent for path in (tmp_path / "one/openhands").rglob("base_state.json")]
     assert len(kept) == 3 + 1, "those of the step, and of the last evaluation"
     assert all(is_conversation(folder) for folder in kept)

@@ -105,7 +105,7 @@ def test_the_gap_is_recorded_and_tiny_at_every_step(runs_dir: Path) -> None:
     with run.hold(), trainer_for(settings, run, policy, Silent()) as trainer:
         asyncio.run(trainer.run())
     gaps = [
-        r.values["logprob_gap"] for r in read_metrics(run.metrics_path).rows if r.kind == "step"
+        r.values["largest_gap"] for r in read_metrics(run.metrics_path).rows if r.kind == "step"
     ]
     assert len(gaps) == 3
     assert 0 < max(gaps) < 1e-4

@@ -48,7 +48,7 @@ def test_text_written_freely_is_parsed_and_trained_on(practicum, runs_dir: Path,
     assert practicum("train", *tiny_run, *words).code == 0
     rows = read_metrics(find_run("x", runs_dir).metrics_path).rows
     assert all(r.values["reward"] is not None for r in rows if r.kind == "step")
-    assert max(r.values.get("logprob_gap") or 0 for r in rows) < 1e-4
+    assert max(r.values.get("largest_gap") or 0 for r in rows) < 1e-4
 
 
 @pytest.mark.parametrize(

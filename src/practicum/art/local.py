@@ -233,6 +233,7 @@ def _figures(learned: "LearnedStep", groups: Sequence[Any]) -> dict[str, float]:
             "loss/entropy": report.entropy,
             "loss/clip_share": report.clip_share,
             "loss/logprob_gap": report.logprob_gap,
+            "loss/largest_gap": report.largest_gap,
             "data/step_trainer_tokens": float(report.tokens),
             "data/update_applied": float(report.applied),
         }

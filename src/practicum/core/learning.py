@@ -46,7 +46,9 @@ class UpdateReport:
     over the sampled tokens that were compared, where d is the base model's log-probability less the
     policy's: never negative, and the KL divergence on average."""
     logprob_gap: float
-    """Largest distance between the sampler's and the learner's log-probability of a token."""
+    """Distance between the sampler's and the learner's log-probabilities, root mean square."""
+    largest_gap: float
+    """The same distance for the one token where it is largest."""
     tokens: int
     row_tokens: int
     fingerprint: str

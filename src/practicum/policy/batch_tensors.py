@@ -9,7 +9,10 @@ import torch
 from practicum.core.sample import Batch
 from practicum.policy.head import Predictions
 
-__all__ = ["BatchTensors", "largest_gap"]
+__all__ = ["LARGEST_TO_TYPICAL", "BatchTensors", "Gap", "measure_gap"]
+
+LARGEST_TO_TYPICAL = 10.0
+"""How far one token may be off, in limits for all of them: rounding was seen to reach 7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +61,46 @@ class BatchTensors:
         )
 
 
-def largest_gap(predictions: Predictions, tensors: BatchTensors) -> float:
-    """Largest distance to what the sampler recorded; infinite when anything is not a number.
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far the learner's log-probabilities are from the sampler's, over some tokens.
+
+    Rounding leaves the same root mean square however many tokens there are, while the largest of
+    them grows with their number: so the first is held to a limit, and the second to a wider one.
+    """
+
+    tokens: int = 0
+    squares: float = 0.0
+    largest: float = 0.0
+
+    def __add__(self, other: "Gap") -> "Gap":
+        return Gap(
+            self.tokens + other.tokens,
+            self.squares + other.squares,
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def root_mean_square(self) -> float:
+        """0 where nothing was compared."""
+        return math.sqrt(self.squares / self.tokens) if self.tokens else 0.0
+
+    def is_within(self, limit: float) -> bool:
+        """Whether rounding explains it."""
+        return self.root_mean_square <= limit and self.largest <= LARGEST_TO_TYPICAL * limit
+
+
+def measure_gap(predictions: Predictions, tensors: BatchTensors) -> Gap:
+    """Distances to what the sampler recorded; infinite when anything is not a number.
 
     Only of tokens that the present weights have sampled: of others it says nothing.
     """
     distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
     if tensors.checked is not None:
         distance = distance[tensors.checked]
-    largest = float(distance.max()) if distance.numel() else 0.0
-    return largest if math.isfinite(largest) else math.inf
+    if not distance.numel():
+        return Gap()
+    largest = float(distance.max())
+    if not math.isfinite(largest):
+        return Gap(distance.numel(), math.inf, math.inf)
+    return Gap(distance.numel(), float(distance.double().square().sum()), largest)

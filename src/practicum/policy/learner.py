@@ -14,7 +14,7 @@ from practicum.core.errors import PolicyMismatch, UserError
 from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
 from practicum.core.loss import LossTerms
 from practicum.core.sample import Batch
-from practicum.policy.batch_tensors import BatchTensors, largest_gap
+from practicum.policy.batch_tensors import LARGEST_TO_TYPICAL, BatchTensors, Gap, measure_gap
 from practicum.policy.decoder import Decoder
 from practicum.policy.halving import halve
 from practicum.policy.head import Head, Predictions
@@ -127,7 +127,7 @@ class TorchLearner:
                     )
                     checked = is_first and objective.from_policy
                     self._fit(batch, objective, totals, checked=checked, compare=compare)
-                self._check_gap(totals.gaps)
+                self._check_gap(totals.gap)
                 grad_norm = self._clip()
                 applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
                 if not applied:
@@ -218,14 +218,14 @@ class TorchLearner:
         """Add one batch's gradient and figures, all of them or, where memory ends, none."""
         tensors = BatchTensors.of(batch, self._device)
         base = self._base_logprobs(tensors) if compare else None
-        gap = 0.0
+        gap = Gap()
         if checked and self._has_dropout:
             with torch.no_grad():
-                gap = largest_gap(self._predict(tensors)[0], tensors)
+                gap = measure_gap(self._predict(tensors)[0], tensors)
         with self._learning():
             predictions, values = self._predict(tensors, objective.loss_needs)
         if checked and not self._has_dropout:
-            gap = largest_gap(predictions, tensors)
+            gap = measure_gap(predictions, tensors)
         terms = _terms(tensors, predictions, values, base)
         report = objective.loss(terms)
         learning = self._all_parameters
@@ -234,8 +234,7 @@ class TorchLearner:
             if grad is not None:
                 parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
         totals.add(report, terms)
-        if checked:
-            totals.gaps.append(gap)
+        totals.gap += gap
 
     @contextmanager
     def _learning(self) -> Any:
@@ -273,14 +272,15 @@ class TorchLearner:
         with torch.no_grad(), reference():
             return self._predict(tensors)[0].logprobs[tensors.term_decision]
 
-    def _check_gap(self, gaps: list[float]) -> None:
-        gap, limit = max(gaps, default=0.0), self._settings.max_logprob_gap
-        if not gap <= limit:
+    def _check_gap(self, gap: Gap) -> None:
+        limit = self._settings.max_logprob_gap
+        if not gap.is_within(limit):
             self._optimizer.zero_grad(set_to_none=True)
             raise PolicyMismatch(
-                f"the sampler's and the learner's log-probabilities differ by {gap:.2e} (limit "
-                f"{limit:.0e}): the tokens were not sampled from the weights being trained; "
-                "nothing was updated"
+                "the sampler's and the learner's log-probabilities differ by "
+                f"{gap.root_mean_square:.2e} (root mean square; limit {limit:.0e}), at most by "
+                f"{gap.largest:.2e} (limit {LARGEST_TO_TYPICAL * limit:.0e}): the tokens were not "
+                "sampled from the weights being trained; nothing was updated"
             )
 
     def _report(
@@ -295,7 +295,8 @@ class TorchLearner:
             clip_share=totals.clipped / weight,
             value_loss=totals.value_loss / totals.steps if totals.has_values else None,
             kl_to_base=totals.kl / totals.kl_weight if totals.kl_weight else None,
-            logprob_gap=max(totals.gaps, default=0.0),
+            logprob_gap=totals.gap.root_mean_square,
+            largest_gap=totals.gap.largest,
             tokens=sum(b.token_ids.size for b in batches),
             row_tokens=sum(b.row_tokens for b in batches),
             fingerprint=self._fingerprint(),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from practicum.core.loss import LossReport, LossTerms
+from practicum.policy.batch_tensors import Gap
 
 __all__ = ["UpdateTotals"]
 
@@ -20,7 +21,7 @@ class UpdateTotals:
     truncated: float | None = None
     kl: float = 0.0
     kl_weight: float = 0.0
-    gaps: list[float] = field(default_factory=list)
+    gap: Gap = field(default_factory=Gap)
     value_loss: float = 0.0
     has_values: bool = False
 

@@ -42,6 +42,7 @@ def update_metrics(report: UpdateReport) -> dict[str, JSON]:
         "value_loss": report.value_loss,
         "kl_to_base": report.kl_to_base,
         "logprob_gap": report.logprob_gap,
+        "largest_gap": report.largest_gap,
         "update_tokens": report.tokens,
         "row_tokens": report.row_tokens,
         "fingerprint": report.fingerprint,

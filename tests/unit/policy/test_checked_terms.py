@@ -48,7 +48,7 @@ def test_stale_tokens_are_learned_from_where_none_is_marked() -> None:
 def test_marked_tokens_of_the_present_weights_pass() -> None:
     policy = build_policy()
     report = policy.learner.update(marked(sampled_batches(policy), one), Grpo())
-    assert 0.0 < report.logprob_gap < 1e-4
+    assert 0.0 < report.largest_gap < 1e-4
     assert report.truncated_share is None
 
 

@@ -109,7 +109,7 @@ def test_right_after_sampling_the_learner_agrees_with_the_sampler(how: dict[str,
     policy = build_policy()
     for step in range(2):
         report = policy.learner.update(sampled_batches(policy, 70, **how), Grpo())
-        assert report.logprob_gap <= 3e-5, step  # the sampler adds weights, the learner products
+        assert report.largest_gap <= 3e-5, step  # the sampler adds weights, the learner products
         assert report.applied
         assert report.clip_share == 0.0
 
@@ -130,7 +130,7 @@ def test_the_next_token_comes_from_the_updated_weights() -> None:
 
 def raise_one_logprob(batches: list[Batch]) -> list[Batch]:
     shifted = batches[0].term_old_logprob.copy()
-    shifted[-1] += 2e-4
+    shifted[-1] += 2e-3
     return [replace(batches[0], term_old_logprob=shifted), *batches[1:]]
 
 
@@ -256,13 +256,13 @@ def test_dropout_is_on_while_learning_and_off_while_checking_and_sampling() -> N
     dropping = WatchedGrpo(model=policy.model, inner=Grpo())
     report = policy.learner.update(batches, dropping)
     assert report.applied
-    assert report.logprob_gap <= 2e-5
+    assert report.largest_gap <= 2e-5
     without = build_policy(DROPOUT.model_copy(update={"dropout": 0.0}))
     plain = WatchedGrpo(model=without.model, inner=Grpo())
     without.learner.update(batches, plain)
     assert relative_error(dropping.gradients, plain.gradients) > 0.01
     assert not policy.model.training
-    assert policy.learner.update(sampled_batches(policy), Grpo()).logprob_gap <= 2e-5
+    assert policy.learner.update(sampled_batches(policy), Grpo()).largest_gap <= 2e-5
 
 
 def test_dropout_draws_the_same_in_every_policy_of_a_seed() -> None:

@@ -68,6 +68,7 @@ class FakeLearner:
             value_loss=None,
             kl_to_base=None,
             logprob_gap=0.0,
+            largest_gap=0.0,
             tokens=0,
             row_tokens=0,
             fingerprint=self.weights.fingerprint,

@@ -142,10 +142,11 @@ class HardwareConfig(Stage):
     """CPU threads; 0 takes the cores the machine or its container allows. Recorded in the run,
     because another number gives other bits."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
-    """Sampler/learner distance that stops the run; 0 takes 1e-4 in float32, 0.5 in bfloat16."""
+    """Sampler/learner distance that stops the run: root mean square over a step's tokens, or ten
+    times as much for one of them; 0 takes 1e-4 in float32, 0.1 in bfloat16."""
 
     def gap_limit(self, dtype: str) -> float:
         """The distance in force for weights of a precision."""
-        # bfloat16 keeps 8 bits: sampler and learner round the same sums in another order, and a
-        # rare token's log-probability then differs by some tenths. Other weights differ by more.
-        return self.max_logprob_gap or (1e-4 if dtype == "float32" else 0.5)
+        # bfloat16 keeps 8 bits: sampler and learner round the same sums in another order, and
+        # log-probabilities then differ by hundredths. Other weights differ by more.
+        return self.max_logprob_gap or (1e-4 if dtype == "float32" else 0.1)
