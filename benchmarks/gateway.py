@@ -45,6 +45,7 @@ from gateway_trouble import MARK
 from practicum.assemble.gateway import GatewayPlan, Keeper, ServedModel, build_gateway, load_served
 from practicum.core.config import ModelConfig, RolloutConfig
 from practicum.core.conversing import RolloutLimits
+from practicum.core.event_loop import run_attended
 from practicum.core.sample import Episode
 from practicum.core.sampling import SamplingRequest
 from practicum.core.trace import Message
@@ -385,7 +386,7 @@ def main() -> int:
     """1 where something falls short."""
     args = arguments()
     pin_threads(args.threads)
-    found = asyncio.run(measure(args))
+    found = run_attended(measure(args))
     found["problems"] = problems_of(found, args.grow, args.bar)
     if args.json:
         print(json.dumps(found))

@@ -72,16 +72,15 @@ def evaluate(
 def _evaluate(
     policy: str, config: "RunConfig", environment: "Environment", console: "Console"
 ) -> "EvalReport":
-    import asyncio
-
     from practicum.assemble import evaluate_player, run_and_close
     from practicum.cli.policies import open_player
     from practicum.cli.progress import EpisodeBar
+    from practicum.core.event_loop import run_attended
 
     player: Player = open_player(policy, config, environment)
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
         work = evaluate_player(player, environment, config, bar.episode_done, policy)
-        return asyncio.run(run_and_close(environment, work))
+        return run_attended(run_and_close(environment, work))
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:

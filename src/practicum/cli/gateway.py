@@ -58,10 +58,9 @@ def gateway(
 
     curl --unix-socket SOCKET -H "Authorization: Bearer KEY" http://control/rollouts
     """
-    import asyncio
-
     from practicum.assemble.gateway import GatewayPlan, load_served, serve_gateway
     from practicum.core.conversing import RolloutLimits
+    from practicum.core.event_loop import run_attended
     from practicum.http.keys import choose_key
 
     key = choose_key(host, key_file, KEY_VARIABLE)
@@ -71,7 +70,7 @@ def gateway(
     plan = GatewayPlan(**place, open_count=open_count, limits=limits)
     shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
-    kept = asyncio.run(serve_gateway(served, plan, _announcement(plan, shown)))
+    kept = run_attended(serve_gateway(served, plan, _announcement(plan, shown)))
     if store is not None:
         print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
         print(f"practicum traces list --store {store}", file=sys.stderr)

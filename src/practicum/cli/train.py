@@ -124,12 +124,11 @@ def _check_plan(config: "RunConfig", dry_run: bool) -> None:
 def _train(
     config: "RunConfig", run: "RunDir", policy: Any, environment: "Environment | None"
 ) -> None:
-    import asyncio
-
     from rich.console import Console
 
     from practicum.assemble import run_and_close, sandbox_kind, trainer_for
     from practicum.cli.progress import TrainingProgress
+    from practicum.core.event_loop import run_attended
 
     console = Console(stderr=True)
     with (
@@ -146,7 +145,7 @@ def _train(
         kind = sandbox_kind(environment) if environment else ""
         if kind:
             console.print(f"its commands run in sandboxes of kind {kind}", highlight=False)
-        result = asyncio.run(
+        result = run_attended(
             run_and_close(environment, trainer.run()) if environment else trainer.run()
         )
     if result.interrupted:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from practicum.chat import TemplateCodec
+from practicum.core.event_loop import give_way
 from practicum.core.sample import Bools, Floats, Ints
 from practicum.policy.constraint import GrammarMasks
 from practicum.policy.draw import Draw, draw_among, draw_rows, likeliest
@@ -37,6 +38,7 @@ class Chooser:
             logits = self._head.logits(states[free])
             chosen = [rows[i] for i in free]
             for row, drawn in zip(chosen, self.draw(chosen, logits), strict=True):
+                give_way()
                 self._accept(row, drawn)
 
     def _choose_actions(self, rows: Sequence[Row], states: torch.Tensor) -> None:
@@ -130,6 +132,7 @@ class Chooser:
 
     def extend(self, row: Row, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
         """Add tokens until one ends the completion; what comes after it was not asked for."""
+        give_way()
         if not row.request.params.stop and row.grammar is None:
             ends = np.flatnonzero(np.isin(tokens, self._end_ids))
             count = int(ends[0]) + 1 if ends.size else tokens.size

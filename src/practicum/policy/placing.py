@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from practicum.core.event_loop import give_way
 from practicum.core.sample import Ints
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
@@ -61,6 +62,7 @@ class Places:
 
     def place(self, row: Row, step: StepPlaces) -> bool:
         """Give a row slots for the tokens that have none; False where there is no room."""
+        give_way()
         if row.match is None:
             tokens = np.asarray(row.tokens, np.int64)
             row.match = self.cache.match(tokens)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from practicum.core.event_loop import give_way
 from practicum.policy.attention import Bucket, CachePlan
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.rows import Segment
@@ -36,6 +37,7 @@ def plan_step(
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     buckets = []
     for members, trunk in _alike(segments):
+        give_way()
         arrays = _bucket([segments[i] for i in members], starts[members], trunk)
         starting = all(segments[i].first == 0 for i in members)
         rows, shared, slots, depth, kept, tokens = map(on_device, arrays)

@@ -20,6 +20,9 @@ from tests.unit.policy.training_cases import batches_of, play
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from practicum.algorithms import Grpo
+from practicum.core.event_loop import run_attended
+from practicum.policy import choosing, placing
+from practicum.policy.decoder import burst, states
 from practicum.policy.torch_policy import TorchPolicy
 
 
@@ -110,3 +113,21 @@ async def test_nothing_large_is_computed_in_the_caller_s_thread(tmp_path: Path) 
         policy.learner.save(tmp_path)
         policy.sampler.fingerprint()
     assert not here.large
+
+
+def test_steps_give_way_to_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever Python works for every row or layer, and only in the thread that computes."""
+    seen: dict[str, set[str]] = {}
+    for module in (placing, choosing, states, burst):
+
+        def noted(name: str = module.__name__) -> None:
+            seen.setdefault(name, set()).add(threading.current_thread().name)
+
+        monkeypatch.setattr(module, "give_way", noted)
+    engine = build_policy().sampler
+    requests = random_requests(3, 12)
+    attended = run_attended(sample_all(engine, requests))
+    plain = asyncio.run(sample_all(engine, requests))
+    assert [one.token_ids for one in attended] == [one.token_ids for one in plain]
+    assert len(seen) == 4
+    assert {name.partition("_")[0] for names in seen.values() for name in names} == {"compute"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from practicum.core.event_loop import give_way
 from practicum.core.sample import Ints
 from practicum.policy.block_attention import attend_in_batch, merged_out
 from practicum.policy.decoder.elementwise import Elementwise
@@ -68,6 +69,7 @@ class DenseBurst:
         angles = self._cos[self._done], self._sin[self._done]
         x = parts.embedding[token_ids]
         for number, (layer, products) in enumerate(zip(parts.layers, self._products, strict=True)):
+            give_way()
             heads = products.qkv(x).view(x.shape[0], -1, parts.head_dim)
             turn_heads(heads, parts, layer, small, angles)
             x = products.output(self._attend(number, heads), x)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from practicum.core.event_loop import give_way
 from practicum.policy.attention import AttentionPlan
 from practicum.policy.decoder.elementwise import Elementwise
 from practicum.policy.decoder.parts import DecoderParts, LayerParts
@@ -24,6 +25,7 @@ def planned_states(
     angles = parts.angles(positions)
     x = parts.embedding[token_ids]
     for number, (layer, of_layer) in enumerate(zip(parts.layers, products, strict=True)):
+        give_way()
         heads = of_layer.qkv(x).view(x.shape[0], -1, parts.head_dim)
         turn_heads(heads, parts, layer, small, angles)
         q, k, v = (h.transpose(0, 1)[None] for h in parts.split_heads(heads))

@@ -1,0 +1,81 @@
+"""An event loop that is not kept waiting by the thread that computes beside it.
+
+Python lets one thread run at a time. A thread that computes lets go of the interpreter for every
+operation, thousands of times a second, and wants it back at once; an event loop that has something
+to do then loses it at each of its own system calls and waits for it each time. So the loop says
+when it has something to do, and the thread that computes gives way until that is done.
+"""
+
+import asyncio
+import selectors
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["give_way", "run_attended"]
+
+T = TypeVar("T")
+
+MOST_S = 0.005
+"""How long the thread that computes gives way at a time."""
+
+SHARE = 0.25
+"""How long it then computes undisturbed, in parts of the time that it gave way: a loop that is
+never done does not keep it from computing."""
+
+
+class _LoopWork:
+    """Whether the event loop has something to do."""
+
+    def __init__(self) -> None:
+        self.is_done = threading.Event()
+        self.is_done.set()
+        self._undisturbed_until = 0.0
+
+    def give_way(self) -> None:
+        began = time.monotonic()
+        if began < self._undisturbed_until:
+            return
+        self.is_done.wait(MOST_S)
+        ended = time.monotonic()
+        self._undisturbed_until = ended + SHARE * (ended - began)
+
+
+_work = _LoopWork()
+
+
+def give_way() -> None:
+    """Wait, but not for long, while the event loop has something to do.
+
+    Called by the thread that computes, as often as it likes: where nothing is to be done, or where
+    the loop is not one of `run_attended`, it costs next to nothing.
+    """
+    if not _work.is_done.is_set():
+        _work.give_way()
+
+
+class _AttendedSelector(selectors.DefaultSelector):
+    """Tells when the loop begins and ends to have something to do."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            _work.is_done.set()
+        try:
+            return super().select(timeout)
+        finally:
+            _work.is_done.clear()
+
+    def close(self) -> None:
+        _work.is_done.set()
+        super().close()
+
+
+def run_attended(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, in a loop for which `give_way` gives way."""
+    with asyncio.Runner(loop_factory=_attended_loop) as runner:
+        return runner.run(main)
+
+
+def _attended_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(_AttendedSelector())
