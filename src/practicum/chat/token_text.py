@@ -10,13 +10,17 @@ BROKEN = "\ufffd"
 """What half a character is decoded as."""
 
 
+LONGEST_CHARACTER = 4
+"""Bytes of one, each of which may be a token of its own."""
+
+
 class TokenText:
     """Decodes tokens as they come.
 
     A token's text can depend on the one before it (some tokenizers drop a blank at the start), so
     each is decoded behind the last ones; and a character may take several tokens, so text that
     ends in half of one is kept until the rest is there. Tokens that come together are decoded
-    together, unless they end so.
+    together, up to the last whole character.
 
     Args:
         tokenizer: Whose tokens they are.
@@ -35,11 +39,13 @@ class TokenText:
 
     def push(self, tokens: Sequence[int]) -> str:
         """What is certain once these tokens are there."""
-        if len(tokens) > 1 and not any(t in self._hidden or t in self._shown for t in tokens):
-            waiting = [*self._waiting, *tokens]
-            text = self._text_of(waiting)
+        if len(tokens) == 1 or any(t in self._hidden or t in self._shown for t in tokens):
+            return "".join(map(self._push_one, tokens))
+        waiting = [*self._waiting, *tokens]
+        for whole in range(len(waiting), max(len(waiting) - LONGEST_CHARACTER, 0), -1):
+            text = self._text_of(waiting[:whole])
             if not text.endswith(BROKEN):
-                self._before, self._waiting = waiting, []
+                self._before, self._waiting = waiting[:whole], waiting[whole:]
                 return text
         return "".join(map(self._push_one, tokens))
 

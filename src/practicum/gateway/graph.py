@@ -6,6 +6,7 @@ own for a sub-agent with another system prompt.
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 
@@ -37,6 +38,8 @@ class RolloutGraph:
         """Sampled nodes by what they say."""
         self._systems: dict[int, bytes] = {}
         """For each sampled node, the system prompt it was answered under."""
+        self._digested: tuple[Sequence[Message], list[bytes]] = ((), [])
+        """The conversation that was looked at last: a request's is looked at three times."""
 
     def turns(self, messages: Sequence[Message]) -> dict[int, SampledTurn]:
         """How assistant messages were sampled, by their index, for those that were sampled here."""
@@ -88,9 +91,10 @@ class RolloutGraph:
 
     def remember(self, node: int, messages: Sequence[Message]) -> None:
         """Note which conversation a sampled node answered, so that it is known when it is back."""
-        said = self.nodes[node].messages[-1]
-        self._answers.setdefault(_digests([*messages, said])[-1], []).append(node)
-        self._said.setdefault(_key(said), []).append(node)
+        said = _key(self.nodes[node].messages[-1])
+        before = self._digests(messages)[-1] if messages else b""
+        self._answers.setdefault(_digest(before, said), []).append(node)
+        self._said.setdefault(said, []).append(node)
         self._systems[node] = _system(messages)
 
     def path(self, node: int | None) -> list[int]:
@@ -130,7 +134,7 @@ class RolloutGraph:
         what it says.
         """
         found: dict[int, int] = {}
-        digests = _digests(messages)
+        digests = self._digests(messages)
         path: set[int] = set()
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
@@ -151,6 +155,14 @@ class RolloutGraph:
                 path = set(self.path(chosen))
         return found
 
+    def _digests(self, messages: Sequence[Message]) -> list[bytes]:
+        """For each message, a digest of the conversation that ends with it."""
+        if isinstance(messages, tuple) and self._digested[0] is messages:
+            return self._digested[1]
+        _, *found = itertools.accumulate(map(_key, messages), _digest, initial=b"")
+        self._digested = (messages, found)
+        return found
+
     def _thought(self, node: int, message: Message) -> bool:
         """Whether a message's reasoning is a node's; most clients do not send it back."""
         return not message.reasoning or message.reasoning == self.nodes[node].messages[-1].reasoning
@@ -159,22 +171,20 @@ class RolloutGraph:
 def _key(message: Message) -> bytes:
     """What a message says, whatever ids its calls have and whatever was thought before it."""
     content = message.content if message.content.strip() else ""
-    calls = [[call.name, _plain(call.arguments)] for call in message.tool_calls]
-    said = json.dumps([message.role, content, calls], sort_keys=True, ensure_ascii=True)
-    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+    said = f"{message.role}\n{content}"
+    if message.tool_calls:
+        calls = [[call.name, _plain(call.arguments)] for call in message.tool_calls]
+        said = json.dumps([message.role, content, calls], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _plain(arguments: Mapping[str, object]) -> dict[str, object]:
     return dict(arguments)
 
 
-def _digests(messages: Sequence[Message]) -> list[bytes]:
-    """For each message, a digest of the conversation that ends with it."""
-    digests, before = [], b""
-    for message in messages:
-        before = hashlib.blake2b(before + _key(message), digest_size=16).digest()
-        digests.append(before)
-    return digests
+def _digest(before: bytes, said: bytes) -> bytes:
+    """Of a conversation, from the digest of what came before its last message, and its key."""
+    return hashlib.blake2b(before + said, digest_size=16).digest()
 
 
 def _system(messages: Sequence[Message]) -> bytes:

@@ -1,5 +1,6 @@
 """Drawing a token from logits, one random number a token, each request its own stream."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,7 +41,12 @@ class RandomStream:
     """Uniform numbers of one request; the same seed gives the same numbers on every machine."""
 
     def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(seed))
+        self._seed = seed
+
+    @functools.cached_property
+    def _generator(self) -> np.random.Generator:
+        """Made where it is first used: in the thread that computes, not in the event loop."""
+        return np.random.Generator(np.random.Philox(self._seed))
 
     def next(self) -> float:
         """In [0, 1)."""
