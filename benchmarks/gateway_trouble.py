@@ -150,8 +150,8 @@ async def victim(job: Json) -> Json:
     """Asks, says when the first event is there, and reads on until it is killed."""
     async with await Connection.to(job["address"]) as connection:
         await connection.send("POST", job["path"], job["key"], json.dumps(job["body"]).encode())
-        async for event in connection.events():
-            print(len(event), flush=True)
+        async for part in connection.stream():
+            print(len(part), flush=True)
             await asyncio.sleep(60)
     return {}
 

@@ -27,6 +27,11 @@ __all__ = [
 
 Json = dict[str, Any]
 
+END = b"\r\n0\r\n\r\n"
+"""With which a stream ends."""
+
+LARGEST_READ = 1 << 16
+
 CHAT, RESPONSES, ANTHROPIC = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
 
@@ -64,15 +69,25 @@ class Connection:
         assert length is not None, "the answer is a stream"
         return status, json.loads(await self._reader.readexactly(length))
 
-    async def events(self) -> AsyncIterator[str]:
-        """The data of each event of a stream."""
-        held = b""
-        while size := int(await self._reader.readline(), 16):
-            held += (await self._reader.readexactly(size + 2))[:-2]
-            *whole, held = held.split(b"\n\n")
-            for event in whole:
-                yield event.decode().partition("data: ")[2]
-        await self._reader.readline()
+    async def stream(self) -> AsyncIterator[bytes]:
+        """A stream as it comes, in chunks with their sizes; nothing is read into it."""
+        last = b""
+        while not last.endswith(END):
+            part = await self._reader.read(LARGEST_READ)
+            if not part:
+                raise RuntimeError("a stream broke off")
+            last = (last + part)[-len(END) :]
+            yield part
+
+
+def events_of(stream: bytes) -> list[str]:
+    """The data of each event of a whole stream."""
+    text, rest = b"", stream
+    while rest:
+        head, _, rest = rest.partition(b"\r\n")
+        size = int(head, 16)
+        text, rest = text + rest[:size], rest[size + 2 :]
+    return [event.partition("data: ")[2] for event in text.decode().split("\n\n")[:-1]]
 
 
 def request_bytes(method: str, path: str, key: str, body: bytes) -> bytes:
@@ -104,15 +119,22 @@ def path_of(place: Mapping[str, str]) -> str:
 
 
 async def stream_turn(connection: Connection, path: str, key: str, body: Json) -> Json:
-    """One streamed turn of chat: words, ids, and when the first of them came."""
+    """One streamed turn of chat: words, ids, and when the first and the last of them came.
+
+    What the client makes of it is not the gateway's work, so it is done when all is there.
+    """
     began = time.perf_counter()
     status, length = await connection.send("POST", path, key, json.dumps(body).encode())
     if status != 200 or length is not None:
         raise RuntimeError(f"{path}: answered with {status}")
     found: Json = {"content": "", "ids": None, "prompt": None, "first_s": None, "ended": False}
-    async for event in connection.events():
+    stream = b""
+    async for part in connection.stream():
         if found["first_s"] is None:
             found["first_s"] = time.perf_counter() - began
+        stream += part
+    took = time.perf_counter() - began
+    for event in events_of(stream):
         if event == "[DONE]":
             found["ended"] = True
             continue
@@ -123,7 +145,7 @@ async def stream_turn(connection: Connection, path: str, key: str, body: Json) -
             found["content"] += choice["delta"].get("content") or ""
             found["ids"] = choice.get("token_ids", found["ids"])
         found["prompt"] = chunk.get("prompt_token_ids", found["prompt"])
-    return {**found, "took_s": time.perf_counter() - began}
+    return {**found, "took_s": took}
 
 
 def spread_ms(seconds: list[float]) -> dict[str, float]:
