@@ -5,7 +5,8 @@ Practicum's own errors are raised.
 
 All of them compute in the one thread that Practicum computes in. A second thread would have a team
 of OpenMP's workers to itself, and with two teams on few cores small operations of both sides take
-several times as long. Freed memory stays with the process, for all of them.
+several times as long. Freed memory stays with the process, for all of them, as long as the machine
+has as much again.
 """
 
 import gc
@@ -21,7 +22,8 @@ import torch
 from cases import Case
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from practicum.hardware.heap import keep_heap
+from practicum.hardware.detect import detect_machine
+from practicum.hardware.heap import give_back_heap, keep_heap
 from practicum.policy.lora import trainable
 from practicum.policy.threads import computed
 
@@ -135,6 +137,7 @@ def _run_rounds(builders: Mapping[str, Callable[[], Side]], case: Case, found: R
     watches = {name: GradientWatch(side.model) for name, side in sides.items() if side.model}
     for round_number in range(case.repeats + 1):
         for name, side in list(sides.items()):
+            _relieve(case)
             stages = _attempt(name, partial(_time, side, case), found)
             if stages is None:
                 del sides[name], times[name]
@@ -146,6 +149,14 @@ def _run_rounds(builders: Mapping[str, Callable[[], Side]], case: Case, found: R
         found.seconds[name] = {
             stage: statistics.median(stages[stage] for stages in rounds) for stage in rounds[0]
         }
+
+
+def _relieve(case: Case) -> None:
+    """What one side has freed may be more than a machine can spare beside the next one."""
+    machine = detect_machine()
+    if not case.uses_cuda and machine.available_bytes < machine.memory_bytes / 2:
+        gc.collect()
+        give_back_heap()
 
 
 def _time(side: Side, case: Case) -> dict[str, float]:
