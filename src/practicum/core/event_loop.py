@@ -9,7 +9,6 @@ when it has something to do, and the thread that computes gives way until that i
 import asyncio
 import selectors
 import threading
-import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -18,11 +17,8 @@ __all__ = ["give_way", "run_attended"]
 T = TypeVar("T")
 
 MOST_S = 0.005
-"""How long the thread that computes gives way at a time."""
-
-SHARE = 0.25
-"""How long it then computes undisturbed, in parts of the time that it gave way: a loop that is
-never done does not keep it from computing."""
+"""How long the thread that computes gives way to one stretch of the loop's work. Who holds the loop
+for longer may be waiting for something else than the interpreter."""
 
 
 class _LoopWork:
@@ -31,15 +27,14 @@ class _LoopWork:
     def __init__(self) -> None:
         self.is_done = threading.Event()
         self.is_done.set()
-        self._undisturbed_until = 0.0
+        self.stretches = 0
+        """How often it has begun to have something to do."""
+        self._gave_way_to = -1
 
     def give_way(self) -> None:
-        began = time.monotonic()
-        if began < self._undisturbed_until:
-            return
-        self.is_done.wait(MOST_S)
-        ended = time.monotonic()
-        self._undisturbed_until = ended + SHARE * (ended - began)
+        if self._gave_way_to != self.stretches:
+            self._gave_way_to = self.stretches
+            self.is_done.wait(MOST_S)
 
 
 _work = _LoopWork()
@@ -61,6 +56,7 @@ class _AttendedSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout > 0:
             _work.is_done.set()
+            _work.stretches += 1
         try:
             return super().select(timeout)
         finally:
