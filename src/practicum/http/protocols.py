@@ -4,16 +4,54 @@ import asyncio
 import os
 import socket
 import struct
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["OwnUserProtocol", "TimedProtocol"]
+__all__ = ["JoinedHead", "OwnUserProtocol", "TimedProtocol"]
 
 HEADERS_S = 20.0
 """What the head of a connection's first request may take to arrive."""
 
 MOST_HEAD_BYTES = 32 * 1024
+
+
+HEAD = b"HTTP/1.1 "
+
+
+class JoinedHead:
+    """A transport that sends an answer's head together with what follows it at once.
+
+    Servers write the two one after the other, and each write is a system call here and something
+    to wake up for at the client. A head that nothing follows in the same turn of the event loop is
+    sent alone in the next.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send it, or keep it for the next one if it is a head."""
+        if data.startswith(HEAD) and not self._head:
+            self._head = data
+            self._loop.call_soon(self._send_head)
+        else:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+
+    def close(self) -> None:
+        """Once all is sent."""
+        self._send_head()
+        self._transport.close()
+
+    def _send_head(self) -> None:
+        if self._head:
+            self.write(b"")
 
 
 class TimedProtocol(HttpToolsProtocol):
@@ -25,7 +63,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Start counting."""
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, JoinedHead(transport, self.loop)))
         self._closing = self.loop.call_later(HEADERS_S, transport.close)
 
     def data_received(self, data: bytes) -> None:

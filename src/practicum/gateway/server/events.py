@@ -86,6 +86,40 @@ def _joined(last: Happening, new: Happening) -> Happening | None:
     return replace(last, delta=replace(last.delta, text=last.delta.text + new.delta.text))
 
 
+class Patience:
+    """Breaks a task off when one thing that it does takes too long.
+
+    One timer for all that it does, where `asyncio.timeout` makes one for each.
+    """
+
+    def __init__(self, task: "asyncio.Task[None]", seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = task
+        self._seconds = seconds
+        self._since: float | None = None
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def begin(self) -> None:
+        """From now on it is waited for."""
+        self._since = self._loop.time()
+
+    def rest(self) -> None:
+        """Until something is begun again it may take any time."""
+        self._since = None
+
+    def end(self) -> None:
+        """Nothing is waited for any more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        since = now if self._since is None else self._since
+        if now >= since + self._seconds:
+            self._task.cancel()
+        else:
+            self._timer = self._loop.call_at(since + self._seconds, self._look)
+
+
 class EventStream(Response):
     """Server-sent events of an answer that is sampled here and now.
 
@@ -125,6 +159,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until all is sent or nobody is there."""
         writing = asyncio.create_task(self._write(send))
+        self._patience = Patience(writing, self._write_timeout_s)
         try:
             async with while_there(receive, writing):
                 await self._fill()
@@ -134,8 +169,9 @@ class EventStream(Response):
         except ClientGone:
             return
         finally:
+            self._patience.end()
             writing.cancel()
-            with suppress(asyncio.CancelledError, OSError, TimeoutError):
+            with suppress(asyncio.CancelledError, OSError):
                 await writing
 
     async def _fill(self) -> None:
@@ -166,8 +202,9 @@ class EventStream(Response):
         await self._send(send, rest)
 
     async def _send(self, send: Send, message: Any) -> None:
-        async with asyncio.timeout(self._write_timeout_s):
-            await send(message)
+        self._patience.begin()
+        await send(message)
+        self._patience.rest()
 
 
 @asynccontextmanager
@@ -180,7 +217,11 @@ async def while_there(
 
     def leave(done: "asyncio.Task[None]") -> None:
         nonlocal is_gone
-        if not done.cancelled() and (done is leaving or done.exception() is not None):
+        if done is leaving:
+            has_left = not done.cancelled()
+        else:
+            has_left = done.cancelled() or done.exception() is not None
+        if has_left:
             is_gone = True
             task.cancel()
 

@@ -162,6 +162,24 @@ async def test_a_stream_ends_when_its_client_goes_or_reads_nothing() -> None:
     assert unread.ended == ["broken off"]
 
 
+async def test_a_client_may_be_slow_again_and_again_if_it_reads_each_time() -> None:
+    async def four(buffer: HappeningBuffer) -> None:
+        for text in "1234":
+            buffer.add(words(text))
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)  # and nothing may be sampled for longer than a client may wait
+
+    async def slowly(message: Any) -> None:
+        await asyncio.sleep(0.15)
+        await answer.take(message)
+
+    answer = Answer(four)
+    await answer.stream(never, slowly, 0.4)
+    assert answer.ended == []
+    assert answer.body.endswith(b"4\n\n")
+    assert answer.sent[-1]["more_body"] is False
+
+
 async def test_a_whole_stream_is_sent_and_closed() -> None:
     async def two(buffer: HappeningBuffer) -> None:
         for text in "12":
