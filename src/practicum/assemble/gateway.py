@@ -23,7 +23,7 @@ from practicum.core.sampling import SamplingParams
 from practicum.core.task import Task
 from practicum.gateway import CapturedConversation, OpenRollouts
 from practicum.gateway.desk import RolloutDesk
-from practicum.hardware import give_back_heap
+from practicum.hardware import give_back_heap, use_one_heap
 from practicum.store import SqliteTraceStore
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ __all__ = [
 
 CONTROL_SOCKET = "control.sock"
 ROLLOUTS_FILE = "rollouts.json"
-GIVING_BACK_S = 10.0
+GIVING_BACK_S = 5.0
 """How often freed memory is given back, which takes a few milliseconds."""
 
 
@@ -94,6 +94,7 @@ def load_served(model: ModelConfig, adapter: Path | None, rollouts: RolloutConfi
     """A model, or a model with the adapter of a checkpoint folder."""
     from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
 
+    use_one_heap()  # before any other thread has one
     dtype, device = placement(model)
     loaded = load_for_policy(model.name, dtype, device)
     return ServedModel(

@@ -4,7 +4,12 @@ from practicum.hardware.detect import Machine, detect_machine
 from practicum.hardware.devices import Device
 from practicum.hardware.estimate import Allotment, MemoryPart, estimate_memory
 from practicum.hardware.extras import Extra
-from practicum.hardware.heap import give_back_heap, keep_heap, make_heap_compact
+from practicum.hardware.heap import (
+    give_back_heap,
+    keep_heap,
+    make_heap_compact,
+    use_one_heap,
+)
 from practicum.hardware.placement import choose_device, choose_dtype, plan_threads
 from practicum.hardware.plan import (
     Advice,
@@ -43,4 +48,5 @@ __all__ = [
     "plan_memory",
     "plan_threads",
     "suggest_profile",
+    "use_one_heap",
 ]

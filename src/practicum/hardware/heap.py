@@ -9,6 +9,7 @@ __all__ = [
     "is_heap_compact",
     "keep_heap",
     "make_heap_compact",
+    "use_one_heap",
 ]
 
 THRESHOLD_BYTES = 4 << 20
@@ -41,6 +42,15 @@ def keep_heap() -> bool:
     update asks for the same gigabyte as the one before.
     """
     return _tell((ARENA_MAX, 1), (MMAP_THRESHOLD, KEPT_BYTES), (TRIM_THRESHOLD, 2**31 - 1))
+
+
+def use_one_heap() -> bool:
+    """Tell it to serve all threads from one heap; False where it cannot be told.
+
+    What one thread takes and another gives back leaves gaps in a heap of its own, and such heaps
+    grow for minutes before the gaps suffice. Threads that are there already keep theirs.
+    """
+    return _tell((ARENA_MAX, 1))
 
 
 def give_back_heap() -> bool:

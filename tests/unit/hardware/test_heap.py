@@ -75,3 +75,31 @@ def test_pages_that_hold_nothing_are_given_back_from_between_kept_pieces() -> No
     by_freeing, by_giving_back = (float(word) for word in done.stdout.split())
     assert by_freeing < 20
     assert by_giving_back > 70
+
+
+THREADED = """
+import ctypes, sys, threading
+from pathlib import Path
+from practicum.hardware.heap import use_one_heap
+if len(sys.argv) > 1:
+    assert use_one_heap()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+def is_on_main_heap():
+    at = libc.malloc(5000)
+    [line] = [m for m in Path("/proc/self/maps").read_text().splitlines() if m.endswith("[heap]")]
+    first, last = (int(word, 16) for word in line.split()[0].split("-"))
+    print(first <= at < last)
+thread = threading.Thread(target=is_on_main_heap)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at heaps as Linux names them")
+def test_one_heap_serves_all_threads() -> None:
+    def found(*words: str) -> str:
+        command = [sys.executable, "-c", THREADED, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert (found(), found("one")) == ("False", "True")
