@@ -153,8 +153,10 @@ def _run_rounds(builders: Mapping[str, Callable[[], Side]], case: Case, found: R
 
 def _relieve(case: Case) -> None:
     """What one side has freed may be more than a machine can spare beside the next one."""
+    if case.uses_cuda:
+        return
     machine = detect_machine()
-    if not case.uses_cuda and machine.available_bytes < machine.memory_bytes / 2:
+    if machine.available_bytes < machine.memory_bytes / 2:
         gc.collect()
         give_back_heap()
 
