@@ -5,7 +5,7 @@ import json
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from tests.unit.gateway.pieces import talk
 
 from practicum.gateway import OpenRollouts
 from practicum.gateway.desk import RolloutDesk
-from practicum.gateway.server import Gateway, GatewaySettings
+from practicum.gateway.server import Gateway, GatewaySettings, gateway
 from practicum.gateway.server.control import control_app
 from practicum.http import protocols
 
@@ -317,11 +317,34 @@ async def test_a_head_without_end_is_cut_off_and_long_bodies_do_not_count_as_hea
         assert (await client.get(f"{site.address}/health")).status_code == 200
 
 
-async def test_threads_change_often_only_while_it_serves(tmp_path: Path) -> None:
-    before = sys.getswitchinterval()
-    async with site_with(tmp_path):
-        assert sys.getswitchinterval() < before
-    assert sys.getswitchinterval() == before
+async def test_threads_change_often_only_while_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a gateway that was never closed has left in this process."""
+    monkeypatch.setattr(gateway, "_often_switching", gateway.OftenSwitching())
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    try:
+        async with site_with(tmp_path):
+            assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_S)
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+    finally:
+        sys.setswitchinterval(was)
+
+
+def test_of_several_gateways_the_last_changes_it_back() -> None:
+    was, shared = sys.getswitchinterval(), gateway.OftenSwitching()
+    sys.setswitchinterval(0.005)
+    try:
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(shared)
+        second.enter_context(shared)
+        first.close()
+        assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_S)
+        second.close()
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+    finally:
+        sys.setswitchinterval(was)
 
 
 # G17: nothing that a client sends is taken for sampled

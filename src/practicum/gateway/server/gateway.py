@@ -1,8 +1,8 @@
 """The gateway under way: it listens in the event loop of whoever samples."""
 
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -94,7 +94,7 @@ class Gateway:
             if control is not None and self._desk is not None:
                 app = control_app(self._desk, self.endpoint, self.settings)
                 pairs.append((_server(app, OwnUserProtocol), listen_unix(control)))
-            with _switching_often():
+            with _often_switching:
                 async with running_servers(pairs):
                     self._address = address_of(_reachable(self.settings.host), agents)
                     yield self._address
@@ -107,14 +107,26 @@ class Gateway:
                     control.unlink()
 
 
-@contextmanager
-def _switching_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, SWITCH_S))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
+class OftenSwitching:
+    """Threads change often while it is entered; the last of several to leave it ends that."""
+
+    def __init__(self) -> None:
+        self._entered = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        if not self._entered:
+            self._before = sys.getswitchinterval()
+            sys.setswitchinterval(min(self._before, SWITCH_S))
+        self._entered += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._entered -= 1
+        if not self._entered:
+            sys.setswitchinterval(self._before)
+
+
+_often_switching = OftenSwitching()
 
 
 def _reachable(host: str) -> str:
