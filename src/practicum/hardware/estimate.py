@@ -56,11 +56,11 @@ ROOMY_BATCH = {"cpu": 2048, "cuda": 4096, "mps": 2048}
 CHOICES = 16
 """Taken for the number of tokens a constrained decision chooses among."""
 
-CHUNK_LOGITS = {"cpu": 2**23, "cuda": 2**27, "mps": 2**23}
+CHUNK_LOGITS = {"cpu": 3 * 2**22, "cuda": 2**27, "mps": 3 * 2**22}
 """Logits that exist at the same time while learning."""
 
-CHUNK_COPIES = {"cpu": 3.0, "cuda": 2.5, "mps": 3.0}
-"""Float32 arrays as large as that chunk: one chunk, the next, and what makes slopes of it."""
+CHUNK_COPIES = {"cpu": 2.0, "cuda": 2.5, "mps": 2.0}
+"""Float32 arrays as large as that chunk: logits, what is made of them, and on GPUs the next."""
 
 CAPPED_COPIES = 5.0
 """The same for families that may bend their logits, which are computed by their module."""

@@ -6,7 +6,15 @@ products.
 
 import torch
 
-__all__ = ["Attended", "attend", "attend_backward", "attend_in_batch", "merged", "merged_out"]
+__all__ = [
+    "Attended",
+    "attend",
+    "attend_backward",
+    "attend_in_batch",
+    "attend_in_batch_backward",
+    "merged",
+    "merged_out",
+]
 
 Attended = tuple[torch.Tensor, torch.Tensor]
 """What (..., N, D) queries attend to, and the logarithms of their sums (..., N)."""
@@ -34,6 +42,13 @@ def _halves(rows: torch.Tensor) -> torch.Tensor:
     """
     batch = 1 if rows.shape[1] % 2 else 2
     return rows.unflatten(1, (batch, -1)).transpose(0, 1)
+
+
+def _evened(rows: torch.Tensor) -> torch.Tensor:
+    """(kv_heads, N, ...), with a row of zeros more where N is odd: its gradients are zero."""
+    if rows.shape[1] % 2 == 0:
+        return rows
+    return torch.cat([rows, torch.zeros_like(rows[:, :1])], 1)
 
 
 def _whole(halves: torch.Tensor) -> torch.Tensor:
@@ -106,18 +121,47 @@ def attend_backward(
 
     Keys may be a part of all that is seen: `out` and `log_sum` are over all of it.
     """
+    key, value = seen
+    if key.device.type != "cpu":
+        return _backward_by_products(queries, seen, mask, scale)
+    count = queries[0].shape[1]
+    if mask is None:
+        queries = tuple(_evened(x) for x in queries)
+    halves = tuple(_halves(x) for x in queries)
+    keys, values = (x.expand(halves[0].shape[0], -1, -1, -1) for x in (key, value))
+    found = attend_in_batch_backward(halves, (keys, values), _fused_mask(mask), scale)
+    return _whole(found[0])[:, :count], found[1].sum(0), found[2].sum(0)
+
+
+def attend_in_batch_backward(
+    queries: tuple[torch.Tensor, ...],
+    seen: tuple[torch.Tensor, torch.Tensor],
+    mask: torch.Tensor | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same with a batch before the heads, each with keys of its own."""
+    grad, query, out, log_sum = queries
+    if query.device.type != "cpu":
+        return _backward_by_products(queries, seen, mask, scale)
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    inputs = (grad, query, *seen, out, log_sum)
+    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = fused(
+        *inputs, 0.0, False, attn_mask=mask, scale=scale
+    )
+    return found
+
+
+def _backward_by_products(
+    queries: tuple[torch.Tensor, ...],
+    seen: tuple[torch.Tensor, torch.Tensor],
+    mask: torch.Tensor | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     grad, query, out, log_sum = queries
     key, value = seen
-    if query.device.type == "cpu":
-        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        grads, halves, outs, sums = (_halves(x) for x in (grad, query, out, log_sum))
-        keys, values = (x.expand(halves.shape[0], -1, -1, -1) for x in (key, value))
-        inputs = (grads, halves, keys, values, outs, sums)
-        found = fused(*inputs, 0.0, False, attn_mask=_fused_mask(mask), scale=scale)
-        return _whole(found[0]), found[1].sum(0), found[2].sum(0)
     p = (_scores(query, key, mask, scale) - log_sum[..., None]).exp_()
     inner = (grad.float() * out.float()).sum(-1, keepdim=True)
-    for_p = torch.bmm(grad, value.transpose(1, 2)).float()
+    for_p = (grad @ value.transpose(-2, -1)).float()
     for_s = (for_p - inner).mul_(p).mul_(scale).to(query.dtype)
-    for_v = torch.bmm(p.to(grad.dtype).transpose(1, 2), grad)
-    return torch.bmm(for_s, key), torch.bmm(for_s.transpose(1, 2), query), for_v
+    for_v = p.to(grad.dtype).transpose(-2, -1) @ grad
+    return for_s @ key, for_s.transpose(-2, -1) @ query, for_v

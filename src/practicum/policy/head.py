@@ -23,8 +23,8 @@ def _pick(logits: torch.Tensor, index: torch.Tensor, temperature: torch.Tensor) 
     return Predictions(log_p.gather(1, index)[:, 0], spread)
 
 
-CHUNK_LOGITS = 2**23
-"""Logits that exist at the same time on a CPU, 32 MiB of them."""
+CHUNK_LOGITS = 3 * 2**22
+"""Logits that exist at the same time on a CPU, 48 MiB of them."""
 
 CHUNK_LOGITS_CUDA = 2**27
 """And on a GPU, which wants larger products."""
@@ -50,11 +50,12 @@ class _ChunkedPredictions(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         needs_grad, needs_entropy = needs
         rows = head.chunk_rows()
+        room = head.room(min(rows, hidden.shape[0]))
         parts = zip(*(x.split(rows) for x in (hidden, target, temperature)), strict=True)
         found: list[tuple[torch.Tensor, ...]] = [
             head.decide_with_entropy(*part)
             if needs_grad and needs_entropy
-            else head.decide(*part, needs_grad=needs_grad)
+            else head.decide(*part, needs_grad=needs_grad, room=room)
             for part in parts
         ]
         logprobs, entropies, *directions = (
@@ -74,13 +75,29 @@ class _ChunkedPredictions(torch.autograd.Function):
         return found.to(ctx.saved_tensors[0].dtype), None, None, None, None
 
 
+class _Room(NamedTuple):
+    """Where one chunk after another puts its logits and probabilities, (rows, V) float32 each."""
+
+    logits: torch.Tensor
+    probabilities: torch.Tensor
+
+    def of(self, rows: int) -> "_Room":
+        """As much of it as a chunk needs."""
+        return _Room(self.logits[:rows], self.probabilities[:rows])
+
+
 def _outcomes(
-    logits: torch.Tensor, target: torch.Tensor
+    logits: torch.Tensor, target: torch.Tensor, out: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Log-probabilities of the targets, entropies, and the probabilities in the logits' place."""
-    log_p = torch.log_softmax(logits, dim=-1)
-    p = torch.exp(log_p, out=logits)
-    return log_p.gather(1, target[:, None])[:, 0], -torch.linalg.vecdot(p, log_p), p
+    """Log-probabilities of the targets, entropies, and all probabilities.
+
+    Few passes over the vocabulary: the sum of exponentials is that by which the largest logit
+    became the largest probability, and an entropy is its logarithm less the expected logit.
+    """
+    p = torch.softmax(logits, -1, out=out)
+    log_sum = logits.amax(-1) - p.amax(-1).log_()
+    expected = torch.bmm(p[:, None], logits[:, :, None])[:, 0, 0]
+    return logits.gather(1, target[:, None])[:, 0] - log_sum, log_sum - expected, p
 
 
 class Head:
@@ -172,9 +189,19 @@ class Head:
         limit = CHUNK_LOGITS_CUDA if weight.is_cuda else CHUNK_LOGITS
         return max(1, limit // weight.shape[0])
 
-    def raw_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+    def room(self, rows: int) -> _Room | None:
+        """Memory for chunks of so many decisions, where taking it anew for each costs time."""
+        weight = self._layer.weight
+        if weight.device.type != "cpu" or weight.dtype != torch.float32:
+            return None
+        return _Room(*weight.new_empty((2, rows, weight.shape[0])))
+
+    def raw_logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """(N, H) to (N, V) before scaling, float32 whatever the weights are."""
         weight, bias = self._layer.weight, self._bias(None)
+        if out is not None:
+            raw = torch.mm(hidden, weight.t(), out=out)
+            return raw if bias is None else raw.add_(bias)
         if weight.is_cuda and weight.dtype != torch.float32:
             raw = torch.mm(hidden, weight.t(), out_dtype=torch.float32)
             return raw if bias is None else raw.add_(bias)
@@ -187,13 +214,16 @@ class Head:
         temperature: torch.Tensor,
         *,
         needs_grad: bool,
+        room: _Room | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Log-probabilities, entropies and, where there is need of them, directions (N, H)."""
-        raw, weight = self.raw_logits(hidden), self._layer.weight
+        logits, probabilities = room.of(hidden.shape[0]) if room else (None, None)
+        raw, weight = self.raw_logits(hidden, logits), self._layer.weight
         none = hidden.new_empty((hidden.shape[0], 0))
         factor = self._scale / temperature[:, None]
         if self._softcap is not None:
-            logprobs, entropies, p = _outcomes(self._adjust(raw) / temperature[:, None], target)
+            adjusted = self._adjust(raw) / temperature[:, None]
+            logprobs, entropies, p = _outcomes(adjusted, target, probabilities)
             one = torch.ones_like(target[:, None], dtype=p.dtype)
             slopes = p.neg_().scatter_add_(1, target[:, None], one).mul_(self._bend(raw) * factor)
             return logprobs, entropies, slopes.to(weight.dtype) @ weight if needs_grad else none
@@ -204,7 +234,8 @@ class Head:
             # `pick` has put the slopes where the logits were.
             return logprobs, entropies, raw.to(weight.dtype) @ weight if needs_grad else none
         is_plain = bool((factor == 1.0).all())
-        logprobs, entropies, p = _outcomes(raw if is_plain else raw.mul_(factor), target)
+        scaled = raw if is_plain else raw.mul_(factor)
+        logprobs, entropies, p = _outcomes(scaled, target, probabilities)
         if not needs_grad:
             return logprobs, entropies, none
         directions = weight[target] - p.to(weight.dtype) @ weight

@@ -91,7 +91,10 @@ class TorchLearner:
         if self._value_head is not None:
             value_lr = settings.lr if settings.value_lr is None else settings.value_lr
             groups.append({"params": list(self._value_head.parameters()), "lr": value_lr})
-        return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay)
+        # One pass over each tensor on a CPU, several times as fast; elsewhere torch chooses.
+        fused = True if self._device.type == "cpu" else None
+        decay = settings.weight_decay
+        return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=decay, fused=fused)
 
     @property
     def _all_parameters(self) -> list[torch.nn.Parameter]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from practicum.policy.block_attention import attend, attend_backward, merged
+from practicum.policy.tree_leaves import Chain, Leaves, chains, in_batches
 
 __all__ = ["KernelTreePlan", "TreePlan", "tree_plan"]
 
@@ -95,6 +96,7 @@ class TreePlan:
     """What each block of a tree's tokens may see, and what is seen by long runs of them at once."""
 
     blocks: tuple[TreeBlock, ...]
+    leaves: tuple[Leaves, ...]
     spans: tuple[Span, ...]
     depth: int
     made: dict[tuple[int, torch.dtype], tuple[torch.Tensor, ...]] = field(default_factory=dict)
@@ -102,20 +104,16 @@ class TreePlan:
     @classmethod
     def of(cls, end: torch.Tensor, block: int = BLOCK, span: int = SPAN) -> "TreePlan":
         """From the index where each token's subtree ends."""
-        index = torch.arange(end.numel(), device=end.device)
-        blocks, spans = [], []
-        for begin, stop in _cuts(end, block):
-            queries = index[begin:stop]
-            before = index[:begin]
-            runs, by_all = _long_runs(before[end[:begin] >= stop], span)
-            spans += [Span(slice(begin, stop), run) for run in runs]
-            by_some = before[(end[:begin] > begin) & (end[:begin] < stop)]
-            keys = torch.cat([by_some, queries])
-            visible = (keys[None] <= queries[:, None]) & (queries[:, None] < end[keys][None])
-            bias = torch.zeros(visible.shape, device=end.device).masked_fill_(~visible, -torch.inf)
-            trunk = torch.cat([by_all, by_some])
-            blocks.append(TreeBlock(begin, stop, trunk, bias[:, None]))
-        return cls(tuple(blocks), _joined(spans), _depth(end))
+        batches = in_batches(_apart(end, span))
+        taken = sorted(chain for batch in batches for chain in batch)
+        cuts = [cut for part in _between(taken, end.numel()) for cut in _cuts(end, part, block)]
+        found = [_block(end, cut, span) for cut in cuts]
+        spans = [
+            Span(slice(*place), run) for place in taken for run in _seen_runs(end, place, span)[0]
+        ]
+        spans += [one for _, several in found for one in several]
+        leaves = tuple(Leaves.of(batch, end.device) for batch in batches)
+        return cls(tuple(one for one, _ in found), leaves, _joined(spans), _depth(end))
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -137,6 +135,8 @@ class TreePlan:
             rows = block.rows(group)
             seen = (block.gather(key), block.gather(value))
             out[:, rows], sums[:, rows] = attend(query[:, rows], *seen, mask, scale)
+        for leaves in self.leaves:
+            leaves.forward(query, (key, value), (out, sums), scale)
         for span in self.spans:
             rows = span.rows(group)
             more = attend(query[:, rows], key[:, span.keys], value[:, span.keys], None, scale)
@@ -161,6 +161,9 @@ class TreePlan:
             query_sum[:, rows] = found[0]
             block.scatter_add(key_sum, found[1])
             block.scatter_add(value_sum, found[2])
+        for leaves in self.leaves:
+            into = (query_sum, key_sum, value_sum)
+            leaves.backward(of_queries, (key, value), into, scale)
         for span in self.spans:
             rows = span.rows(group)
             seen = (key[:, span.keys], value[:, span.keys])
@@ -190,19 +193,59 @@ class TreePlan:
         return self.depth
 
 
-def _cuts(end: torch.Tensor, block: int) -> list[tuple[int, int]]:
+def _block(end: torch.Tensor, place: Chain, span: int) -> tuple[TreeBlock, list[Span]]:
+    """Consecutive queries, and the long runs of keys that all of them see."""
+    begin, stop = place
+    index = torch.arange(stop, device=end.device)
+    queries, before = index[begin:], index[:begin]
+    runs, by_all = _seen_runs(end, place, span)
+    by_some = before[(end[:begin] > begin) & (end[:begin] < stop)]
+    keys = torch.cat([by_some, queries])
+    visible = (keys[None] <= queries[:, None]) & (queries[:, None] < end[keys][None])
+    bias = torch.zeros(visible.shape, device=end.device).masked_fill_(~visible, -torch.inf)
+    block = TreeBlock(begin, stop, torch.cat([by_all, by_some]), bias[:, None])
+    return block, [Span(slice(begin, stop), run) for run in runs]
+
+
+def _apart(end: torch.Tensor, span: int) -> list[Chain]:
+    """The last branches that see nothing of their trunk but long runs of keys."""
+    found = chains(end.tolist())
+    return [chain for chain in found if not _seen_runs(end, chain, span)[1].numel()]
+
+
+def _seen_runs(
+    end: torch.Tensor, place: Chain, span: int
+) -> tuple[tuple[slice, ...], torch.Tensor]:
+    """What comes before consecutive queries and is seen by all: long runs, and the rest."""
+    begin, stop = place
+    return _long_runs((end[:begin] >= stop).nonzero()[:, 0], span)
+
+
+def _between(taken: list[Chain], count: int) -> list[Chain]:
+    """The runs of tokens that are left."""
+    edges = [0, *(edge for place in taken for edge in place), count]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return [(begin, stop) for begin, stop in pairs if begin < stop]
+
+
+def _cuts(end: torch.Tensor, part: Chain, block: int) -> list[Chain]:
     """Where blocks begin and stop: after so many tokens, or sooner where the last branch began."""
+    first, stop = part
+    own = end[first : stop - 1]
     branches = set(
-        (end[:-1] == torch.arange(1, end.numel(), device=end.device)).nonzero()[:, 0].tolist()
+        (own == torch.arange(first + 1, stop, device=end.device))
+        .nonzero()[:, 0]
+        .add(first)
+        .tolist()
     )
-    cuts, begin, branch = [], 0, 0
-    for last in range(end.numel()):
+    cuts, begin, branch = [], first, first
+    for last in range(first, stop):
         branch = last + 1 if last in branches else branch
         if last + 1 - begin >= block:
-            stop = branch if branch - begin > block // 2 else last + 1
-            cuts.append((begin, stop))
-            begin = stop
-    return [*cuts, (begin, end.numel())] if begin < end.numel() else cuts
+            cut = branch if branch - begin > block // 2 else last + 1
+            cuts.append((begin, cut))
+            begin = cut
+    return [*cuts, (begin, stop)] if begin < stop else cuts
 
 
 def _depth(end: torch.Tensor) -> int:
@@ -282,7 +325,7 @@ def _long_runs(index: torch.Tensor, span: int) -> tuple[tuple[slice, ...], torch
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     """Spans of neighbouring blocks as one, where they have the same keys."""
     found: dict[tuple[int, int], list[Span]] = {}
-    for span in spans:
+    for span in sorted(spans, key=lambda one: one.queries.start):
         alike = found.setdefault((span.keys.start, span.keys.stop), [])
         joined = alike[-1].joined(span) if alike else None
         alike[-1:] = [joined] if joined else [*alike[-1:], span]

@@ -65,16 +65,44 @@ def dense(
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("block", [1, 3, 8, 128])
+@pytest.mark.parametrize("span", [1, 64])
 @pytest.mark.parametrize("seed", range(3))
 def test_outputs_and_gradients_are_those_of_dense_attention(
-    seed: int, block: int, kv_heads: int
+    seed: int, span: int, block: int, kv_heads: int
 ) -> None:
     _, ends = lay_out(random_tree(random.Random(seed), rows=25))
+    plan = TreePlan.of(torch.tensor(ends), block, span)
+    assert plan.leaves or span > 1
+    assert_dense(plan, ends, kv_heads, seed)
+
+
+@pytest.mark.parametrize("lengths", [(9,) * 6, (1, 60, 17, 64, 5, 33, 2, 20, 40, 13, 18, 35), (3,)])
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_short_branches_of_a_long_trunk_are_attended_to_together(
+    kv_heads: int, lengths: tuple[int, ...]
+) -> None:
+    rows = [(0,) * 70 + (branch + 1,) * length for branch, length in enumerate(lengths)]
+    _, ends = lay_out(rows)
+    plan = TreePlan.of(torch.tensor(ends))
+    together = {int(token) for leaves in plan.leaves for token in leaves.tokens}
+    few = {length for length in lengths if sum(_alike(length, other) for other in lengths) < 4}
+    assert len(together) == sum(length for length in lengths if length not in few)
+    assert_dense(plan, ends, kv_heads, seed=0)
+
+
+def _alike(one: int, other: int) -> bool:
+    """Whether two branches are padded to the same length."""
+    edges = (16, 32, 64)
+    return [one > edge for edge in edges] == [other > edge for edge in edges]
+
+
+def assert_dense(plan: TreePlan, ends: list[int], kv_heads: int, seed: int) -> None:
+    """Outputs and gradients are those of the stock attention."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(1, heads, len(ends), 8) for heads in (4, kv_heads, kv_heads)]
     inputs = [torch.randn(s, generator=generator).requires_grad_() for s in shapes]
     weight = torch.randn((1, len(ends), 4, 8), generator=generator)
-    ours = TreePlan.of(torch.tensor(ends), block).attend(0, *inputs, scale=0.3)
+    ours = plan.attend(0, *inputs, scale=0.3)
     theirs = dense(ends, *inputs, scale=0.3)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     gradients = [torch.autograd.grad((x * weight).sum(), inputs) for x in (ours, theirs)]

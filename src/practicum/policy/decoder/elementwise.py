@@ -10,6 +10,9 @@ from torch.nn.functional import rms_norm, silu
 
 __all__ = ["Elementwise", "TorchElementwise", "elementwise_for"]
 
+ROWS_NUMBERS = 2**18
+"""Numbers of an array that are worked on at a time, 1 MiB of float32, where steps are many."""
+
 
 class Elementwise(Protocol):
     """Operations on rows; the two implementations are checked against each other."""
@@ -112,14 +115,31 @@ class TorchElementwise:
     def silu_mul_backward(
         self, grad: torch.Tensor, gate_up: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """With torch's own backward of silu."""
-        gate, up = gate_up.chunk(2, dim=-1)
-        activated = silu(gate)
-        found = torch.empty_like(gate_up)
-        for_gate, for_up = found.chunk(2, dim=-1)
-        torch.mul(grad, activated, out=for_up)
-        for_gate.copy_(torch.ops.aten.silu_backward(grad * up, gate))
-        return found, activated.mul_(up)
+        """Some rows at a time: what is made on the way then stays in the processor's caches."""
+        half = gate_up.shape[-1] // 2
+        rows = max(1, ROWS_NUMBERS // half)
+        found, activated = torch.empty_like(gate_up), gate_up.new_empty(grad.shape)
+        between = gate_up.new_empty((min(rows, grad.shape[0]), half))
+        pieces = (x.split(rows) for x in (grad, gate_up, found, activated))
+        for piece in zip(*pieces, strict=True):
+            _silu_mul_backward(*piece, between[: piece[0].shape[0]])
+        return found, activated
+
+
+def _silu_mul_backward(
+    grad: torch.Tensor,
+    gate_up: torch.Tensor,
+    found: torch.Tensor,
+    activated: torch.Tensor,
+    between: torch.Tensor,
+) -> None:
+    """The last three are written; torch's own backward of silu."""
+    (gate, up), (for_gate, for_up) = gate_up.chunk(2, dim=-1), found.chunk(2, dim=-1)
+    torch.ops.aten.silu.out(gate, out=activated)
+    torch.mul(grad, activated, out=for_up)
+    torch.mul(grad, up, out=between)
+    torch.ops.aten.silu_backward.grad_input(between, gate, grad_input=for_gate)
+    activated.mul_(up)
 
 
 def elementwise_for(device: torch.device) -> Any:

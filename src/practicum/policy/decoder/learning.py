@@ -126,14 +126,16 @@ class _Product:
         """Gradients of every A and B, in the order of `Projection.parameters`, float32."""
         if not self.is_adapted:
             return (None,) * (2 * len(self.projection.adapters))
+        adapters = self.projection.adapters
         first = (for_inner.t() @ x).float()
-        # One product for all: what it makes of one adapter's ranks and another's outputs is unused.
-        second = (grad.t() @ inner).float()
-        found: list[torch.Tensor] = []
-        for a in self.projection.adapters:
-            found.append(first[a.ranks])
-            found.append(second[a.outputs, a.ranks] * a.scale)
-        return tuple(found)
+        if grad.is_cuda:
+            # One launch for all: what it makes of one's ranks and another's outputs is unused.
+            joined = (grad.t() @ inner).float()
+            second = [joined[a.outputs, a.ranks] for a in adapters]
+        else:
+            second = [(grad[:, a.outputs].t() @ inner[:, a.ranks]).float() for a in adapters]
+        pairs = ((first[a.ranks], b * a.scale) for a, b in zip(adapters, second, strict=True))
+        return tuple(half for pair in pairs for half in pair)
 
 
 class _Norm(torch.autograd.Function):
