@@ -121,8 +121,8 @@ class TorchElementwise:
         found, activated = torch.empty_like(gate_up), gate_up.new_empty(grad.shape)
         between = gate_up.new_empty((min(rows, grad.shape[0]), half))
         pieces = (x.split(rows) for x in (grad, gate_up, found, activated))
-        for piece in zip(*pieces, strict=True):
-            _silu_mul_backward(*piece, between[: piece[0].shape[0]])
+        for of_grad, *others in zip(*pieces, strict=True):
+            _silu_mul_backward(of_grad, *others, between=between[: of_grad.shape[0]])
         return found, activated
 
 
@@ -131,6 +131,7 @@ def _silu_mul_backward(
     gate_up: torch.Tensor,
     found: torch.Tensor,
     activated: torch.Tensor,
+    *,
     between: torch.Tensor,
 ) -> None:
     """The last three are written; torch's own backward of silu."""
