@@ -8,6 +8,7 @@ import torch
 
 from practicum.core.event_loop import give_way
 from practicum.core.sample import Ints
+from practicum.policy.end_states import EndStates
 from practicum.policy.kv_pool import KvPool
 from practicum.policy.prefix_cache import PrefixCache
 from practicum.policy.rows import Row, Segment
@@ -41,7 +42,7 @@ class Places:
     def __init__(self, cache: PrefixCache, pool: KvPool, max_slots: int) -> None:
         self.cache, self.pool = cache, pool
         self._max_slots = max_slots
-        self._end_states: dict[int, torch.Tensor] = {}  # by slot: hidden state where a prompt ended
+        self._end_states = EndStates()
 
     def clear(self) -> None:
         """Forget every path."""
@@ -56,8 +57,7 @@ class Places:
             self.pool.grow(capacity)
         slots = self.cache.take(count)
         if slots is not None:
-            for slot in slots.tolist():
-                self._end_states.pop(slot, None)  # of the path that had the slot before
+            self._end_states.drop(slots.tolist())  # of the paths that had the slots before
         return slots
 
     def place(self, row: Row, step: StepPlaces) -> bool:
@@ -68,7 +68,8 @@ class Places:
             row.match = self.cache.match(tokens)
             if row.placed == tokens.size:
                 last = int(row.match.slots[-1])
-                known = step.in_step.get(last, self._end_states.get(last))
+                known = step.in_step.get(last)
+                known = self._end_states.get(last) if known is None else known
                 if known is not None:
                     row.count_cached()
                     step.ends.append(known)
@@ -101,8 +102,7 @@ class Places:
 
     def remember(self, step: StepPlaces, states: torch.Tensor) -> None:
         """Keep the states at the ends of paths that others may ask for."""
-        for slot, number in step.in_step.items():
-            self._end_states[slot] = states[number]
+        self._end_states.keep(list(step.in_step), states[list(step.in_step.values())])
 
     def keep(self, row: Row) -> None:
         """Leave all that was computed for a row to whoever comes next, and let it go."""

@@ -13,6 +13,9 @@ from practicum.core.sample import Ints
 
 __all__ = ["Match", "PrefixCache"]
 
+DROPPED_SHARE = 32
+"""A cache that is full drops paths until one in so many of its slots is free."""
+
 
 @dataclass(eq=False, slots=True)
 class _Run:
@@ -65,7 +68,7 @@ class PrefixCache:
 
     def take(self, count: int) -> Ints | None:
         """Free slots, dropping the least recently used paths nobody holds; None if too few."""
-        while len(self._free) < count and self._drop_oldest():
+        while len(self._free) < count and self._drop_oldest(count):
             pass
         if len(self._free) < count:
             return None
@@ -139,15 +142,20 @@ class PrefixCache:
         run.tokens, run.slots, run.parent = run.tokens[at:], run.slots[at:], upper
         return upper
 
-    def _drop_oldest(self) -> bool:
+    def _drop_oldest(self, count: int) -> bool:
+        """Drop last runs nobody holds, the oldest first, until there are so many free slots.
+
+        And some more in a large cache: finding the oldest means looking at all of them.
+        """
         leaves = [r for r in self._runs() if not r.children and r.holders == 0]
-        if not leaves:
-            return False
-        oldest = min(leaves, key=lambda r: r.last_used)
-        assert oldest.parent is not None
-        del oldest.parent.children[int(oldest.tokens[0])]
-        self.give_back(oldest.slots)
-        return True
+        wanted = max(count, self._capacity // DROPPED_SHARE)
+        for oldest in sorted(leaves, key=lambda r: r.last_used):
+            if len(self._free) >= wanted:
+                break
+            assert oldest.parent is not None
+            del oldest.parent.children[int(oldest.tokens[0])]
+            self.give_back(oldest.slots)
+        return bool(leaves)
 
     def _runs(self) -> list[_Run]:
         found, stack = [], list(self._root.children.values())

@@ -32,6 +32,11 @@ def assert_sound(cache: PrefixCache) -> None:
         assert run.holders >= sum(child.holders for child in run.children.values())
 
 
+def assert_sound_but(cache: PrefixCache, taken: int) -> None:
+    """So many slots are with nobody who can be asked."""
+    assert len(used_slots(cache)) + cache.free_slots == cache.capacity - taken
+
+
 def test_paths_that_begin_alike_share_slots() -> None:
     cache = PrefixCache(20)
     first = insert(cache, 1, 2, 3, 4)
@@ -74,6 +79,17 @@ def test_the_least_recently_used_path_goes_first() -> None:
     assert cache.take(2) is not None
     assert cache.match(ints(2, 2)).slots.size == 0
     assert cache.match(ints(1, 1)).slots.size == 2
+
+
+def test_a_large_cache_drops_some_more_at_once() -> None:
+    cache = PrefixCache(64)
+    for first in range(64):
+        cache.release(insert(cache, first))
+    assert cache.take(1) is not None
+    assert cache.free_slots == 1  # two of 64 were dropped
+    assert cache.match(ints(1)).slots.size == 0
+    assert cache.match(ints(2)).slots.size == 1
+    assert_sound_but(cache, taken=1)
 
 
 def test_slots_that_another_path_has_doubled_come_back() -> None:
