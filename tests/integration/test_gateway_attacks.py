@@ -1,6 +1,7 @@
 """Attacks on a gateway: who may ask, from where, and what can be forged."""
 
 import asyncio
+import gc
 import json
 import stat
 import sys
@@ -321,7 +322,7 @@ async def test_threads_change_often_only_while_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a gateway that was never closed has left in this process."""
-    monkeypatch.setattr(gateway, "_often_switching", gateway.OftenSwitching())
+    monkeypatch.setattr(gateway, "_quick_interpreter", gateway.QuickInterpreter())
     was = sys.getswitchinterval()
     sys.setswitchinterval(0.005)
     try:
@@ -333,7 +334,7 @@ async def test_threads_change_often_only_while_it_serves(
 
 
 def test_of_several_gateways_the_last_changes_it_back() -> None:
-    was, shared = sys.getswitchinterval(), gateway.OftenSwitching()
+    was, shared = sys.getswitchinterval(), gateway.QuickInterpreter()
     sys.setswitchinterval(0.005)
     try:
         first, second = ExitStack(), ExitStack()
@@ -341,8 +342,10 @@ def test_of_several_gateways_the_last_changes_it_back() -> None:
         second.enter_context(shared)
         first.close()
         assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_S)
+        assert gc.get_freeze_count() > 0
         second.close()
         assert sys.getswitchinterval() == pytest.approx(0.005)
+        assert gc.get_freeze_count() == 0
     finally:
         sys.setswitchinterval(was)
 

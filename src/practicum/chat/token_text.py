@@ -1,6 +1,6 @@
 """The text of tokens as they come, without halves of characters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from practicum.chat.rendering import ChatTokenizer
 
@@ -31,7 +31,7 @@ class TokenText:
     def __init__(
         self, tokenizer: ChatTokenizer, *, shown: Mapping[int, str], hidden: frozenset[int]
     ) -> None:
-        self._tokenizer = tokenizer
+        self._decode_ids = _decoding(tokenizer)
         self._shown = shown
         self._hidden = hidden
         self._before: list[int] = []
@@ -77,4 +77,15 @@ class TokenText:
         return self._decode([*self._before, *waiting])[len(known) :]
 
     def _decode(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False)) if ids else ""
+        return self._decode_ids(ids) if ids else ""
+
+
+def _decoding(tokenizer: ChatTokenizer) -> Callable[[list[int]], str]:
+    """Ids to text: by the library behind the tokenizer, where `transformers` adds nothing to it.
+
+    Streamed text is decoded for every few tokens, and the way there takes longer than the work.
+    """
+    behind = getattr(tokenizer, "backend_tokenizer", None)
+    if behind is None or getattr(tokenizer, "clean_up_tokenization_spaces", True):
+        return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
+    return lambda ids: str(behind.decode(ids, skip_special_tokens=False))

@@ -75,18 +75,19 @@ class AgentRoutes:
 
     def routes(self) -> list[Route]:
         """Every route, under both prefixes."""
-        found = [Route("/health", _health, methods=["GET"])]
+        answers = [
+            Route(prefix + path, self._answer_in(dialect), methods=["POST"])
+            for prefix in PREFIXES
+            for path, dialect in DIALECTS.items()
+        ]
+        others = [Route("/health", _health, methods=["GET"])]
         for prefix in PREFIXES:
-            found.append(Route(f"{prefix}/models", self._list_models, methods=["GET"]))
-            found.append(Route(f"{prefix}/models/{{name:path}}", self._model, methods=["GET"]))
-            found.append(
+            others.append(Route(f"{prefix}/models", self._list_models, methods=["GET"]))
+            others.append(Route(f"{prefix}/models/{{name:path}}", self._model, methods=["GET"]))
+            others.append(
                 Route(f"{prefix}/messages/count_tokens", self._count_tokens, methods=["POST"])
             )
-            found += [
-                Route(prefix + path, self._answer_in(dialect), methods=["POST"])
-                for path, dialect in DIALECTS.items()
-            ]
-        return found
+        return [*answers, *others]  # they are tried one after the other
 
     def _answer_in(self, dialect: Dialect) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

@@ -1,5 +1,6 @@
 """The gateway under way: it listens in the event loop of whoever samples."""
 
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -94,7 +95,7 @@ class Gateway:
             if control is not None and self._desk is not None:
                 app = control_app(self._desk, self.endpoint, self.settings)
                 pairs.append((_server(app, OwnUserProtocol), listen_unix(control)))
-            with _often_switching:
+            with _quick_interpreter:
                 async with running_servers(pairs):
                     self._address = address_of(_reachable(self.settings.host), agents)
                     yield self._address
@@ -107,8 +108,12 @@ class Gateway:
                     control.unlink()
 
 
-class OftenSwitching:
-    """Threads change often while it is entered; the last of several to leave it ends that."""
+class QuickInterpreter:
+    """Nobody waits long for Python while it is entered; the last of several to leave it ends that.
+
+    Threads change often, and what is there already is not looked through for garbage: that would
+    stop all of them for a quarter of a second now and then.
+    """
 
     def __init__(self) -> None:
         self._entered = 0
@@ -118,15 +123,17 @@ class OftenSwitching:
         if not self._entered:
             self._before = sys.getswitchinterval()
             sys.setswitchinterval(min(self._before, SWITCH_S))
+            gc.freeze()
         self._entered += 1
 
     def __exit__(self, *_: object) -> None:
         self._entered -= 1
         if not self._entered:
             sys.setswitchinterval(self._before)
+            gc.unfreeze()
 
 
-_often_switching = OftenSwitching()
+_quick_interpreter = QuickInterpreter()
 
 
 def _reachable(host: str) -> str:
@@ -143,6 +150,7 @@ def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
             log_level="critical",
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             lifespan="off",
             server_header=False,
             limit_concurrency=MOST_CONNECTIONS,
