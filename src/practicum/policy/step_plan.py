@@ -87,18 +87,14 @@ def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
 
 def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np.ndarray, ...]:
     """The arrays of a `Bucket`, in the order of its fields."""
-    queries = max(s.tokens.size for s in segments)
-    length = max(s.path_slots.size for s in segments) - trunk
-    rows = np.zeros((len(segments), queries), np.int64)
-    slots = np.zeros((len(segments), length), np.int64)
-    depth = np.zeros((len(segments), queries), np.int64)
-    keep = np.zeros((len(segments), queries), np.bool_)
-    for b, (segment, start) in enumerate(zip(segments, starts.tolist(), strict=True)):
-        n, path = segment.tokens.size, segment.path_slots[trunk:]
-        rows[b] = np.minimum(start + np.arange(queries), start + n - 1)
-        depth[b] = np.minimum(segment.first + np.arange(queries), segment.first + n - 1)
-        slots[b, : path.size] = path
-        slots[b, path.size :] = path[-1]
-        keep[b, :n] = True
-    kept = np.flatnonzero(keep)
+    paths = [s.path_slots[trunk:] for s in segments]
+    sizes = np.asarray([s.tokens.size for s in segments])
+    lengths = np.asarray([path.size for path in paths])
+    # What is too short is filled up with its last one.
+    at = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+    rows = starts[:, None] + at
+    depth = np.asarray([s.first for s in segments])[:, None] + at
+    within = np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
+    slots = np.concatenate(paths)[within + (np.cumsum(lengths) - lengths)[:, None]]
+    kept = np.flatnonzero(np.arange(sizes.max()) < sizes[:, None])
     return rows, segments[0].path_slots[:trunk], slots, depth, kept, rows.ravel()[kept]
