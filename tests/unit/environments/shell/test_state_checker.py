@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -312,12 +313,21 @@ def test_a_link_in_an_archive_is_no_file(tmp_path: Path) -> None:
     assert not holds(Archive(str(tmp_path / "a.tar"), "tar", {"a": ""}))
 
 
+def wait_for_command(pid: int) -> None:
+    """A process that was just started has no command for a moment: the kernel is still loading it."""
+    until = time.monotonic() + 10
+    while not Path(f"/proc/{pid}/cmdline").read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
 def test_processes_are_found_by_number_and_by_command(tmp_path: Path) -> None:
     pidfile = tmp_path / "a.pid"
     command = ("sleep", f"{40_000 + os.getpid() / 1_000_000}")
     with subprocess.Popen(["/bin/sleep", command[1]]) as process:
         try:
             pidfile.write_text(f" {process.pid}\n")
+            wait_for_command(process.pid)
             assert holds(Process(str(pidfile), command))
             assert not holds(Process(str(pidfile), ("sleep", "1")))
             assert holds(Processes(command, 1))
