@@ -314,7 +314,7 @@ def test_a_link_in_an_archive_is_no_file(tmp_path: Path) -> None:
 
 
 def wait_for_command(pid: int) -> None:
-    """A process that was just started has no command for a moment: the kernel is still loading it."""
+    """A process that was just started has no command until the kernel has loaded it."""
     until = time.monotonic() + 10
     while not Path(f"/proc/{pid}/cmdline").read_bytes():
         assert time.monotonic() < until
