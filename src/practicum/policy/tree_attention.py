@@ -104,7 +104,8 @@ class TreePlan:
     @classmethod
     def of(cls, end: torch.Tensor, block: int = BLOCK, span: int = SPAN) -> "TreePlan":
         """From the index where each token's subtree ends."""
-        batches = in_batches(_apart(end, span))
+        runs = _apart(end, span)
+        batches = in_batches(list(runs))
         taken = sorted(chain for batch in batches for chain in batch)
         cuts = [cut for part in _between(taken, end.numel()) for cut in _cuts(end, part, block)]
         found = [_block(end, cut, span) for cut in cuts]
@@ -207,10 +208,10 @@ def _block(end: torch.Tensor, place: Chain, span: int) -> tuple[TreeBlock, list[
     return block, [Span(slice(begin, stop), run) for run in runs]
 
 
-def _apart(end: torch.Tensor, span: int) -> list[Chain]:
-    """The last branches that see nothing of their trunk but long runs of keys."""
-    found = chains(end.tolist())
-    return [chain for chain in found if not _seen_runs(end, chain, span)[1].numel()]
+def _apart(end: torch.Tensor, span: int) -> dict[Chain, tuple[slice, ...]]:
+    """The last branches that see nothing of their trunk but long runs of keys, and those runs."""
+    seen = {chain: _seen_runs(end, chain, span) for chain in chains(end.tolist())}
+    return {chain: runs for chain, (runs, rest) in seen.items() if not rest.numel()}
 
 
 def _seen_runs(

@@ -111,8 +111,8 @@ class Gateway:
 class QuickInterpreter:
     """Nobody waits long for Python while it is entered; the last of several to leave it ends that.
 
-    Threads change often, and what is there already is not looked through for garbage: that would
-    stop all of them for a quarter of a second now and then.
+    Threads change often, and what is there already is not looked through for garbage: all the
+    modules of a model's libraries are, and everything would stop for as long as that takes.
     """
 
     def __init__(self) -> None:
