@@ -68,7 +68,7 @@ AGENT = Agent[Desk](
     name="desk",
     instructions="You work in a shop. Call the tool that does what the customer wants.",
     model="policy",
-    model_settings=ModelSettings(tool_choice="required"),
+    model_settings=ModelSettings(tool_choice="required", parallel_tool_calls=False),
     tools=[track, cancel, refund],
     tool_use_behavior="stop_on_first_tool",
 )

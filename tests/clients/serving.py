@@ -4,7 +4,6 @@ Clients that block are run in threads or as processes of their own: the gateway 
 """
 
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +17,8 @@ from practicum.batching import build_batches, episode_samples
 from practicum.core.conversing import Endpoint, RolloutLimits
 from practicum.core.sample import Credit
 from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
-from practicum.core.trace import Node, Trace
+from practicum.core.tool_calls import write_tool_call
+from practicum.core.trace import Node, ToolCall, Trace
 from practicum.gateway import CapturedConversation
 from practicum.gateway.rollouts import OpenRollouts, Rollout
 from practicum.gateway.server import Gateway
@@ -169,13 +169,8 @@ def check_recomputed(policy: TorchPolicy, served: Served) -> None:
 
 
 def call(name: str, **arguments: Any) -> str:
-    """A tool call as the tiny model would write it."""
-    return f"<tool_call>\n{bare_call(name, **arguments)}\n</tool_call>"
-
-
-def bare_call(name: str, **arguments: Any) -> str:
-    """A tool call as the tiny model is made to write it by a client that requires one."""
-    return json.dumps({"name": name, "arguments": arguments})
+    """A tool call as the tiny model would write it, and as it is made to by a client that asks."""
+    return write_tool_call(ToolCall(name=name, arguments=arguments))
 
 
 def quiet_environment(served: Served) -> dict[str, str]:

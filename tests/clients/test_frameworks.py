@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from tests.clients.serving import (
     Served,
-    bare_call,
     call,
     check_recomputed,
     quiet_environment,
@@ -35,7 +34,6 @@ HERE = "this one"
 """The environment that runs the tests."""
 
 ADD = call("add", a=17, b=25)
-BARE_ADD = bare_call("add", a=17, b=25)
 ANSWER = "The sum is 42."
 
 
@@ -61,7 +59,7 @@ FRAMEWORKS = (
     Framework(
         script="smolagents",
         environment="smolagents",
-        turns=(BARE_ADD, bare_call("final_answer", answer=ANSWER)),
+        turns=(ADD, call("final_answer", answer=ANSWER)),
         branches=2,
     ),
     Framework(script="langgraph", environment="langgraph"),
@@ -132,7 +130,7 @@ async def test_its_tool_loop_goes_round(
         status, said, complained = await run(framework, served, tmp_path)
         assert status == 0, complained[-2000:]
         assert said.strip().splitlines()[-1] == ANSWER
-        if ADD in framework.turns or BARE_ADD in framework.turns:
+        if ADD in framework.turns:
             assert "42" in tool_results(served)[-1]
         assert served.check_all_recorded() == sum(len(t.encode()) + 1 for t in framework.turns)
         assert [node.token_ids[:-1] for node in served.sampled] == [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.serving import bare_call, serving
+from tests.clients.serving import call, serving
 
 from practicum.core.task import Task
 from practicum.policy.torch_policy import TorchPolicy
@@ -44,11 +44,11 @@ def example() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("said", "score"),
     [
-        (bare_call("track", order=555), 1.0),
-        (bare_call("track", order=55), 0.5),
-        (bare_call("cancel", order=555), 0.2),
-        (bare_call("explode", order=555), 0.0),
-        (bare_call("track", order="soon"), 0.0),
+        (call("track", order=555), 1.0),
+        (call("track", order=55), 0.5),
+        (call("cancel", order=555), 0.2),
+        (call("explode", order=555), 0.0),
+        (call("track", order="soon"), 0.0),
         ("I have tracked order 555.", 0.0),
     ],
 )

@@ -185,7 +185,8 @@ class TestResponses:
         ):
             answer = await client.responses.parse(model="tiny", input="?", text_format=Verdict)
             assert isinstance(answer.output_parsed, Verdict)
-            required = {"tools": [TOOL], "tool_choice": "required"}
+            required: Any = {"tools": [TOOL], "tool_choice": "required"}
+            required["parallel_tool_calls"] = False
             async with client.responses.stream(model="tiny", input="?", **required) as stream:
                 [made] = (await stream.get_final_response()).output
             assert json.loads(made.arguments).keys() == {"a", "b"}

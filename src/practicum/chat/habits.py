@@ -8,9 +8,20 @@ from practicum.chat.rendering import MARK, QUESTION, Rendering
 from practicum.core.errors import UserError
 from practicum.core.trace import ToolCall, ToolSpec
 
-__all__ = ["Habits", "ThinkingTags", "after_completion", "observe", "tool_answered"]
+__all__ = [
+    "BEHIND_THINKING",
+    "Habits",
+    "ThinkingTags",
+    "after_completion",
+    "observe",
+    "tool_answered",
+]
 
 OTHER_MARK = "\ue000other\ue001"
+
+
+BEHIND_THINKING = "\n\n"
+"""Blanks between thinking and what is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class ThinkingTags:
 
     def around(self, reasoning: str) -> str:
         """Thinking as it stands before what is said."""
-        return f"{self.opening}\n{reasoning}\n{self.closing}\n\n"
+        return f"{self.opening}\n{reasoning}\n{self.closing}{BEHIND_THINKING}"
 
 
 THINKING = (ThinkingTags("<think>", "</think>"), ThinkingTags("[THINK]", "[/THINK]"))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from practicum.chat.literals import DISGUISED, Disguise, any_of
 from practicum.core.errors import UserError
+from practicum.core.turn_forms import Spelling
 
 __all__ = ["MARK", "QUESTION", "REMEMBERED", "ChatTokenizer", "Rendering"]
 
@@ -75,6 +76,10 @@ class Rendering:
         }
         self.disguise = Disguise(tuple(self.specials))
         self.any_special = re.compile(f"({any_of(tuple(self.specials))})")
+        self._added: dict[str, int] = {
+            token.content: index for index, token in tokenizer.added_tokens_decoder.items()
+        }
+        self._any_added = re.compile(f"({any_of(tuple(self._added))})")
         self.encode = lru_cache(maxsize=REMEMBERED)(self._encode)
 
     @property
@@ -121,6 +126,11 @@ class Rendering:
             return self.render(conversation, generation=generation, tools=tools)
         except UserError:
             return ""
+
+    def spell(self, text: str) -> Spelling:
+        """The text that a template wrote, its added tokens apart from what is plain."""
+        pieces = self._any_added.split(text)
+        return tuple(self._added.get(p, self.disguise.take_off(p)) for p in pieces if p)
 
     def _encode(self, text: str) -> tuple[int, ...]:
         if DISGUISED not in text:

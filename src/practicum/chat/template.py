@@ -13,7 +13,8 @@ from typing import Any
 
 from practicum.chat.as_dicts import CallShape, tool_as_dict
 from practicum.chat.families import Markup, markup_of
-from practicum.chat.habits import after_completion, observe
+from practicum.chat.habits import BEHIND_THINKING, after_completion, observe
+from practicum.chat.held_calls import THOUGHT, HeldCalls, Writing
 from practicum.chat.preparing import Preparing, with_calls_as_text
 from practicum.chat.reading import TurnReading
 from practicum.chat.rendering import MARK, QUESTION, REMEMBERED, ChatTokenizer, Rendering
@@ -21,7 +22,9 @@ from practicum.chat.splicing import Splicing
 from practicum.chat.token_text import TokenText
 from practicum.core.conversing import SampledTurn
 from practicum.core.errors import UserError
+from practicum.core.tool_calls import call_as_json
 from practicum.core.trace import Message, ToolCall, ToolSpec
+from practicum.core.turn_forms import CallsForm, ThoughtForm
 
 __all__ = ["ChatTokenizer", "TemplateCodec"]
 
@@ -74,6 +77,12 @@ class TemplateCodec:
         self._writes_reasoning = self._shows({"reasoning_content": MARK})
         self._thought = lru_cache(maxsize=REMEMBERED)(self._read_thought)
         self._plain_turn = self._turn({"role": "assistant", "content": MARK})
+        self._held_calls = HeldCalls(
+            self._ways_to_call(),
+            lambda text, tools: self.read(rendering.encode(text), tools),
+            rendering.spell,
+            "" if habits.thinking is None else habits.thinking.closing,
+        )
         self.turn_end_id: int = self._find_turn_end()
         """The id that the template itself closes an assistant's turn with."""
         specials = rendering.specials
@@ -131,22 +140,7 @@ class TemplateCodec:
         writes them, or as text where it knows no tools; reasoning is there where the template has
         a place for it.
         """
-        shown = dict[str, Any]()
-        if message.reasoning and self._writes_reasoning:
-            shown["reasoning_content"] = message.reasoning
-        if message.tool_calls and self._writes_calls:
-            shown["tool_calls"] = [self._shape.call(call) for call in message.tool_calls]
-        elif message.tool_calls:
-            message = with_calls_as_text(message)
-        thought = "" if self._writes_reasoning else self._thought_before(message)
-        disguise = self._rendering.disguise.put_on
-        turn = self._plain_turn
-        if shown:
-            # Nothing said is not an empty text to every template.
-            said = {"role": "assistant", "content": MARK if message.content else ""}
-            turn = self._turn(said | disguise(shown))
-        words = thought + turn.replace(MARK, disguise(message.content))
-        return (*self._rendering.encode(words), self.turn_end_id)
+        return (*self._rendering.encode(self._written(message)), self.turn_end_id)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of sampled tokens, without special ones."""
@@ -170,6 +164,67 @@ class TemplateCodec:
         hidden = {*specials.values(), *self.end_of_turn_ids} - (shown.keys() - self.end_of_turn_ids)
         text = TokenText(self._tokenizer, shown=shown, hidden=frozenset(hidden))
         return TurnReading(text, self._markup, tools)
+
+    def calls_form(self, tools: Sequence[ToolSpec], *, many: bool = False) -> CallsForm:
+        """How a turn that must call one of the tools is written, or several with `many`."""
+        return self._held_calls.form(tools, many=many)
+
+    @property
+    def thought_form(self) -> ThoughtForm | None:
+        """How the model thinks before what it says; None where it does not."""
+        tags = self._habits.thinking
+        if tags is None:
+            return None
+        opening = "" if self._habits.opens_thinking else tags.opening
+        return ThoughtForm(
+            opening=self._rendering.spell(opening),
+            closing=self._rendering.spell(tags.closing)[0],
+            behind=BEHIND_THINKING,
+        )
+
+    def _written(self, message: Message) -> str:
+        """The text of an assistant's turn, its end left out; what it says is disguised."""
+        shown = dict[str, Any]()
+        if message.reasoning and self._writes_reasoning:
+            shown["reasoning_content"] = message.reasoning
+        are_shown = self._writes_calls and (
+            len(message.tool_calls) <= 1 or self._habits.takes_many_calls
+        )
+        if message.tool_calls and are_shown:
+            shown["tool_calls"] = [self._shape.call(call) for call in message.tool_calls]
+        elif message.tool_calls:
+            message = with_calls_as_text(message)
+        thought = "" if self._writes_reasoning else self._thought_before(message)
+        disguise = self._rendering.disguise.put_on
+        turn = self._plain_turn
+        if shown:
+            # Nothing said is not an empty text to every template.
+            said = {"role": "assistant", "content": MARK if message.content else ""}
+            turn = self._turn(said | disguise(shown))
+        return thought + turn.replace(MARK, disguise(message.content))
+
+    def _ways_to_call(self) -> tuple[Writing, ...]:
+        """How calls may be written in a turn of their own, as the model is used to them first."""
+        tags = self._habits.thinking
+        thought = "" if tags is None else tags.around(THOUGHT)
+        begun = thought.removeprefix(self._habits.opened_thinking)
+
+        def written(calls: Sequence[ToolCall]) -> str:
+            turn = Message(role="assistant", content="", reasoning=THOUGHT, tool_calls=tuple(calls))
+            return self._written(turn)
+
+        def shown(calls: Sequence[ToolCall]) -> str:
+            as_dicts = [self._shape.call(call) for call in calls]
+            said = {"role": "assistant", "content": "", "tool_calls": as_dicts}
+            return begun + self._turn(self._rendering.disguise.put_on(said))
+
+        def within(opening: str, closing: str) -> Writing:
+            return lambda calls: (
+                begun + "\n".join(f"{opening}{call_as_json(call)}{closing}" for call in calls)
+            )
+
+        marks = [(section.opening, section.closing or "") for section in self._markup.sections]
+        return (written, shown, *(within(*pair) for pair in [*marks, ("", "")]))
 
     def _thought_before(self, message: Message) -> str:
         """What was thought, as the model writes it where the template has no place for it."""

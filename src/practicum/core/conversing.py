@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from practicum.core.interfaces import ChatCodec, Conversation
 from practicum.core.trace import Message, ToolSpec
+from practicum.core.turn_forms import CallsForm, ThoughtForm
 
 __all__ = [
     "Endpoint",
@@ -78,6 +79,15 @@ class HistoryCodec(ChatCodec, Protocol):
 
     def reader(self, tools: Sequence[ToolSpec] = ()) -> TurnReader:
         """The same while it is sampled."""
+        ...
+
+    def calls_form(self, tools: Sequence[ToolSpec], *, many: bool = False) -> CallsForm:
+        """How a turn that must call one of the tools is written, or several with `many`."""
+        ...
+
+    @property
+    def thought_form(self) -> ThoughtForm | None:
+        """How the model thinks before what it says; None where it does not."""
         ...
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "DECODER",
     "LONGEST_CALL",
     "MalformedCall",
+    "call_as_json",
     "check_call",
     "read_tool_call",
     "tools_as_text",
@@ -81,8 +82,12 @@ def write_tool_call(call: ToolCall) -> str:
     >>> write_tool_call(ToolCall(name="finish"))
     '<tool_call>\n{"name": "finish", "arguments": {}}\n</tool_call>'
     """
-    body = json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
-    return f"<tool_call>\n{body}\n</tool_call>"
+    return f"<tool_call>\n{call_as_json(call)}\n</tool_call>"
+
+
+def call_as_json(call: ToolCall) -> str:
+    """A call as a JSON object alone."""
+    return json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
 
 
 def tools_as_text(tools: Sequence[ToolSpec]) -> str:

@@ -11,7 +11,6 @@ from practicum.core.errors import ContextFull
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, Node, ToolSpec
-from practicum.gateway.called_tools import read_bare_call
 from practicum.gateway.graph import RolloutGraph
 from practicum.gateway.requests import ChatRequest, ChatTurn
 from practicum.gateway.telling import Hearing, Telling, as_asked
@@ -100,11 +99,9 @@ class CapturedConversation:
         codec = cast(HistoryCodec, self.codec)
         prompt = self.prompt_of(request)
         params = self._fitted(request.params, len(prompt))
-        # JSON that was asked for is not read: what it says is neither a call nor a thought.
-        reader = codec.reader(_callable_tools(request)) if request.grammar is None else None
+        reader = codec.reader(request.tools if request.may_call else ())
         telling = Telling(request.on_delta or _unheard, params.stop, one_call=request.one_call)
-        hearing = None if reader is None else Hearing(reader, telling)
-        is_live = hearing is not None and request.on_delta is not None
+        hearing = Hearing(reader, telling)
         started = time.monotonic()
         completion = await self._sampler.sample(
             SamplingRequest(
@@ -112,15 +109,12 @@ class CapturedConversation:
                 params=replace(params, seed=self._next_seed(request.seed)),
                 grammar=request.grammar,
                 top_logprobs=request.top_logprobs,
-                on_tokens=hearing.hear if hearing is not None and is_live else None,
+                on_tokens=hearing.hear if request.on_delta is not None else None,
             )
         )
         took = time.monotonic() - started
-        if reader is None or hearing is None:
-            message = _json_message(completion, request)
-        else:
-            hearing.end(completion.token_ids)
-            message = as_asked(reader.message(), params.stop, one_call=request.one_call)
+        hearing.end(completion.token_ids)
+        message = as_asked(reader.message(), params.stop, one_call=request.one_call)
         parent = self.graph.place(prompt, request.messages)
         node = self.graph.add_turn(parent, message, completion, took)
         self.graph.remember(node, request.messages)
@@ -171,18 +165,6 @@ def turn_seed(seed: int, turn: int) -> int:
     """
     digest = hashlib.blake2b(f"{seed}/{turn}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
-
-
-def _json_message(completion: Completion, request: ChatRequest) -> Message:
-    """A turn that a grammar held to JSON: a call where one was asked for, else its text."""
-    call = read_bare_call(completion.text, request.tools) if request.calls_tool else None
-    if call is not None:
-        return Message(role="assistant", content="", tool_calls=(call,))
-    return Message(role="assistant", content=completion.text)
-
-
-def _callable_tools(request: ChatRequest) -> tuple[ToolSpec, ...]:
-    return request.tools if request.may_call else ()
 
 
 def _unheard(delta: TurnDelta) -> None:

@@ -54,8 +54,6 @@ class ChatRequest:
     """Told of what is sampled as it comes."""
     seed: int | None = None
     """The client's own; None lets the rollout give each turn one."""
-    calls_tool: bool = False
-    """Whether the grammar makes the turn a bare JSON object that calls a tool."""
     may_call: bool = True
     """Whether what looks like a call is one; False keeps it as text."""
     one_call: bool = False

@@ -119,25 +119,35 @@ class BurstRun:
         self._rows, self._fresh, self._burst = list(rows), fresh, burst
         self._before = [len(row.tokens) for row in rows]
         self._left = min(slots.size for slots in fresh)
+        self._steps = 0
 
     def goes_on_with(self, active: Sequence[Row]) -> bool:
         """Whether the next step is this burst's."""
         same = len(active) == len(self._rows) and all(
             a is b for a, b in zip(active, self._rows, strict=True)
         )
-        return same and self._left > 0 and not any(row.is_over for row in active)
+        # What a grammar added without a draw is computed before anything else is drawn.
+        in_step = all(n == self._steps for n in self._added)
+        return same and in_step and self._left > 0 and not any(row.is_over for row in active)
+
+    @property
+    def _added(self) -> list[int]:
+        """Tokens that each row has got since the burst began."""
+        pairs = zip(self._rows, self._before, strict=True)
+        return [len(row.tokens) - before for row, before in pairs]
 
     def advance(self) -> Drawn:
         """The next tokens of every row."""
         found = self._burst.advance(self._rows, self._left)
         self._left -= found.tokens.shape[1]
+        self._steps += found.tokens.shape[1]
         return found
 
     def close(self, cache: PrefixCache) -> None:
         """Leave what was computed with the rows, and give back the slots that were not needed."""
         self._burst.close()
-        for row, slots, begin in zip(self._rows, self._fresh, self._before, strict=True):
-            used = len(row.tokens) - begin
+        for row, slots, added in zip(self._rows, self._fresh, self._added, strict=True):
+            used = min(added, self._steps)
             row.tail += slots[:used].tolist()
             cache.give_back(slots[used:])
 

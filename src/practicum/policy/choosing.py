@@ -65,7 +65,7 @@ class Chooser:
         masks = {
             i: mask
             for i, row in enumerate(rows)
-            if row.grammar is not None and (mask := self._mask(row, logits.shape[1])) is not None
+            if row.grammar is not None and (mask := self._mask(row)) is not None
         }
         free = [i for i, row in enumerate(rows) if row.grammar is None]
         if free:
@@ -81,20 +81,33 @@ class Chooser:
                 found[i] = drawn
         return found
 
-    def _mask(self, row: Row, vocabulary: int) -> Bools | None:
+    def _mask(self, row: Row) -> Bools | None:
         """What the row's grammar allows; None where it fails, which ends the row."""
         assert row.grammar is not None
-        try:
-            mask = self._masks.of(row.grammar, vocabulary)
-        except Exception as error:  # noqa: BLE001 - a grammar is the caller's
-            row.failure = error
-            return None
-        row.is_forced = int(mask.sum()) == 1
-        return mask
+        if row.mask is None:
+            try:
+                row.mask = self._masks.of(row.grammar, self._head.vocabulary)
+            except Exception as error:  # noqa: BLE001 - a grammar is the caller's
+                row.failure = error
+        return row.mask
 
     def _accept(self, row: Row, drawn: Draw) -> None:
-        if row.failure is None:
-            row.append(drawn.column, drawn, ())
+        if row.failure is not None:
+            return
+        mask = row.mask
+        allowed = (drawn.column,) if mask is not None and np.count_nonzero(mask) == 1 else ()
+        row.append(drawn.column, drawn, allowed)
+        self._look_for_end(row)
+        if row.grammar is not None:
+            self._append_certain(row)
+
+    def _append_certain(self, row: Row) -> None:
+        """Add what the grammar leaves no choice about: it costs no step of the model."""
+        while not row.is_over:
+            mask = self._mask(row)
+            if mask is None or np.count_nonzero(mask) != 1:
+                return
+            row.append_certain(int(mask.argmax()))
             self._look_for_end(row)
 
     def _look_for_end(self, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""JSON schemas as grammars over a tokenizer's tokens, compiled by llguidance.
+"""JSON schemas, and turns that hold such JSON, as grammars over tokens; compiled by llguidance.
 
 A grammar only says which tokens may come next. It knows nothing of probabilities, so what is drawn
 under it is drawn from the model's own distribution, restricted to what is allowed.
@@ -13,6 +13,8 @@ import numpy as np
 
 from practicum.core.errors import MissingExtra, UserError
 from practicum.core.sample import Bools
+from practicum.core.turn_forms import CallsForm, ThoughtForm
+from practicum.policy.turn_grammar import call_rules, json_rules
 
 if TYPE_CHECKING:
     from practicum.core.sampling import GrammarWalk, TokenGrammar
@@ -48,8 +50,10 @@ class JsonGrammars:
         self._compiled: dict[str, _JsonGrammar] = {}
         self._lock = threading.Lock()
 
-    def of(self, schema: Mapping[str, Any] | None = None) -> "TokenGrammar":
-        """The grammar of a JSON schema; without one, of any JSON object.
+    def of(
+        self, schema: Mapping[str, Any] | None = None, thought: ThoughtForm | None = None
+    ) -> "TokenGrammar":
+        """The grammar of a JSON schema, after a thought; without a schema, of any JSON object.
 
         Properties are written in the order in which the schema lists them.
 
@@ -57,8 +61,24 @@ class JsonGrammars:
             MissingExtra: llguidance is not installed.
             UserError: the schema is none, or says something that cannot be enforced.
         """
+        return self._grammar(*json_rules(ANY_OBJECT if schema is None else schema, thought))
+
+    def calls(self, form: CallsForm, thought: ThoughtForm | None = None) -> "TokenGrammar":
+        """The grammar of a turn that calls tools, after a thought.
+
+        Raises:
+            MissingExtra: llguidance is not installed.
+            UserError: the schema of a tool's arguments cannot be enforced.
+        """
+        return self._grammar(*call_rules(form, thought))
+
+    def _grammar(self, rules: str, schemas: Mapping[str, Mapping[str, Any]]) -> "_JsonGrammar":
+        named = [
+            {"name": name, "json_schema": {**schema, "x-guidance": WRITING}}
+            for name, schema in schemas.items()
+        ]
         try:
-            key = json.dumps(ANY_OBJECT if schema is None else dict(schema))
+            key = json.dumps({"grammars": [{"lark_grammar": rules}, *named]})
         except (TypeError, ValueError, RecursionError) as error:
             raise _refused(str(error)) from None
         with self._lock:
@@ -68,7 +88,7 @@ class JsonGrammars:
                 del self._compiled[next(iter(self._compiled))]
         return found
 
-    def _compile(self, schema: str) -> "_JsonGrammar":
+    def _compile(self, grammar: str) -> "_JsonGrammar":
         try:
             from llguidance import LLMatcher
             from llguidance.hf import from_tokenizer
@@ -82,10 +102,6 @@ class JsonGrammars:
                     f"this model's tokenizer cannot be held to a schema ({_in_short(str(error))}); "
                     "leave out the schema or choose a model with a fast tokenizer"
                 ) from None
-        try:
-            grammar = LLMatcher.grammar_from_json_schema(schema, overrides=WRITING)
-        except ValueError as error:
-            raise _refused(str(error)) from None
         matcher = LLMatcher(self._tokens, grammar, log_level=0)
         trial = matcher.deep_copy()
         trial.compute_bitmask()  # some schemas turn out to have no values only when one is begun

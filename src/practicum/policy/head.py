@@ -112,6 +112,11 @@ class Head:
         self._scale = float(getattr(config, "logit_scale", None) or 1.0)
         self._scale /= float(getattr(config, "logits_scaling", None) or 1.0)
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it decides between."""
+        return int(self._layer.weight.shape[0])
+
     def prepare(self) -> None:
         """Pack the weight, where that makes thin products faster; `predict` does without."""
         if self._packed is None and can_pack(self._layer.weight):

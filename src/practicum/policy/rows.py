@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from practicum.core.sample import Floats, Ints
+from practicum.core.sample import Bools, Floats, Ints
 from practicum.core.sampling import Completion, GrammarWalk, SamplingRequest
 from practicum.policy.constraint import ChoiceWalk
 from practicum.policy.draw import Draw, RandomStream
@@ -41,8 +41,8 @@ class Row:
     """Token ids that may come next, where the request has actions."""
     begun_with: str = ""
     """Fingerprint of the weights of its first token, where others have followed it."""
-    is_forced: bool = False
-    """Whether the grammar left but one token to draw."""
+    mask: Bools | None = None
+    """What the grammar allows next, where that is known already."""
     tops: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
     """The likeliest tokens beside each sampled one, where the request asks for them."""
     told: int = 0
@@ -76,11 +76,18 @@ class Row:
         self.tokens.append(token)
         self.logprobs.append(drawn.logprob)
         self.log_kept.append(drawn.log_kept)
-        had_choice = len(allowed) != 1 and not self.is_forced
+        had_choice = len(allowed) != 1
         self.loss_mask.append(self.request.params.temperature > 0.0 and had_choice)
         self.choices.append(allowed)
+        self.mask = None
         if self.walk is not None:
             self.walk.advance(token)
+
+    def append_certain(self, token: int) -> None:
+        """Add a token that has no alternative."""
+        self.append(token, Draw(0, 0.0, 0.0), (token,))
+        if self.request.top_logprobs:
+            self.tops.append(((token, 0.0),))
 
     def extend(self, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
         """Add tokens sampled from the whole vocabulary, all at once."""
@@ -99,9 +106,7 @@ class Row:
                 self.allowed = self.walk.allowed()
                 if len(self.allowed) != 1:
                     return
-                self.append(self.allowed[0], Draw(0, 0.0, 0.0), self.allowed)
-                if self.request.top_logprobs:
-                    self.tops.append(((self.allowed[0], 0.0),))
+                self.append_certain(self.allowed[0])
         except Exception as error:  # noqa: BLE001 - actions are user code
             self.failure = error
         self.finished = self.ended_turn = self.walk.done

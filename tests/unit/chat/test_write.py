@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.unit.chat.families import codec_of
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
 from practicum.chat import TemplateCodec
 from practicum.chat.literals import CLOSING, OPENING
-from practicum.core.tool_calls import read_tool_call
+from practicum.core.tool_calls import read_tool_call, write_tool_call
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.policy.models import locate_model
 from practicum.policy.staging import silent
@@ -184,3 +185,13 @@ def test_reasoning_stands_in_the_content_where_the_template_leaves_it_there() ->
     message = said("4", reasoning="2 + 2")
     assert codec.decode(codec.write(message)) == "<think>\n2 + 2\n</think>\n\n4"
     assert codec.read(codec.write(message)) == message
+
+
+def test_calls_that_a_template_takes_one_at_a_time_are_written_as_its_prompts_show_them() -> None:
+    codec = codec_of("llama3")
+    calls = [ToolCall(name="bash", arguments={"script": s}) for s in ("ls", "pwd")]
+    one, two = (codec.decode(codec.write(said("", *calls[:count]))) for count in (1, 2))
+    assert one == '{"name": "bash", "parameters": {"script": "ls"}}'
+    assert two == "\n".join(map(write_tool_call, calls))
+    shown = codec.decode(codec.prompt([user("go"), said("", *calls), user("and?")]))
+    assert two in shown

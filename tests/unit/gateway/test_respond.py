@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from tests.unit.gateway.pieces import say, talk
@@ -10,11 +10,9 @@ from tests.unit.gateway.pieces import say, talk
 from practicum.core.conversing import TurnDelta
 from practicum.core.errors import ContextFull
 from practicum.core.sampling import SamplingParams
-from practicum.core.trace import ToolSpec
 from practicum.gateway import ChatRequest, telling
 
 QUESTION = ChatRequest(messages=(say("user", "q"),), params=SamplingParams(max_tokens=50))
-ANY_GRAMMAR = cast(Any, object())
 
 
 @pytest.mark.parametrize(("pace_s", "least"), [(0.0, 10), (60.0, 2)])
@@ -74,25 +72,6 @@ async def test_requests_at_once_have_seeds_of_their_own_and_share_their_prompt()
     await asyncio.gather(*(conversation.respond(QUESTION) for _ in range(4)))
     assert len({request.params.seed for request in sampler.requests}) == 4
     assert [node.parent for node in conversation.nodes] == [None, 0, 0, 0, 0]
-
-
-async def test_json_that_was_asked_for_is_not_read_as_a_call() -> None:
-    text = '{"name": "f", "arguments": {}}'
-    conversation, _ = talk(lambda request: text)
-    tools = (ToolSpec(name="f"),)
-    asked = replace(QUESTION, tools=tools, grammar=ANY_GRAMMAR)
-    turn = await conversation.respond(asked)
-    assert (turn.message.content, turn.message.tool_calls) == (text, ())
-    called = await conversation.respond(replace(asked, calls_tool=True))
-    assert called.message.content == ""
-    assert [call.name for call in called.message.tool_calls] == ["f"]
-
-
-async def test_a_call_that_was_cut_off_stays_text() -> None:
-    conversation, _ = talk(lambda request: '{"name": "f", "argu')
-    asked = replace(QUESTION, tools=(ToolSpec(name="f"),), grammar=ANY_GRAMMAR, calls_tool=True)
-    turn = await conversation.respond(asked)
-    assert (turn.message.content, turn.message.tool_calls) == ('{"name": "f", "argu', ())
 
 
 async def test_turns_of_the_agent_loop_are_known_to_whole_conversations() -> None:

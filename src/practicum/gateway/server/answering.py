@@ -1,14 +1,13 @@
 """From a request that a dialect has read to sampled turns, within the rollout's limits."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
-from practicum.core.conversing import TurnDelta
+from practicum.core.conversing import HistoryCodec, TurnDelta
 from practicum.core.errors import ContextFull, UserError
-from practicum.core.sampling import TokenGrammar
-from practicum.gateway.called_tools import call_schema
 from practicum.gateway.capture import turn_seed
 from practicum.gateway.requests import Asked, ChatRequest, ChatTurn, Happening, Refused
 from practicum.gateway.rollouts import Admission, OpenRollouts, Rollout, closed
@@ -38,7 +37,7 @@ class Answering:
         Raises `Refused` for everything that is not the server's own fault.
         """
         self._check(asked)
-        request = self._constrained(asked)
+        request = self._constrained(rollout, asked)
         with self._rollouts.admit(
             rollout, turns=asked.n, max_tokens=request.params.max_tokens
         ) as admission:
@@ -97,31 +96,34 @@ class Answering:
             most = MOST_STOP_CHARACTERS
             raise Refused(400, f"a stop text is longer than {most} characters", param="stop")
 
-    def _constrained(self, asked: Asked) -> ChatRequest:
+    def _constrained(self, rollout: Rollout, asked: Asked) -> ChatRequest:
         """The request with the grammar that its form or its choice of tools asks for."""
-        request = replace(
-            asked.request,
-            may_call=asked.tool_choice.kind != "none",
-            one_call=not asked.parallel_tool_calls,
-        )
-        if asked.tool_choice.kind in ("required", "named"):
-            name = asked.tool_choice.name
-            tools = [tool for tool in request.tools if not name or tool.name == name]
+        request, choice = asked.request, asked.tool_choice
+        may_call, grammar = choice.kind != "none", None
+        codec = cast(HistoryCodec, rollout.conversation.codec)
+        if choice.kind in ("required", "named"):
+            tools = [t for t in request.tools if not choice.name or t.name == choice.name]
             if not tools:
                 sentence = "tool_choice asks for a call and no such tool is offered"
                 raise Refused(400, sentence, param="tool_choice")
-            grammar = self._grammar(call_schema(tools), "tool_choice")
-            return replace(request, grammar=grammar, calls_tool=True)
-        if asked.form is not None:
-            return replace(request, grammar=self._grammar(asked.form.schema, "response_format"))
-        return request
+            many = asked.parallel_tool_calls and choice.kind == "required"
+            with self._compiling("tool_choice") as grammars:
+                grammar = grammars.calls(codec.calls_form(tools, many=many), codec.thought_form)
+        elif asked.form is not None:
+            may_call = False  # the JSON that was asked for is no call, whatever it says
+            with self._compiling("response_format") as grammars:
+                grammar = grammars.of(asked.form.schema, codec.thought_form)
+        one_call = not asked.parallel_tool_calls
+        return replace(request, may_call=may_call, one_call=one_call, grammar=grammar)
 
-    def _grammar(self, schema: Mapping[str, Any] | None, param: str) -> TokenGrammar:
+    @contextmanager
+    def _compiling(self, param: str) -> Iterator[Grammars]:
+        """The grammars; what they say against a request is said to its client."""
         if self._grammars is None:
             sentence = f"{param} cannot be enforced by this server; leave it out"
             raise Refused(400, sentence, param=param)
         try:
-            return self._grammars.of(schema)
+            yield self._grammars
         except UserError as error:
             raise Refused(400, f"{param}: {error}", param=param) from None
 

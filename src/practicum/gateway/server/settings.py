@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from practicum.core.sampling import TokenGrammar
+from practicum.core.turn_forms import CallsForm, ThoughtForm
 
 __all__ = ["GatewaySettings", "Grammars"]
 
 
 class Grammars(Protocol):
-    """Compiles JSON schemas for the model's tokens."""
+    """Compiles what turns are held to for the model's tokens."""
 
-    def of(self, schema: Mapping[str, Any] | None) -> TokenGrammar:
-        """A grammar of what the schema allows; None allows any JSON object."""
+    def of(self, schema: Mapping[str, Any] | None, thought: ThoughtForm | None) -> TokenGrammar:
+        """A grammar of what the schema allows, after a thought; None allows any JSON object."""
+        ...
+
+    def calls(self, form: CallsForm, thought: ThoughtForm | None) -> TokenGrammar:
+        """A grammar of a turn that calls tools, after a thought."""
         ...
 
 
