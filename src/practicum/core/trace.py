@@ -88,11 +88,12 @@ class SampledSpan:
     """How a node's tokens were sampled, one entry a token.
 
     `logprobs` are under the distribution the token was drawn from: after temperature, after the
-    constraint, after top-k and top-p. `log_kept` is the log of the probability mass that top-k,
-    top-p and a grammar kept, so `logprobs + log_kept` is the log-probability before that cut, which
-    is what the learner recomputes. `choices` lists the token ids a constraint allowed; a single
-    choice was forced, has log-probability 0 and carries no loss; an empty tuple means
-    unconstrained.
+    constraint, after top-k and top-p. `choices` lists the token ids that a constraint allowed; a
+    single choice was forced, has log-probability 0 and carries no loss; an empty tuple means the
+    whole vocabulary, or a grammar that allowed too many tokens to list. `log_kept` is the log of
+    the probability mass that was kept by top-k, by top-p and by a grammar without a list, so
+    `logprobs + log_kept` is the log-probability before that cut, which is what the learner
+    recomputes among the choices.
 
     A turn that was recorded elsewhere as text has no log-probabilities: `logprobs` is empty, and so
     is `loss_mask` until the text has been tokenised. What needs them must not be given such a turn.

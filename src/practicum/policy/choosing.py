@@ -19,6 +19,11 @@ STOP_SLACK = 8
 """Characters by which a decoded piece of a text may differ from the text: an incomplete character
 at its start, a blank that the tokenizer drops."""
 
+MOST_CHOICES = 256
+"""Tokens that a grammar allows and that are listed, so that the learner chooses among the same.
+Where there are more, as inside a text, they are nearly all that the model would write anyway: their
+mass is recorded as kept, and the learner decides over the whole vocabulary."""
+
 
 class Chooser:
     """Draws tokens for rows, free or constrained, and notices their ends."""
@@ -76,7 +81,8 @@ class Chooser:
             allowed = torch.from_numpy(np.stack(list(masks.values()))).to(logits.device)
             params = [rows[i].request.params for i in bound]
             uniforms = [rows[i].stream.next() for i in bound]
-            draws = draw_among(logits[bound], allowed, params, uniforms)
+            listed = [bool(_listed(masks[i])) for i in bound]
+            draws = draw_among(logits[bound], allowed, params, uniforms, listed)
             for i, drawn in zip(bound, draws, strict=True):
                 found[i] = drawn
         return found
@@ -94,8 +100,7 @@ class Chooser:
     def _accept(self, row: Row, drawn: Draw) -> None:
         if row.failure is not None:
             return
-        mask = row.mask
-        allowed = (drawn.column,) if mask is not None and np.count_nonzero(mask) == 1 else ()
+        allowed = () if row.mask is None else _listed(row.mask)
         row.append(drawn.column, drawn, allowed)
         self._look_for_end(row)
         if row.grammar is not None:
@@ -156,6 +161,12 @@ class Chooser:
             self._accept(row, Draw(*drawn))
             if row.is_over:
                 return
+
+
+def _listed(mask: Bools) -> tuple[int, ...]:
+    """The tokens that a grammar allows, if they are few enough to be listed."""
+    few = np.count_nonzero(mask) <= MOST_CHOICES
+    return tuple(np.flatnonzero(mask).tolist()) if few else ()
 
 
 def _draw(rows: Sequence[Row], logits: torch.Tensor) -> list[Draw]:

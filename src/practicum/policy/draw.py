@@ -93,20 +93,25 @@ def draw_among(
     allowed: torch.Tensor,
     params: Sequence[SamplingParams],
     uniforms: Sequence[float],
+    listed: Sequence[bool] = (),
 ) -> list[Draw]:
     """The same where only some columns may be drawn, at least one a row; `allowed` is (B, V) bool.
 
-    Top-k and top-p choose among what is allowed. The mass of it may be smaller than any float32, so
-    it is found from logarithms.
+    Top-k and top-p choose among what is allowed. The mass of it counts as kept, but for rows that
+    are `listed`: there the columns are recorded, and nothing but them is chosen from. It may be
+    smaller than any float32, so it is found from logarithms.
     """
     masked = logits.masked_fill(~allowed, float("-inf"))
     drawn = draw_rows(masked, params, uniforms)
     heat = _heat(params, logits.device)[:, None].double()
-    outside = (masked / heat).logsumexp(1) - (logits / heat).logsumexp(1)
-    require_numbers(outside.cpu().numpy())
+    inside = (masked / heat).logsumexp(1) - (logits / heat).logsumexp(1)
+    require_numbers(inside.cpu().numpy())
+    is_cut = [p.temperature > 0.0 for p in params]
+    if listed:
+        is_cut = [cut and not known for cut, known in zip(is_cut, listed, strict=True)]
     return [
-        one if p.temperature == 0.0 else one._replace(log_kept=one.log_kept + log_allowed)
-        for one, p, log_allowed in zip(drawn, params, outside.tolist(), strict=True)
+        one._replace(log_kept=one.log_kept + log_allowed) if cut else one
+        for one, cut, log_allowed in zip(drawn, is_cut, inside.tolist(), strict=True)
     ]
 
 

@@ -30,11 +30,11 @@ MAX_REASON = 200
 """Characters of the compiler's own words in a message."""
 
 WRITING: Any = {
-    "whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}",
+    "whitespace_pattern": r"( |\n[ \t]{0,16})",
     "json_allow_general_unicode_escapes": True,
 }
-"""Blanks may be as a model likes them but not without end: small models get lost in them. Any
-character may be written as an escape."""
+"""Between two words there may be a blank, or a line break and an indent: small models get lost
+where any blanks will do. Any character may be written as an escape."""
 
 
 class JsonGrammars:

@@ -23,6 +23,9 @@ def _pick(logits: torch.Tensor, index: torch.Tensor, temperature: torch.Tensor) 
     return Predictions(log_p.gather(1, index)[:, 0], spread)
 
 
+FEW_CHOICES = 32
+"""Choices up to which a row of the output layer is read for each of every decision."""
+
 CHUNK_LOGITS = 3 * 2**22
 """Logits that exist at the same time on a CPU, 48 MiB of them."""
 
@@ -157,17 +160,15 @@ class Head:
 
         Entropies carry gradient only `with_entropy`.
         """
-        constrained = (
-            (choice_ids >= 0).any(dim=1) if choice_ids.shape[1] else torch.zeros_like(target).bool()
-        )
+        sizes = (choice_ids >= 0).sum(1)
         logprobs = hidden.new_zeros(target.shape, dtype=torch.float32)
         entropies = torch.zeros_like(logprobs)
-        for chosen, among in ((constrained, choice_ids), (~constrained, None)):
+        for chosen in (sizes == 0, (sizes > 0) & (sizes <= FEW_CHOICES), sizes > FEW_CHOICES):
             at = chosen.nonzero()[:, 0]
             if at.numel():
-                ids = among[at] if among is not None else None
+                among = choice_ids[at, : int(sizes[at].max())]
                 alike = (hidden[at], target[at], temperature[at])
-                found = self._predict_alike(*alike, ids, with_entropy)
+                found = self._predict_alike(*alike, among, with_entropy)
                 logprobs = logprobs.index_copy(0, at, found.logprobs)
                 entropies = entropies.index_copy(0, at, found.entropies)
         return Predictions(logprobs, entropies)
@@ -177,16 +178,36 @@ class Head:
         hidden: torch.Tensor,
         target: torch.Tensor,
         temperature: torch.Tensor,
-        choice_ids: torch.Tensor | None,
+        choice_ids: torch.Tensor,
         with_entropy: bool,
     ) -> Predictions:
-        """Decisions that are all constrained, or all over the whole vocabulary."""
-        if choice_ids is not None:
-            index = (choice_ids == target[:, None]).int().argmax(1, keepdim=True)
-            found = _pick(self.choice_logits(hidden, choice_ids), index, temperature)
-            return found if with_entropy else found._replace(entropies=found.entropies.detach())
-        needs = (torch.is_grad_enabled() and hidden.requires_grad, with_entropy)
-        return Predictions(*_ChunkedPredictions.apply(hidden, target, temperature, self, needs))
+        """Decisions over the whole vocabulary, all among few choices, or all among many."""
+        if not choice_ids.shape[1]:
+            needs = (torch.is_grad_enabled() and hidden.requires_grad, with_entropy)
+            return Predictions(*_ChunkedPredictions.apply(hidden, target, temperature, self, needs))
+        is_few = choice_ids.shape[1] <= FEW_CHOICES
+        index = (choice_ids == target[:, None]).int().argmax(1, keepdim=True)
+        logits = self.choice_logits if is_few else self._repeated_choice_logits
+        found = _pick(logits(hidden, choice_ids), index, temperature)
+        return found if with_entropy else found._replace(entropies=found.entropies.detach())
+
+    def _repeated_choice_logits(
+        self, hidden: torch.Tensor, choice_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """`choice_logits` where many decisions have the same choices, each read once."""
+        sets, which = torch.unique(choice_ids, dim=0, return_inverse=True)
+        logits = hidden.new_full(choice_ids.shape, float("-inf"), dtype=torch.float32)
+        for number, ids in enumerate(sets):
+            at = (which == number).nonzero()[:, 0]
+            own = ids[ids >= 0]
+            raw = torch.nn.functional.linear(hidden[at].float(), self._layer.weight[own].float())
+            bias = self._bias(own)
+            found = self._adjust(raw if bias is None else raw + bias)
+            padded = torch.nn.functional.pad(
+                found, (0, ids.numel() - own.numel()), value=float("-inf")
+            )
+            logits = logits.index_copy(0, at, padded)
+        return logits
 
     def chunk_rows(self) -> int:
         """How many decisions over the whole vocabulary are made at a time."""

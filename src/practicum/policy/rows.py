@@ -158,7 +158,7 @@ class Row:
             logprobs=tuple(self.logprobs),
             loss_mask=tuple(self.loss_mask),
             log_kept=tuple(self.log_kept) if any(self.log_kept) else (),
-            choices=tuple(self.choices) if self.walk is not None else (),
+            choices=tuple(self.choices) if any(self.choices) else (),
             temperature=self.request.params.temperature,
             fingerprint=fingerprint,
             finished=self.finished,

@@ -26,6 +26,7 @@ from tests.unit.policy.training_cases import batches_of, span_of
 from practicum.core.errors import UserError
 from practicum.core.sampling import Completion, SamplingRequest, TokenGrammar
 from practicum.core.trace import Node, Trace
+from practicum.policy import choosing
 from practicum.policy.grammar import JsonGrammars
 from practicum.policy.torch_policy import TorchPolicy
 
@@ -78,18 +79,27 @@ async def test_a_completion_is_a_value_of_the_schema_and_then_the_end(
         assert completion.finished
         assert completion.ended_turn
         assert completion.token_ids[-1] == END
-        assert completion.choices == ()
+        allowed = [tuple(np.flatnonzero(m)) for m in masks_along(grammar, completion)]
+        assert completion.choices == tuple(allowed)
     assert len({c.text for c in completions}) > 1
     assert_no_slot_is_lost(engine)
     again = await sample_all(build_engine(policy), requests)
     assert again == completions
 
 
+@pytest.fixture(params=[choosing.MOST_CHOICES, 9])
+def most_choices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Up to how many choices are listed: all of the tiny model's, or few."""
+    monkeypatch.setattr(choosing, "MOST_CHOICES", request.param)
+    return int(request.param)
+
+
 @every_way
 async def test_what_is_recorded_is_a_brute_force_softmax(
-    policy: TorchPolicy, grammar: TokenGrammar, how: dict[str, Any]
+    policy: TorchPolicy, grammar: TokenGrammar, how: dict[str, Any], most_choices: int
 ) -> None:
     stock = stock_model(policy)
+    found = set()
     requests = formed(grammar, 3, **how)
     for request, completion in zip(
         requests, await sample_all(policy.sampler, requests), strict=True
@@ -106,17 +116,23 @@ async def test_what_is_recorded_is_a_brute_force_softmax(
             if i and mask.sum() == 1:  # added without asking the model
                 assert (completion.logprobs[i], recorded(completion)[i]) == (0.0, 0.0)
                 continue
-            assert recorded(completion)[i] == pytest.approx(float(whole[token]), abs=2e-5)
             among = torch.where(torch.from_numpy(mask), scores, float("-inf"))
             inside = float(torch.log_softmax(among, -1)[token])
+            listed = mask.sum() <= most_choices
+            assert completion.choices[i] == (tuple(np.flatnonzero(mask)) if listed else ())
+            before_cut = inside if listed else float(whole[token])
+            assert recorded(completion)[i] == pytest.approx(before_cut, abs=2e-5)
+            found.add(bool(listed))
             if how.get("top_k"):
                 assert token in among.topk(3).indices.tolist()
                 assert completion.logprobs[i] >= inside - 2e-5
             else:
                 assert completion.logprobs[i] == pytest.approx(inside, abs=2e-5)
+    assert found == ({True} if most_choices > 9 else {True, False})
 
 
 @every_way
+@pytest.mark.usefixtures("most_choices")
 async def test_the_learner_computes_the_same_log_probabilities(
     policy: TorchPolicy, grammar: TokenGrammar, how: dict[str, Any]
 ) -> None:

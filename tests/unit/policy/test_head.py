@@ -38,8 +38,12 @@ def test_logits_of_choices_are_the_same_numbers(case: Any) -> None:
                 )
 
 
-def test_predictions_are_softmax_by_the_book(case: Any) -> None:
+@pytest.mark.parametrize("few", [heads.FEW_CHOICES, 2, 0])
+def test_predictions_are_softmax_by_the_book(
+    case: Any, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     head, hidden, expected = case
+    monkeypatch.setattr(heads, "FEW_CHOICES", few)
     choices = [(), (3, 7, 11), (), (0, 319), (1, 2, 3, 4), ()]
     target = torch.tensor([17, 7, 0, 319, 2, 5])
     temperature = torch.tensor([1.0, 0.5, 2.0, 1.0, 1.7, 0.3])
@@ -82,16 +86,18 @@ def test_chunks_give_the_values_and_gradients_of_the_whole(
     torch.testing.assert_close(found_grad, whole_grad, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("few", [heads.FEW_CHOICES, 2, 0])
 @pytest.mark.parametrize("rows", [1, 2, 100])
 def test_entropies_carry_the_gradient_of_plain_logits(
-    case: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+    case: Any, rows: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, hidden, expected = case
     count, vocabulary = expected.shape
     monkeypatch.setattr(heads, "CHUNK_LOGITS", rows * vocabulary)
-    choices = [(), (3, 7, 11), (), (0, 319), (5,), ()]
+    monkeypatch.setattr(heads, "FEW_CHOICES", few)
+    choices = [(3, 7, 11), (3, 7, 11), (), (0, 319), (5,), ()]
     padded = torch.tensor([[*c, *[-1] * (3 - len(c))] for c in choices])
-    target = torch.tensor([17, 7, 0, 319, 5, 5])
+    target = torch.tensor([11, 7, 0, 319, 5, 5])
     heat = torch.tensor([1.0, 0.5, 2.0, 1.0, 1.7, 0.3])
     for_logprobs = torch.linspace(-1.0, 2.0, count)
     for_entropies = torch.linspace(1.5, -0.5, count)
