@@ -108,31 +108,38 @@ class JsonGrammars:
         if trial.is_error():
             said = trial.get_error()
             raise _refused("no value has this form" if said.startswith("NoExtension") else said)
-        return _JsonGrammar(matcher)
+        return _JsonGrammar(matcher, self._tokens.eos_token)
 
 
 class _JsonGrammar:
     """A compiled schema."""
 
-    def __init__(self, matcher: Any) -> None:
-        self._matcher = matcher
+    def __init__(self, matcher: Any, end: int) -> None:
+        self._matcher, self._end = matcher, end
 
     def start(self) -> "GrammarWalk":
         """A walk for one completion."""
-        return _JsonWalk(self._matcher.deep_copy())
+        return _JsonWalk(self._matcher.deep_copy(), self._end)
 
 
 class _JsonWalk:
     """One completion on its way; the matcher falls silent on errors, so each answer is checked."""
 
-    def __init__(self, matcher: Any) -> None:
-        self._matcher = matcher
+    def __init__(self, matcher: Any, end: int) -> None:
+        self._matcher, self._end = matcher, end
 
     def allowed(self) -> Bools:
         """Which tokens may come next; the tokenizer's own end where the value is complete."""
         packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
-        return np.unpackbits(packed, bitorder="little").view(np.bool_)
+        mask = np.unpackbits(packed, bitorder="little").view(np.bool_)
+        if mask[self._end] and not self._matcher.is_accepting():
+            # Words that have to be written are looked up as tokens, and these are the end's.
+            raise UserError(
+                "the JSON schema asks for the words of the token that ends this model's turns; "
+                "leave them out of the schema"
+            )
+        return mask
 
     def advance(self, token: int) -> None:
         """Go on by a sampled token."""

@@ -166,3 +166,9 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"practicum\[gateway\]"):
         JsonGrammars(tiny().tokenizer).of(None)
+
+
+def test_a_value_that_would_end_the_turn_is_refused(grammars: JsonGrammars) -> None:
+    end = tiny().tokenizer.decode([END])
+    with pytest.raises(UserError, match="token that ends this model's turns"):
+        accepts(grammars.of({"const": f"a{end}b"}), f'"a{end}b"')
