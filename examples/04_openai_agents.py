@@ -120,11 +120,11 @@ def main() -> None:
         "agent.name=function",
         f"agent.path={here}:rollout",
         "model=smollm2-135m",
-        "steps=12",
+        "steps=24",
         "rollouts.tasks_per_step=4",
         "rollouts.group_size=8",
         "rollouts.max_tokens=40",
-        "algorithm.lr=3e-4",
+        "algorithm.lr=1.5e-4",
         "eval.n=90",
     ]
     sys.argv = ["practicum", "train", "tasks", *settings, *sys.argv[1:]]
