@@ -160,6 +160,8 @@ class Head:
 
         Entropies carry gradient only `with_entropy`.
         """
+        if not choice_ids.shape[1]:
+            return self._predict_alike(hidden, target, temperature, choice_ids, with_entropy)
         sizes = (choice_ids >= 0).sum(1)
         logprobs = hidden.new_zeros(target.shape, dtype=torch.float32)
         entropies = torch.zeros_like(logprobs)
