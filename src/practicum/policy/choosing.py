@@ -1,6 +1,6 @@
 """The next tokens of rows, and where a completion ends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -62,9 +62,8 @@ class Chooser:
 
     def draw(self, rows: Sequence[Row], logits: torch.Tensor) -> list[Draw]:
         """The next token of each row without actions, from logits over the whole vocabulary."""
-        if any(row.request.top_logprobs for row in rows):
-            _note_likeliest(rows, logits)
         if all(row.grammar is None for row in rows):
+            _note_likeliest(rows, logits)
             return _draw(rows, logits)
         found: list[Draw] = [Draw(0, 0.0, 0.0)] * len(rows)  # stays so for a row that has failed
         masks = {
@@ -72,6 +71,8 @@ class Chooser:
             for i, row in enumerate(rows)
             if row.grammar is not None and (mask := self._mask(row)) is not None
         }
+        listed = {i: bool(_listed(mask)) for i, mask in masks.items()}
+        _note_likeliest(rows, logits, {i: mask for i, mask in masks.items() if listed[i]})
         free = [i for i, row in enumerate(rows) if row.grammar is None]
         if free:
             for i, drawn in zip(free, _draw([rows[i] for i in free], logits[free]), strict=True):
@@ -81,8 +82,7 @@ class Chooser:
             allowed = torch.from_numpy(np.stack(list(masks.values()))).to(logits.device)
             params = [rows[i].request.params for i in bound]
             uniforms = [rows[i].stream.next() for i in bound]
-            listed = [bool(_listed(masks[i])) for i in bound]
-            draws = draw_among(logits[bound], allowed, params, uniforms, listed)
+            draws = draw_among(logits[bound], allowed, params, uniforms, list(listed.values()))
             for i, drawn in zip(bound, draws, strict=True):
                 found[i] = drawn
         return found
@@ -174,9 +174,19 @@ def _draw(rows: Sequence[Row], logits: torch.Tensor) -> list[Draw]:
     return draw_rows(logits, params, [row.stream.next() for row in rows])
 
 
-def _note_likeliest(rows: Sequence[Row], logits: torch.Tensor) -> None:
+def _note_likeliest(
+    rows: Sequence[Row], logits: torch.Tensor, listed: Mapping[int, Bools] | None = None
+) -> None:
+    """Note them for the rows that ask; among what is `listed` where a row chooses among that."""
     asking = [i for i, row in enumerate(rows) if row.request.top_logprobs]
+    if not asking:
+        return
+    if listed:
+        logits = logits.clone()
+        for i, mask in listed.items():
+            logits[i, torch.from_numpy(~mask).to(logits.device)] = float("-inf")
     params = [rows[i].request.params for i in asking]
     most = max(rows[i].request.top_logprobs for i in asking)
     for i, tops in zip(asking, likeliest(logits[asking], params, most), strict=True):
-        rows[i].tops.append(tuple(tops[: rows[i].request.top_logprobs]))
+        possible = [(column, value) for column, value in tops if value > float("-inf")]
+        rows[i].tops.append(tuple(possible[: rows[i].request.top_logprobs]))

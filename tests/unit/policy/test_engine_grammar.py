@@ -211,8 +211,13 @@ async def test_stops_listeners_and_likeliest_tokens_go_with_a_grammar(
     assert (cut.stopped_by, cut.finished, cut.ended_turn) == ('"count', True, False)
     assert tuple(heard) == cut.token_ids == whole.token_ids[: len(heard)]
     # What has no alternative has no other token beside it.
-    choices = [i == 0 or mask for i, mask in enumerate(cut.loss_mask)]
-    assert [len(tops) for tops in cut.top_logprobs] == [1 + choice for choice in choices]
+    assert [len(tops) for tops in cut.top_logprobs] == [1 + choice for choice in cut.loss_mask]
+    for allowed, tops in zip(cut.choices, cut.top_logprobs, strict=True):
+        assert {token for token, _ in tops} <= set(allowed)
+    own = [dict(tops).get(token) for token, tops in zip(heard, cut.top_logprobs, strict=True)]
+    assert any(cut.loss_mask[i] for i, value in enumerate(own) if value is not None)
+    for value, logprob in zip(own, recorded(cut), strict=True):
+        assert value is None or value == pytest.approx(logprob, abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [1, 5])
