@@ -201,3 +201,10 @@ def test_arguments_are_those_that_a_tool_lists() -> None:
     for parameters, allows in ((listed, False), ({**listed, "additionalProperties": True}, True)):
         tool = ToolSpec(name="count_to", parameters=parameters)
         assert held.accepts(held.grammar([tool]), more) == allows
+
+
+def test_thinking_whose_end_is_half_a_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held("qwen3")
+    monkeypatch.setattr(held.codec._rendering, "spell", lambda text: (7, text))
+    with pytest.raises(UserError, match="neither one token nor plain text"):
+        _ = held.codec.thought_form

@@ -176,10 +176,14 @@ class TemplateCodec:
         if tags is None:
             return None
         opening = "" if self._habits.opens_thinking else tags.opening
+        closing = self._rendering.spell(tags.closing)
+        if len(closing) != 1:
+            raise UserError(
+                f"{self._model} ends its thinking with {tags.closing}, which is neither one token "
+                "nor plain text, so its turns cannot be held to a form; leave the form out"
+            )
         return ThoughtForm(
-            opening=self._rendering.spell(opening),
-            closing=self._rendering.spell(tags.closing)[0],
-            behind=BEHIND_THINKING,
+            opening=self._rendering.spell(opening), closing=closing[0], behind=BEHIND_THINKING
         )
 
     def _written(self, message: Message) -> str:

@@ -21,8 +21,8 @@ at its start, a blank that the tokenizer drops."""
 
 MOST_CHOICES = 256
 """Tokens that a grammar allows and that are listed, so that the learner chooses among the same.
-Where there are more, as inside a text, they are nearly all that the model would write anyway: their
-mass is recorded as kept, and the learner decides over the whole vocabulary."""
+Where there are more, as inside a text, their mass is recorded as kept, and the learner decides over
+the whole vocabulary."""
 
 
 class Chooser:
@@ -71,8 +71,7 @@ class Chooser:
             for i, row in enumerate(rows)
             if row.grammar is not None and (mask := self._mask(row)) is not None
         }
-        listed = {i: bool(_listed(mask)) for i, mask in masks.items()}
-        _note_likeliest(rows, logits, {i: mask for i, mask in masks.items() if listed[i]})
+        _note_likeliest(rows, logits, {i: mask for i, mask in masks.items() if rows[i].allowed})
         free = [i for i, row in enumerate(rows) if row.grammar is None]
         if free:
             for i, drawn in zip(free, _draw([rows[i] for i in free], logits[free]), strict=True):
@@ -82,7 +81,8 @@ class Chooser:
             allowed = torch.from_numpy(np.stack(list(masks.values()))).to(logits.device)
             params = [rows[i].request.params for i in bound]
             uniforms = [rows[i].stream.next() for i in bound]
-            draws = draw_among(logits[bound], allowed, params, uniforms, list(listed.values()))
+            listed = [bool(rows[i].allowed) for i in bound]
+            draws = draw_among(logits[bound], allowed, params, uniforms, listed)
             for i, drawn in zip(bound, draws, strict=True):
                 found[i] = drawn
         return found
@@ -93,6 +93,7 @@ class Chooser:
         if row.mask is None:
             try:
                 row.mask = self._masks.of(row.grammar, self._head.vocabulary)
+                row.allowed = _listed(row.mask)
             except Exception as error:  # noqa: BLE001 - a grammar is the caller's
                 row.failure = error
         return row.mask
@@ -100,8 +101,7 @@ class Chooser:
     def _accept(self, row: Row, drawn: Draw) -> None:
         if row.failure is not None:
             return
-        allowed = () if row.mask is None else _listed(row.mask)
-        row.append(drawn.column, drawn, allowed)
+        row.append(drawn.column, drawn, row.allowed)
         self._look_for_end(row)
         if row.grammar is not None:
             self._append_certain(row)
@@ -109,10 +109,9 @@ class Chooser:
     def _append_certain(self, row: Row) -> None:
         """Add what the grammar leaves no choice about: it costs no step of the model."""
         while not row.is_over:
-            mask = self._mask(row)
-            if mask is None or np.count_nonzero(mask) != 1:
+            if self._mask(row) is None or len(row.allowed) != 1:
                 return
-            row.append_certain(int(mask.argmax()))
+            row.append_certain(row.allowed[0])
             self._look_for_end(row)
 
     def _look_for_end(self, row: Row) -> None:

@@ -38,7 +38,7 @@ class Row:
     finished: bool = False
     text: str = ""
     allowed: tuple[int, ...] = ()
-    """Token ids that may come next, where the request has actions."""
+    """Token ids that may come next, where the request has actions, or a grammar that allows few."""
     begun_with: str = ""
     """Fingerprint of the weights of its first token, where others have followed it."""
     mask: Bools | None = None
