@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from practicum.policy.attention import ATTENTION, register_attention
-from practicum.policy.learner import LearnerSettings
-from practicum.policy.lora import attach_adapter
-from practicum.policy.models import LoadedModel, load_model, locate_model
-from practicum.policy.threads import computed
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.engine.decoder.attention import ATTENTION, register_attention
+from practicum.engine.learning.learner import LearnerSettings
+from practicum.engine.models.loading import LoadedModel, load_model, locate_model
+from practicum.engine.models.lora import attach_adapter
+from practicum.engine.policy import TorchPolicy
+from practicum.engine.threads import computed
 
 __all__ = [
     "LR",
@@ -205,7 +205,7 @@ def model_config(case: Case) -> Any:
     folder = locate_model(case.model, lambda *_: None)
     if folder is not None:
         return AutoConfig.from_pretrained(folder)
-    from practicum.policy.tiny import build_tiny_model
+    from practicum.engine.models.tiny import build_tiny_model
 
     return build_tiny_model().config
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from practicum.core.report import EvalReport, Interval, TaskResult
-from practicum.evaluation import build_report, compare_reports, is_difference
+from practicum.core.checkpoint import EvalReport, Interval, TaskResult
+from practicum.evaluation.compare import compare_reports, is_difference
+from practicum.evaluation.report import build_report
 
 Array = npt.NDArray[np.float64]
 Generator = np.random.Generator

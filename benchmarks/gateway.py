@@ -42,17 +42,19 @@ import torch
 from gateway_checks import compare_with_store, problems_of, show
 from gateway_trouble import MARK
 
-from practicum.assemble.gateway import GatewayPlan, Keeper, ServedModel, build_gateway, load_served
-from practicum.core.config import ModelConfig, RolloutConfig
-from practicum.core.conversing import RolloutLimits
-from practicum.core.event_loop import run_attended
+from practicum.assemble.build_gateway import EpisodeKeeper, ServedModel, load_served
+from practicum.core.config.config_sections import ModelConfig, RolloutConfig
+from practicum.core.conversation import RolloutLimits
 from practicum.core.sample import Episode
 from practicum.core.sampling import SamplingRequest
 from practicum.core.trace import Message
-from practicum.gateway import CapturedConversation, ChatRequest, OpenRollouts, Rollout
-from practicum.gateway.desk import RolloutDesk
-from practicum.policy.threads import pin_threads
-from practicum.store import SqliteTraceStore
+from practicum.engine.event_loop import run_attended
+from practicum.engine.threads import pin_threads
+from practicum.gateway.capture import CapturedConversation
+from practicum.gateway.requests import ChatRequest
+from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController
+from practicum.gateway.standalone import GatewayPlan, build_gateway
+from practicum.store.trace_store import SqliteTraceStore
 
 CLIENTS = str(Path(__file__).with_name("gateway_clients.py"))
 LONGEST_LINE = 1 << 28
@@ -60,10 +62,10 @@ LONGEST_LINE = 1 << 28
 LIMITS = RolloutLimits()
 
 
-class WatchedDesk(RolloutDesk):
-    """A desk that counts what is closed, and knows what is still held of it."""
+class WatchedController(RolloutController):
+    """A controller that counts what is closed, and knows what is still held of it."""
 
-    def __init__(self, rollouts: OpenRollouts, served: ServedModel, keeper: Keeper) -> None:
+    def __init__(self, rollouts: OpenRollouts, served: ServedModel, keeper: EpisodeKeeper) -> None:
         super().__init__(rollouts, served.converse, keeper.add, model=served.name)
         self.held: WeakSet[CapturedConversation] = WeakSet()
         self.closed = 0
@@ -90,7 +92,7 @@ class Site:
 
     served: ServedModel
     gateway: Any
-    desk: WatchedDesk
+    controller: WatchedController
     address: str
     store: Path
     way: dict[str, str]
@@ -106,15 +108,15 @@ async def serving(model: str) -> AsyncIterator[Site]:
         plan = GatewayPlan(port=0, control_key=secrets.token_hex(32), store=store)
         with SqliteTraceStore(store) as traces:
             rollouts = OpenRollouts()
-            desk = WatchedDesk(rollouts, served, Keeper(traces))
-            gateway = build_gateway(served, rollouts, desk, plan, folder)
+            controller = WatchedController(rollouts, served, EpisodeKeeper(traces))
+            gateway = build_gateway(served, rollouts, controller, plan, folder)
             async with gateway.serving() as address:
                 control = str(gateway.settings.control_socket)
                 way = {"address": address, "control": control, "control_key": plan.control_key}
                 yield Site(
                     served=served,
                     gateway=gateway,
-                    desk=desk,
+                    controller=controller,
                     address=address,
                     store=store,
                     way=way,
@@ -163,7 +165,7 @@ def resident_mb() -> float:
 class Memory:
     """What the process held at parts of the time, and how many rollouts were closed by then."""
 
-    desk: WatchedDesk
+    controller: WatchedController
     seconds: float
     marks: list[dict[str, float]] = field(default_factory=list)
 
@@ -172,7 +174,7 @@ class Memory:
         began = time.monotonic()
         for part in (0.0, 0.25, 0.5, 0.75, 1.0):
             await asyncio.sleep(max(0.0, began + part * self.seconds - time.monotonic()))
-            self.marks.append({"part": part, "mb": resident_mb(), "closed": self.desk.closed})
+            self.marks.append({"part": part, "mb": resident_mb(), "closed": self.controller.closed})
 
     def summary(self) -> dict[str, Any]:
         """And how much was added after the first quarter."""
@@ -185,7 +187,7 @@ class Memory:
 async def under_load(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     """Agents and troublemakers at the same time; then what was stored is compared."""
     records = site.store.with_name("records.jsonl")
-    memory = Memory(site.desk, args.seconds)
+    memory = Memory(site.controller, args.seconds)
     async with clients() as agents, clients() as others, clients() as slow_ones:
         job = {"rollouts": args.rollouts, "turns": args.turns, "max_tokens": args.max_tokens}
         loading = agents.do("load", **site.way, **job, seconds=args.seconds, records=str(records))
@@ -196,9 +198,9 @@ async def under_load(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     await _let_go(site)
     return {
         **found,
-        "rollouts": site.desk.closed,
-        "retokenised": site.desk.retokenised,
-        "still_held": len(site.desk.held),
+        "rollouts": site.controller.closed,
+        "retokenised": site.controller.retokenised,
+        "still_held": len(site.controller.held),
         "rows_left": len(rows_of(site.served.sampler)),
         **compare_with_store(records, site.store),
         "memory": memory.summary(),
@@ -215,7 +217,7 @@ async def _let_go(site: Site) -> None:
     for _ in range(100):
         await site.served.sampler.sample(SamplingRequest(prompt_ids=(1, 2), params=params))
         gc.collect()
-        if not site.desk.held:
+        if not site.controller.held:
             return
         await asyncio.sleep(0.1)
 
@@ -334,7 +336,7 @@ async def _engine_side(site: Site, scripts: list[list[Scripted]], stream: bool) 
 
 
 async def _http_side(site: Site, scripts: list[list[Scripted]], asking: Clients) -> list[float]:
-    opened = [site.desk.open(LIMITS) for _ in scripts]
+    opened = [site.controller.open(LIMITS) for _ in scripts]
     endpoints = [site.gateway.endpoint(rollout) for rollout in opened]
     found = await asking.do(
         "replay",
@@ -343,7 +345,7 @@ async def _http_side(site: Site, scripts: list[list[Scripted]], asking: Clients)
         conversations=[[one.body for one in requests] for requests in scripts],
     )
     for rollout in opened:
-        site.desk.close(rollout.id)
+        site.controller.close(rollout.id)
     for requests, times in zip(scripts, found["requests"], strict=True):
         for scripted, (_, tokens) in zip(requests, times, strict=True):
             assert tokens == scripted.tokens, "not the same work"

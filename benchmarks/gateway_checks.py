@@ -7,7 +7,7 @@ from typing import Any
 from gateway_wire import spread_ms
 
 from practicum.core.trace import Trace
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 __all__ = ["compare_with_store", "problems_of", "show"]
 

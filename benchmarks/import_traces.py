@@ -76,8 +76,8 @@ def write_traces(path: Path, count: int, seed: int = 0) -> None:
 
 def import_file(path: Path, store: Path) -> None:
     """Import a file in this process and print what it took, as the parent reads it."""
-    from practicum.assemble.traces import import_traces
-    from practicum.store import SqliteTraceStore
+    from practicum.store.trace_store import SqliteTraceStore
+    from practicum.traces.importing import import_traces
 
     class Silent:
         def file_started(self, file: Path, format: str, size: int) -> None:

@@ -55,13 +55,13 @@ def numbers(*shape: int, kind: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 def elementwise(s: Shape, rows: int) -> Iterator[Case]:
     """Norms and gates of a step of decoding or of learning."""
-    from practicum.policy.kernels.gated import silu_mul, silu_mul_backward
-    from practicum.policy.kernels.norm import (
+    from practicum.engine.kernels.norm_kernels import (
         add_rms_norm,
         head_rms_norm,
         head_rms_norm_backward,
         rms_norm_backward,
     )
+    from practicum.engine.kernels.triton_elementwise import silu_mul, silu_mul_backward
 
     x, y, weight = numbers(rows, s.hidden), numbers(rows, s.hidden), numbers(s.hidden)
     gate_up, act = numbers(rows, 2 * s.inner), numbers(rows, s.inner)
@@ -81,7 +81,7 @@ def elementwise(s: Shape, rows: int) -> Iterator[Case]:
 
 def rotation(s: Shape, rows: int) -> Iterator[Case]:
     """Turning heads, and storing them."""
-    from practicum.policy.kernels.rotary import rotate, rotate_store
+    from practicum.engine.kernels.rotary_kernels import rotate, rotate_store
 
     joined = numbers(rows, (s.heads + 2 * s.kv_heads) * s.depth)
     cos, sin = (numbers(TOKENS, s.depth, kind=torch.float32) for _ in range(2))
@@ -96,8 +96,8 @@ def rotation(s: Shape, rows: int) -> Iterator[Case]:
 
 def decoding(s: Shape) -> Iterator[Case]:
     """Attention over the cache, and the draw."""
-    from practicum.policy.kernels.decode_attention import decode_attention
-    from practicum.policy.kernels.draw import draw
+    from practicum.engine.kernels.decode_attention import decode_attention
+    from practicum.engine.kernels.logits_kernels import draw
 
     q, pool = numbers(ROWS, s.heads, s.depth), numbers(2, ROWS * LENGTH, s.kv_heads, s.depth)
     table = torch.randperm(ROWS * LENGTH, device="cuda").int().view(ROWS, LENGTH)
@@ -111,7 +111,7 @@ def decoding(s: Shape) -> Iterator[Case]:
 
 def head(s: Shape) -> Iterator[Case]:
     """Log-probabilities, read twice and written once."""
-    from practicum.policy.kernels.logits import pick
+    from practicum.engine.kernels.logits_kernels import pick
 
     target = torch.randint(0, s.vocabulary, (LOGIT_ROWS,), device="cuda")
     heat = torch.ones(LOGIT_ROWS, device="cuda")
@@ -138,7 +138,8 @@ def groups(prompt: int = 256, completions: int = 8, length: int = 96) -> torch.T
 
 def trees(s: Shape) -> Iterator[Case]:
     """Attention over trees, forward and backward."""
-    from practicum.policy.kernels.tree_attention import TreeBlocks, tree_backward, tree_forward
+    from practicum.engine.kernels.tree_tiles import TreeBlocks
+    from practicum.engine.kernels.triton_tree_attention import tree_backward, tree_forward
 
     joined = numbers(TOKENS, s.heads + 2 * s.kv_heads, s.depth)
     q, k, v = joined.split([s.heads, s.kv_heads, s.kv_heads], 1)

@@ -24,14 +24,9 @@ from typing import Any
 import numpy as np
 
 from practicum.core.trace import Message, Node, SampledSpan, StopReason, ToolCall, Trace
-from practicum.rewards.learned import (
-    Labeler,
-    Order,
-    ReviewQueue,
-    TracePool,
-    cohens_kappa,
-    measure_calibration,
-)
+from practicum.rewards.learned.labeler import Labeler, TracePool
+from practicum.rewards.learned.logistic import measure_calibration
+from practicum.rewards.learned.review_queue import Order, ReviewQueue, cohens_kappa
 
 Draw = np.random.Generator
 Turn = tuple[str, str, str, bool]

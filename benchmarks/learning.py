@@ -28,11 +28,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from practicum.assemble import read_evaluations
-from practicum.core.config.algorithm import OFFLINE
-from practicum.core.report import EvalReport, Interval
-from practicum.evaluation import compare_reports
-from practicum.store import RunDir, read_metrics
+from practicum.assemble.driver import read_evaluations
+from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.config.algorithm_config import ALGORITHMS
+from practicum.evaluation.compare import compare_reports
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
 
 BAR = 0.8
 """The demo's: the lower bound of held-out success."""
@@ -180,7 +181,7 @@ class Bench:
         for number, (algorithm, steps, options) in enumerate(trial.stages):
             of_start = trial.start and number == 0
             data = REFERENCE if of_start else trial.data.format(store=store)
-            data = data if algorithm in OFFLINE else ""
+            data = data if ALGORITHMS[algorithm].is_offline else ""
             stage = f"steps: {self.steps or steps}, algorithm: {{name: {algorithm}, {options}}}"
             stages.append("{" + stage + (f", data: {{{data}}}" if data else "") + "}")
         asked = (f"eval.n={self.n}", f"eval.every={self.every}", f"stages=[{', '.join(stages)}]")

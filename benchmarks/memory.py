@@ -5,7 +5,7 @@
 A group of `--group` episodes has so many unique tokens, and its rows `--ratio` times as many; each
 side learns from all of it at once, unless told how much to take at a time. On a CUDA device the
 peak is what tensors took; on a CPU it is how far the process grew, each side in a process of its
-own. The plan's estimate is beside it where `practicum.hardware` can be imported.
+own. The plan's estimate is beside it where `practicum.engine.planning` can be imported.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from race import race
 from report import describe, show
 from update import Work, padded_side, practicum_side
 
-from practicum.policy.threads import pin_threads
+from practicum.engine.threads import pin_threads
 
 __all__ = ["measure"]
 
@@ -122,8 +122,9 @@ def _status_bytes(key: str) -> int:
 def planned_bytes(case: Case, tokens: int) -> int | None:
     """What the plan expects of an update with so many tokens; None without its packages."""
     try:
-        from practicum.core.config import RunConfig
-        from practicum.hardware import ModelShape, estimate_memory
+        from practicum.core.config.run_config import RunConfig
+        from practicum.engine.planning.memory import estimate_memory
+        from practicum.engine.planning.model_shapes import ModelShape
     except ImportError:
         return None
     config = RunConfig.model_validate(

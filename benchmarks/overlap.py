@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from practicum.assemble.build_policy import build_policy
+from practicum.assemble.driver import create_run, trainer_for
 from practicum.assemble.environments import open_environment
-from practicum.assemble.models import build_policy
-from practicum.assemble.running import create_run
-from practicum.assemble.training import trainer_for
-from practicum.core.config import RunConfig, build_config
-from practicum.core.report import EvalReport
+from practicum.core.checkpoint import EvalReport
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.task import Task
-from practicum.evaluation import compare_reports
+from practicum.evaluation.compare import compare_reports
 
 BAR = 0.8
 """Lower bound of held-out success that the demo has to reach."""

@@ -33,23 +33,24 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from practicum.agents import DiscreteAgent
-from practicum.assemble import build_group_reward, build_reward
-from practicum.assemble.training import evaluation_row
-from practicum.core.config import RunConfig, build_config
+from practicum.agents.loops import DiscreteAgent
+from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.assemble.wired_rewards import REWARDS
+from practicum.cli.views.alerts import find_hacking, shape_of
+from practicum.cli.views.run_view import read_run
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Observation
 from practicum.core.sample import Group
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message, Trace
-from practicum.evaluation import evaluate
-from practicum.gateway import ScriptedConversation
-from practicum.monitor.hacking import find_hacking, shape_of
-from practicum.monitor.reader import read_run
-from practicum.rollouts import RolloutParts, run_groups
-from practicum.store import EventLog, RunDir
-from practicum.training.collect import CollectedStep
-from practicum.training.step_metrics import rollout_metrics
+from practicum.evaluation.evaluate import evaluate
+from practicum.evaluation.report import report_to_row
+from practicum.gateway.scripted_conversation import ScriptedConversation
+from practicum.store.events import EventLog
+from practicum.store.run_dir import RunDir
+from practicum.training.step_metrics import CollectedStep, rollout_metrics
 
 STEPS, TASKS, GROUP, TURNS, HELDOUT = 32, 4, 8, 8, 100
 MOVES = ("add", "chat", "echo", "mark", "answer")
@@ -285,8 +286,8 @@ async def train(config: RunConfig, folder: Path, rate: float) -> RunDir:
         return RolloutParts(
             environment=environment,
             agent=DiscreteAgent(max_turns=TURNS),
-            reward=build_reward(config.reward, environment),
-            group_reward=build_group_reward(config.reward, compares=learning),
+            reward=REWARDS.reward(config.reward, environment),
+            group_reward=REWARDS.group_reward(config.reward, compares=learning),
             converse=policy.converse,
         )
 
@@ -305,7 +306,7 @@ async def train(config: RunConfig, folder: Path, rate: float) -> RunDir:
                 found = await evaluate(
                     parts(False), heldout, attempts=1, seed=0, policy="", fingerprint=""
                 )
-                log.append("eval", step=step, values=evaluation_row(found.report))
+                log.append("eval", step=step, values=report_to_row(found.report))
     return run
 
 

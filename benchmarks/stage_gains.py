@@ -13,10 +13,11 @@ from pathlib import Path
 
 from report import print_table
 
-from practicum.assemble import read_evaluations
-from practicum.core.report import EvalReport, Interval
-from practicum.evaluation import compare_reports
-from practicum.store import RunDir, read_metrics
+from practicum.assemble.driver import read_evaluations
+from practicum.core.checkpoint import EvalReport, Interval
+from practicum.evaluation.compare import compare_reports
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
 
 
 def last_steps(run: RunDir, reports: dict[int, EvalReport]) -> dict[str, int]:

@@ -27,14 +27,14 @@ from race import Race, Side, Stages, race
 from report import describe, seconds_text, show
 from update import work_arguments
 
-from practicum.algorithms import Grpo
-from practicum.batching import build_batches, group_samples
 from practicum.core.sample import Batch, Episode, Group
 from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.core.trace import Node, SampledSpan, Trace
-from practicum.policy.threads import pin_threads
+from practicum.engine.threads import pin_threads
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.prefix_tree import build_batches, group_samples
 
 __all__ = ["measure"]
 
@@ -55,7 +55,7 @@ def given_tokens(case: Case) -> list[tuple[int, ...]]:
 
 def practicum_side(case: Case, facts: dict[str, Any]) -> Side:
     """Sampler, credit, trees and learner, as a run's step calls them."""
-    policy, algorithm = policy_of(case), Grpo(credit_by="episode")
+    policy, algorithm = policy_of(case), Grpo(credit="episode")
     prompts = [tuple(prompt) for prompt in prompts_of(case)]
     between, stages, steps = given_tokens(case), Stages(case.device), itertools.count()
 

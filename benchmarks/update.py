@@ -27,12 +27,12 @@ from race import Race, Side, race
 from report import describe, seconds_text, show
 from roofline import measure_rates, update_flops, update_seconds
 
-from practicum.algorithms import Grpo
-from practicum.batching import build_batches
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Sample
-from practicum.policy.lora import trainable
-from practicum.policy.threads import pin_threads
+from practicum.engine.models.lora import trainable
+from practicum.engine.threads import pin_threads
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.prefix_tree import build_batches
 
 __all__ = ["Work", "measure", "padded_side", "practicum_side", "work_arguments"]
 

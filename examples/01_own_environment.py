@@ -20,7 +20,7 @@ from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message
-from practicum.environments import check_environment
+from practicum.environments.checker import check_environment
 
 LAMPS = ("red", "green", "blue", "white", "amber")
 ACTIONS = tuple(ActionForm(name=name) for name in (*LAMPS, "done"))

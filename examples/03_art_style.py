@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-import practicum.art as art
+import practicum.compat.art as art
 
 STEPS = 10
 GROUPS, ATTEMPTS = 4, 8

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from practicum.assemble import read_evaluations
-from practicum.evaluation import compare_reports, render_comparison
-from practicum.monitor import Canvas, read_run, render_run
-from practicum.store import find_run
+from practicum.assemble.driver import read_evaluations
+from practicum.cli.views.charts import Canvas
+from practicum.cli.views.run_screen import render_run
+from practicum.cli.views.run_view import read_run
+from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.report import render_comparison
+from practicum.store.run_dir import find_run
 
 COLUMNS = 100
 

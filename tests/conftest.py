@@ -26,7 +26,7 @@ def _few_threads() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != TORCH_THREADS:
         torch.set_num_threads(TORCH_THREADS)
-    threads = sys.modules.get("practicum.policy.threads")
+    threads = sys.modules.get("practicum.engine.threads")
     if threads is not None:
         threads.pin_threads(TORCH_THREADS)
 
@@ -68,8 +68,8 @@ def _why_no_gpu() -> str | None:
 
 
 def _why_no_smollm2() -> str | None:
-    from practicum.policy.catalog import find_known
-    from practicum.policy.pull import cached_folder
+    from practicum.engine.models.catalog import find_known
+    from practicum.engine.models.loading import cached_folder
 
     model = find_known("smollm2-135m")
     if model is not None and cached_folder(model) is not None:

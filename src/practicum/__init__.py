@@ -1,23 +1,136 @@
-"""Practicum trains the model that does the work, by doing the work."""
+"""Practicum trains the model that does the work, by doing the work.
+
+import practicum as pr
+
+pr.check("math")                                   # is the environment fit to train on?
+run = pr.train("math", model="tiny", steps=12)     # or a class of your own
+print(pr.evaluate(run, n=50, against="base"))      # held-out, with intervals
+"""
 
 TYPE_CHECKING = False  # importing it from `typing` would load more than all of this
 if TYPE_CHECKING:
-    from practicum.pipeline import AgenticTrainer, TrainingPipeline
-    from practicum.recording import Recorder, record
+    from practicum.api import (
+        Evaluated,
+        Played,
+        Records,
+        Run,
+        check,
+        evaluate,
+        load,
+        models,
+        play,
+        train,
+        train_async,
+    )
+    from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
+    from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, Interval
+    from practicum.core.config.config_sections import ConfigModel
+    from practicum.core.config.run_config import RunConfig
+    from practicum.core.errors import (
+        AgentFailure,
+        ConfigError,
+        EnvironmentFailure,
+        PracticumError,
+        UserError,
+    )
+    from practicum.core.interfaces import (
+        Agent,
+        Conversation,
+        DiscreteSession,
+        Environment,
+        GroupReward,
+        Observation,
+        Reward,
+        Sampler,
+        Sandbox,
+        Session,
+    )
+    from practicum.core.sample import Episode, Group
+    from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingParams
+    from practicum.core.score import Score
+    from practicum.core.task import Outcome, Split, Task
+    from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
+    from practicum.environments.checker import EnvironmentCheck
+    from practicum.traces.recording import Recorder, record
 
 __version__ = "0.1.0"
 
-__all__ = ["AgenticTrainer", "Recorder", "TrainingPipeline", "__version__", "record"]
+__all__ = [
+    "ActionForm",
+    "Agent",
+    "AgentFailure",
+    "AgenticTrainer",
+    "Checkpoint",
+    "Comparison",
+    "Completion",
+    "ConfigError",
+    "ConfigModel",
+    "Conversation",
+    "DiscreteSession",
+    "Environment",
+    "EnvironmentCheck",
+    "EnvironmentFailure",
+    "Episode",
+    "EvalReport",
+    "Evaluated",
+    "Group",
+    "GroupReward",
+    "Interval",
+    "Message",
+    "NextCharacters",
+    "Observation",
+    "Outcome",
+    "Played",
+    "PracticumError",
+    "Recorder",
+    "Records",
+    "Reward",
+    "Run",
+    "RunConfig",
+    "Sampler",
+    "SamplingParams",
+    "Sandbox",
+    "Score",
+    "Session",
+    "Split",
+    "StopReason",
+    "Task",
+    "ToolCall",
+    "ToolSpec",
+    "Trace",
+    "TrainingPipeline",
+    "UserError",
+    "__version__",
+    "check",
+    "evaluate",
+    "load",
+    "models",
+    "play",
+    "record",
+    "train",
+    "train_async",
+]
+
+_MODULES = (
+    *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
+    *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
+    *("core.config.run_config", "environments.checker", "traces.recording"),
+    *("api", "compat.pipeline"),
+)
+"""Where the names above are, the modules that load fastest first."""
 
 
 def __getattr__(name: str) -> object:
-    """What recording and training need is loaded when it is first asked for."""
-    if name in ("Recorder", "record"):
-        from practicum import recording
+    """Load a name when it is first asked for, so that `import practicum` is instant."""
+    if name in __all__:
+        from importlib import import_module
 
-        return getattr(recording, name)
-    if name in ("AgenticTrainer", "TrainingPipeline"):
-        from practicum import pipeline
-
-        return getattr(pipeline, name)
+        for module in _MODULES:
+            found = vars(import_module(f"practicum.{module}")).get(name)
+            if found is not None:
+                return found
     raise AttributeError(f"module 'practicum' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

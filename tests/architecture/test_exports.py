@@ -52,6 +52,25 @@ def test_a_folder_lists_everything_it_reexports(name: str) -> None:
     assert reexported(name) <= set(getattr(importlib.import_module(name), "__all__", ()))
 
 
+PUBLIC = {"practicum", "practicum.compat.art"}
+"""Folders that users import names from; everywhere else an import names the defining module."""
+
+
+@pytest.mark.parametrize("name", sorted(set(FOLDERS) - PUBLIC))
+def test_a_folder_holds_its_modules_and_nothing_besides(name: str) -> None:
+    path = ROOT.parent.joinpath(*name.split("."), "__init__.py")
+    [docstring] = ast.parse(path.read_text(encoding="utf-8")).body
+    assert isinstance(docstring, ast.Expr)
+
+
+def test_every_name_of_the_public_api_is_there() -> None:
+    import practicum
+
+    assert all(getattr(practicum, name) is not None for name in practicum.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Taks'"):
+        practicum.Taks  # noqa: B018 - asked for to be refused
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_says_what_it_is_for(name: str) -> None:
     assert importlib.import_module(name).__doc__

@@ -14,14 +14,15 @@ HEAVY = {"torch", "transformers", "peft", "pandas", "scipy", "trl", "huggingface
 
 LIGHT_PACKAGES = [
     "practicum",
+    "practicum.api",
     "practicum.art",
-    "practicum.core.config",
+    "practicum.core.config.run_config",
     "practicum.core.interfaces",
-    "practicum.store",
-    "practicum.monitor",
-    "practicum.hardware",
-    "practicum.environments",
-    "practicum.evaluation",
+    "practicum.store.trace_store",
+    "practicum.cli.views.run_screen",
+    "practicum.engine.planning.memory_plan",
+    "practicum.environments.registry",
+    "practicum.evaluation.report",
     "practicum.cli.main",
 ]
 
@@ -75,7 +76,8 @@ def test_the_probe_sees_what_is_heavy() -> None:
 def test_what_runs_beside_a_gpu_needs_no_pydantic() -> None:
     program = (
         "import sys; sys.modules['pydantic'] = None\n"
-        "import practicum.policy.torch_policy, practicum.batching, practicum.algorithms"
+        "import practicum.engine.policy, practicum.training.prefix_tree\n"
+        "import practicum.training.algorithms.ppo"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,10 +1,10 @@
 """The policy that clients of this folder talk to."""
 
 import pytest
-from tests.unit.policy.reference import build_policy
+from tests.unit.engine.reference import build_policy
 
-from practicum.policy import tiny
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.engine.models import tiny
+from practicum.engine.policy import TorchPolicy
 
 CONTEXT_TOKENS = 32_768
 """The tiny model has a token for each byte, and frameworks write long prompts."""

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from practicum.batching import build_batches, episode_samples
-from practicum.core.conversing import Endpoint, RolloutLimits
+from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.sample import Credit
 from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.tool_calls import write_tool_call
 from practicum.core.trace import Node, ToolCall, Trace
-from practicum.gateway import CapturedConversation
+from practicum.engine.policy import TorchPolicy
+from practicum.engine.sampling.json_grammar import JsonGrammars
+from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.rollouts import OpenRollouts, Rollout
-from practicum.gateway.server import Gateway
-from practicum.policy.grammar import JsonGrammars
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.gateway.server.gateway_server import Gateway
+from practicum.training.prefix_tree import build_batches, episode_samples
 
 END = 259
 """The tiny model's end-of-turn token."""

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.clients.serving import Served, call, check_recomputed, serving
 
-from practicum.core.conversing import RolloutLimits
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.core.conversation import RolloutLimits
+from practicum.engine.policy import TorchPolicy
 
 anthropic = pytest.importorskip(
     "anthropic", reason="needs the anthropic package; pip install anthropic"

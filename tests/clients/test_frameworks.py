@@ -15,16 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.serving import (
-    Served,
-    call,
-    check_recomputed,
-    quiet_environment,
-    serving,
-)
+from tests.clients.serving import Served, call, check_recomputed, quiet_environment, serving
 
-from practicum.core.conversing import RolloutLimits
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.core.conversation import RolloutLimits
+from practicum.engine.policy import TorchPolicy
 
 SCRIPTS = Path(__file__).parent / "scripts"
 REPOSITORY = Path(__file__).parents[2]

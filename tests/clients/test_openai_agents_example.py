@@ -11,8 +11,9 @@ import pytest
 from tests.clients.serving import call, serving
 
 from practicum.core.task import Task
-from practicum.policy.torch_policy import TorchPolicy
-from practicum.store import SqliteTraceStore, read_metrics
+from practicum.engine.policy import TorchPolicy
+from practicum.store.events import read_metrics
+from practicum.store.trace_store import SqliteTraceStore
 
 pytest.importorskip("agents", reason="needs openai-agents; pip install openai-agents")
 openai = pytest.importorskip("openai", reason="needs openai; pip install openai")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 from tests.clients.serving import Served, call, check_recomputed, serving
 
-from practicum.core.conversing import RolloutLimits
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.core.conversation import RolloutLimits
+from practicum.engine.policy import TorchPolicy
 
 openai = pytest.importorskip("openai", reason="needs the openai package; pip install openai")
 pydantic = pytest.importorskip("pydantic")

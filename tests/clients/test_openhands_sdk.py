@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.clients.serving import Served, call, check_recomputed, quiet_environment, serving
 
-from practicum.assemble.openhands import installed
-from practicum.core.conversing import RolloutLimits
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.agents.installation import installed
+from practicum.core.conversation import RolloutLimits
+from practicum.engine.policy import TorchPolicy
 
 FOUND = installed()
 pytestmark = pytest.mark.skipif(

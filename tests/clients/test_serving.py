@@ -7,8 +7,8 @@ from tests.clients.serving import Served, check_recomputed, serving
 
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message
+from practicum.engine.policy import TorchPolicy
 from practicum.gateway.requests import ChatRequest
-from practicum.policy.torch_policy import TorchPolicy
 
 
 async def talk(served: Served) -> None:

@@ -6,24 +6,18 @@ from typing import Any
 
 import pytest
 
+from practicum.core.capabilities import Closable, InSandboxes, OutOfProcess
 from practicum.core.errors import UserError
-from practicum.environments import (
-    Closable,
-    Elsewhere,
-    InSandboxes,
-    build_level,
-    check_environment,
-    environment_class,
-    environment_names,
-)
-from practicum.sandboxes import open_sandboxes
+from practicum.environments.checker import check_environment
+from practicum.environments.registry import build_level, environment_class, environment_names
+from practicum.sandboxes.opening import open_sandboxes
 
 NEEDS_A_SERVER = {"remote"}
 """Environments that are somewhere else altogether; tested with a server of their own."""
 
 
 def costs(name: str) -> bool:
-    return isinstance(environment_class(name), Elsewhere)
+    return isinstance(environment_class(name), OutOfProcess)
 
 
 def levels_to_try(name: str) -> tuple[int, ...]:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.chat.families import ALL_FAMILIES, codec_of
+from tests.unit.engine.chat.families import ALL_FAMILIES, codec_of
 
-from practicum.chat import TemplateCodec
 from practicum.core.errors import UserError
 from practicum.core.sampling import TokenGrammar
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.policy.constraint import GrammarMasks
-from practicum.policy.grammar import JsonGrammars
+from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.sampling.constraints import GrammarMasks
+from practicum.engine.sampling.json_grammar import JsonGrammars
 
 PLACES = ["the sea", 'a "mark" {\n']
 LOOK = ToolSpec(
@@ -69,7 +69,7 @@ class Held:
         return self.grammars.calls(form, self.codec.thought_form)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        return self.codec._rendering.encode(text)
+        return self.codec._renderer.encode(text)
 
     def sample(self, grammar: TokenGrammar, dice: random.Random, begun: str = "") -> list[int]:
         """A turn that begins with a text and goes on by chance to its end."""
@@ -99,9 +99,9 @@ class Held:
         form = self.codec.thought_form
         if form is None:
             return ""
-        tags = self.codec._habits.thinking
+        tags = self.codec._traits.thinking
         assert tags is not None
-        return tags.around(words).removeprefix(self.codec._habits.opened_thinking)
+        return tags.around(words).removeprefix(self.codec._traits.opened_thinking)
 
 
 @pytest.fixture(scope="module", params=ALL_FAMILIES)
@@ -179,7 +179,7 @@ def test_json_may_be_thought_about_first(held: Held) -> None:
         message = held.codec.read(held.sample(grammar, dice, held.thought('{"at": 1} ?')))
         assert json.loads(message.content)["at"] in PLACES
         assert message.reasoning == ('{"at": 1} ?' if held.codec.thought_form else "")
-    opens = held.codec._habits.opens_thinking
+    opens = held.codec._traits.opens_thinking
     assert held.accepts(grammar, '{"at": "the sea"}') != opens
 
 
@@ -205,6 +205,6 @@ def test_arguments_are_those_that_a_tool_lists() -> None:
 
 def test_thinking_whose_end_is_half_a_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held("qwen3")
-    monkeypatch.setattr(held.codec._rendering, "spell", lambda text: (7, text))
+    monkeypatch.setattr(held.codec._renderer, "spell", lambda text: (7, text))
     with pytest.raises(UserError, match="neither one token nor plain text"):
         _ = held.codec.thought_form

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from practicum.core.capabilities import context_length
+from practicum.core.errors import ContextFull
 from practicum.core.interfaces import Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
-from practicum.policy.scripted import ScriptedSampler
-from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
+from practicum.engine.policy import load_adapted_sampler, load_for_policy
+from practicum.engine.sampling.scripted_sampler import ScriptedSampler
 
 ACTIONS = (ActionForm(name="add"), ActionForm(name="subtract"), ActionForm(name="simplify"))
 
@@ -104,3 +106,14 @@ async def test_a_caller_who_leaves_does_not_disturb_the_others(sampler: Sampler)
     found = await asyncio.gather(*jobs[1:])
     assert [c.token_ids for c in found] == [c.token_ids for c in expected[1:]]
     await asyncio.gather(jobs[0], return_exceptions=True)
+
+
+async def test_what_a_model_says_it_reads_is_what_it_reads() -> None:
+    sampler = build_torch()
+    most = context_length(sampler)
+    assert most > 0
+    params = SamplingParams(seed=1, max_tokens=1)
+    whole = SamplingRequest(prompt_ids=(5,) * (most - 1), params=params)
+    assert len((await sampler.sample(whole)).token_ids) == 1
+    with pytest.raises(ContextFull):
+        await sampler.sample(SamplingRequest(prompt_ids=(5,) * most, params=params))

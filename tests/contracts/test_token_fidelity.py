@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from tests.unit.chat.families import ALL_FAMILIES, FAMILIES, Family, codec_of, sampled
-from tests.unit.chat.scripts import TOOLS, Script
+from tests.unit.engine.chat.families import ALL_FAMILIES, FAMILIES, Family, codec_of, sampled
+from tests.unit.engine.chat.scripts import TOOLS, Script
 
-from practicum.batching.samples import episode_samples
-from practicum.chat import TemplateCodec
 from practicum.core.sample import Credit
 from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, ToolSpec, Trace
+from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import ChatRequest
+from practicum.training.prefix_tree import episode_samples
 
 CASES = 4
 REQUESTS = 6

@@ -10,7 +10,8 @@ from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, Node, SampledSpan, StopReason, Trace
-from practicum.store import InMemoryTraceStore, SqliteTraceStore
+from practicum.store.memory_store import InMemoryTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 Store = SqliteTraceStore | InMemoryTraceStore
 

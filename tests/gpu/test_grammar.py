@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.unit.policy.reference import FULL, ask, sample_all, tiny
-from tests.unit.policy.test_grammar import FORM
-from tests.unit.policy.training_cases import batches_of, span_of
+from tests.unit.engine.reference import FULL, ask, sample_all, tiny
+from tests.unit.engine.sampling.test_grammar import FORM
+from tests.unit.engine.training_cases import batches_of, span_of
 
 from practicum.core.trace import Node, Trace
-from practicum.policy.grammar import JsonGrammars
-from practicum.policy.learner import LearnerSettings
-from practicum.policy.lora import trainable
-from practicum.policy.torch_policy import TorchPolicy, load_for_policy
+from practicum.engine.learning.learner import LearnerSettings
+from practicum.engine.models.lora import trainable
+from practicum.engine.policy import TorchPolicy, load_for_policy
+from practicum.engine.sampling.json_grammar import JsonGrammars
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("llguidance")

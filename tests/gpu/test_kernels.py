@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.policy.kernels.plain import (
+from tests.unit.engine.kernels.plain import (
     KINDS,
     apart_rows,
     assert_near,
@@ -20,18 +20,18 @@ from tests.unit.policy.kernels.plain import (
 pytestmark = pytest.mark.gpu
 
 if torch.cuda.is_available():  # Triton is not to be loaded where the kernels will be interpreted
-    from practicum.policy.kernels.decode_attention import decode_attention
-    from practicum.policy.kernels.draw import draw
-    from practicum.policy.kernels.gated import silu_mul, silu_mul_backward
-    from practicum.policy.kernels.logits import pick
-    from practicum.policy.kernels.norm import (
+    from practicum.engine.kernels.decode_attention import decode_attention
+    from practicum.engine.kernels.logits_kernels import draw, pick
+    from practicum.engine.kernels.norm_kernels import (
         add_rms_norm,
         head_rms_norm,
         head_rms_norm_backward,
         rms_norm_backward,
     )
-    from practicum.policy.kernels.rotary import rotate, rotate_store
-    from practicum.policy.kernels.tree_attention import TreeBlocks, tree_backward, tree_forward
+    from practicum.engine.kernels.rotary_kernels import rotate, rotate_store
+    from practicum.engine.kernels.tree_tiles import TreeBlocks
+    from practicum.engine.kernels.triton_elementwise import silu_mul, silu_mul_backward
+    from practicum.engine.kernels.triton_tree_attention import tree_backward, tree_forward
 
 CASES = [
     (14, 2, 64, torch.float32),

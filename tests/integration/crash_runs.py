@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from practicum.assemble import build_policy
+from practicum.assemble.build_policy import build_policy
 from practicum.cli.main import main
-from practicum.core.config import build_config
-from practicum.store.failpoints import FAILPOINTS, arm
-from practicum.training import checkpointing
+from practicum.core.config.parse_config import build_config
+from practicum.store.durable import FAILPOINTS, arm
+from practicum.training import loop
 
 SETTINGS = (
     "model=tiny",
@@ -134,7 +134,7 @@ def run_stages(root: Path) -> None:
 
 def die_after_saving(step: int) -> None:
     """From now on the process kills itself as soon as it has saved that step."""
-    save = checkpointing.save
+    save = loop.save
 
     def save_and_die(*parts: Any, **how: Any) -> Any:
         saved = save(*parts, **how)
@@ -142,7 +142,7 @@ def die_after_saving(step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return saved
 
-    checkpointing.save = save_and_die
+    loop.save = save_and_die
 
 
 def kill_midway(folder: Path, *, delay: float) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 from tests.unit.gateway.pieces import SlowSampler, talk
 
-from practicum.core.conversing import Endpoint, RolloutLimits
+from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.sample import Episode
-from practicum.gateway import OpenRollouts, Rollout
-from practicum.gateway.desk import RolloutDesk
-from practicum.gateway.server import Gateway, GatewaySettings
+from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController
+from practicum.gateway.server.gateway_server import Gateway
+from practicum.gateway.server.gateway_settings import GatewaySettings
 
 CONTROL_KEY = "c" * 64
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "q"}], "max_tokens": 20}
@@ -38,14 +38,14 @@ class Site:
 
     gateway: Gateway
     rollouts: OpenRollouts
-    desk: RolloutDesk
+    controller: RolloutController
     address: str
     control: Path
     samplers: list[SlowSampler]
     kept: list[Episode] = field(default_factory=list)
 
     def open(self, **limits: Any) -> tuple[Rollout, Endpoint]:
-        rollout = self.desk.open(RolloutLimits(**limits))
+        rollout = self.controller.open(RolloutLimits(**limits))
         return rollout, self.gateway.endpoint(rollout)
 
     def socket(self, key: str = CONTROL_KEY) -> httpx.AsyncClient:
@@ -65,12 +65,12 @@ async def site_with(folder: Path, pause_s: float = 0.0, **settings: Any) -> Asyn
         samplers.append(sampler)
         return conversation
 
-    desk = RolloutDesk(rollouts, converse, kept.append)
+    controller = RolloutController(rollouts, converse, kept.append)
     control = folder / "control" / "s"
     chosen = GatewaySettings(control_socket=control, control_key=CONTROL_KEY, **settings)
-    gateway = Gateway(rollouts, chosen, desk=desk)
+    gateway = Gateway(rollouts, chosen, controller=controller)
     async with gateway.serving() as address:
-        yield Site(gateway, rollouts, desk, address, control, samplers, kept)
+        yield Site(gateway, rollouts, controller, address, control, samplers, kept)
 
 
 async def post(url: str, key: str, body: Any = QUESTION, **headers: str) -> httpx.Response:

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from practicum.assemble import traces
-from practicum.store import SqliteTraceStore, failpoints
+from practicum.store import durable
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces import importing
 
 BATCH = 60
 
@@ -28,9 +29,9 @@ class Silent:
 
 
 def bring(file: Path, store: Path) -> None:
-    traces.BATCH_PARTS = BATCH
+    importing.BATCH_PARTS = BATCH
     with SqliteTraceStore(store) as opened:
-        traces.import_traces([file], opened, Silent())
+        importing.import_traces([file], opened, Silent())
 
 
 def in_a_fork(work: Callable[[], None]) -> int:
@@ -59,7 +60,7 @@ def main(file: Path, folder: Path) -> int:
             store = folder / f"{side}-{nth}.sqlite"
 
             def killed(setting: str = f"traces.commit.{side}:{nth}", store: Path = store) -> None:
-                failpoints.arm(setting)
+                durable.arm(setting)
                 bring(file, store)
 
             if in_a_fork(killed) != signal.SIGKILL:

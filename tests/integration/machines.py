@@ -5,7 +5,7 @@ from functools import cache
 
 from practicum.core.command import SandboxSpec
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.sandboxes import open_sandboxes
+from practicum.sandboxes.opening import open_sandboxes
 
 
 @cache

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from practicum.agents.openhands import OpenHandsAgent
-from practicum.assemble.openhands import installed
+from practicum.agents.installation import installed
+from practicum.agents.openhands.openhands_agent import OpenHandsAgent
+from practicum.core.conversation import AgentReport, Assignment
 from practicum.core.interfaces import Observation
-from practicum.core.task import Task
+from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.core.working import AgentReport, Assignment
-from practicum.environments.shell.prompts import TOOLS
+from practicum.environments.shell.protocol import TOOLS
 
 FOUND = installed()
 needs_openhands = pytest.mark.skipif(
@@ -42,6 +42,9 @@ class Notebook:
         text = f"ran {call.arguments.get('script')}"
         return Observation(message=Message(role="tool", content=text), terminated=over)
 
+    async def outcome(self) -> Outcome:
+        return Outcome(success=None)
+
     @property
     def scripts(self) -> list[Any]:
         return [call.arguments["script"] for call in self.called if call.name == "bash"]
@@ -52,7 +55,7 @@ def loaded_agent() -> Iterator[OpenHandsAgent]:
     """An agent whose SDK stays loaded, for all tests of a file."""
     assert FOUND is not None
     agent = OpenHandsAgent(python=FOUND.python)
-    with agent.workshop.kept_open():
+    with agent.host.keep_loaded():
         yield agent
 
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from practicum.agents.rollout import run_groups
+from practicum.assemble.build_policy import build_policy
 from practicum.assemble.environments import open_environment
-from practicum.assemble.models import build_policy
-from practicum.assemble.players import sampling_params, sampling_player
-from practicum.core.config import RunConfig, build_config
+from practicum.assemble.policies import sampling_params, sampling_policy
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.sample import Group
 from practicum.core.trace import StopReason
-from practicum.rollouts import run_groups
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 pytest.importorskip("uvicorn")
 
@@ -152,7 +153,7 @@ def play(policy: Any, folder: Path) -> Play:
         config = config_of(folder, agent, **changes)
         environment = open_environment(config.env)
         params = sampling_params(config.rollouts, config.rollouts.temperature)
-        player = sampling_player("tiny", policy.sampler, policy.codec, params, policy.tokenizer)
+        player = sampling_policy("tiny", policy.sampler, policy.codec, params, policy.tokenizer)
         task = next(environment.tasks("train", 0))
         parts = player.parts(environment, config)
         (group,) = await run_groups(parts, [task], 4, label="x", seed=seed)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import practicum.art as art
-from practicum.art.linking import link_groups
-from practicum.batching import build_batches, episode_samples
+import practicum.compat.art as art
+from practicum.compat.art.local import link_groups
 from practicum.core.errors import RunBusy, UserError
 from practicum.core.sample import Credit, Group
+from practicum.training.prefix_tree import build_batches, episode_samples
 
 pytest.importorskip("openai")
 
@@ -275,7 +275,7 @@ async def test_two_models_of_one_backend_do_not_mix(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")  # those of the packages that ART loads
 async def test_arts_own_classes_train_through_the_backend(tmp_path: Path) -> None:
     openpipe = pytest.importorskip("art", reason="needs openpipe-art")
-    from practicum.art.openpipe import backend
+    from practicum.compat.art.openpipe import backend
 
     model = openpipe.TrainableModel(
         name="agent", project="demo", base_model="tiny", base_path=str(tmp_path)
@@ -303,7 +303,7 @@ async def test_arts_own_classes_train_through_the_backend(tmp_path: Path) -> Non
 def test_without_openpipe_art_its_backend_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
-    from practicum.art.openpipe import backend
+    from practicum.compat.art.openpipe import backend
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install openpipe-art"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from practicum.store import CheckpointStore
+from practicum.store.checkpoints import CheckpointStore
 
 Call = Callable[..., object]
 

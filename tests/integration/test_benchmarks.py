@@ -217,7 +217,7 @@ def test_methods_are_trained_and_compared(
 def test_every_method_of_the_table_is_trained_with_settings_that_are_accepted() -> None:
     from learning import SETTINGS, Bench
 
-    from practicum.core.config import apply_overrides, build_config
+    from practicum.core.config.parse_config import apply_overrides, build_config
 
     seen: list[tuple[str, ...]] = []
 
@@ -250,7 +250,7 @@ def test_every_method_of_the_table_is_trained_with_settings_that_are_accepted() 
 def test_the_bar_is_reached_at_the_first_step_whose_lower_bound_is_there() -> None:
     from learning import first_at_bar
 
-    from practicum.core.report import Interval
+    from practicum.core.checkpoint import Interval
 
     class Report:
         def __init__(self, low: float) -> None:

@@ -20,16 +20,18 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from practicum.agents import DiscreteAgent
+from practicum.agents.loops import DiscreteAgent
+from practicum.agents.rollout import RolloutParts, run_episode
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import StopReason
-from practicum.environments import build_environment, check_environment, random_action_text
-from practicum.environments.remote import RemoteEnvironment
-from practicum.gateway import ScriptedConversation
-from practicum.rewards import TurnRewards
-from practicum.rollouts import RolloutParts, run_episode
+from practicum.environments.checker import check_environment
+from practicum.environments.reference_policies import random_action_text
+from practicum.environments.registry import build_environment
+from practicum.environments.remote.remote_environment import RemoteEnvironment
+from practicum.gateway.scripted_conversation import ScriptedConversation
+from practicum.rewards.verifiable import TurnRewards
 
 KEY = "a-key-for-tests-0123"
 PRACTICUM = [str(Path(sys.executable).with_name("practicum"))]
@@ -244,7 +246,7 @@ async def test_an_episode_whose_server_is_killed_is_masked_and_not_scored() -> N
 def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = """
 import asyncio, os, signal
-from practicum.environments import build_environment
+from practicum.environments.registry import build_environment
 async def main():
     environment = build_environment("remote", {"serve": "math"})
     async with environment.open(next(environment.tasks("train", 0))):

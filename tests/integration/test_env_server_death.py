@@ -14,7 +14,9 @@ from tests.integration.machines import why_no_machine
 from tests.sandboxes.looking import Seen, pids
 
 from practicum.core.trace import StopReason
-from practicum.store import RunDir, SqliteTraceStore, read_metrics
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
 
 STEPS = 3
 WORDS = (

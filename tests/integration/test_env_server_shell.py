@@ -9,8 +9,8 @@ import pytest
 from tests.integration.machines import why_no_machine
 
 from practicum.core.task import Outcome, Task
-from practicum.environments import build_environment
-from practicum.environments.remote import RemoteEnvironment
+from practicum.environments.registry import build_environment
+from practicum.environments.remote.remote_environment import RemoteEnvironment
 
 AT_ONCE = 64
 TASKS = AT_ONCE // 2

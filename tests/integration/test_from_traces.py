@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
-from practicum.assemble import load_player, open_environment, record_episodes
-from practicum.core.config import build_config
-from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, read_metrics
+from practicum.assemble.driver import open_run_environment
+from practicum.assemble.environments import open_environment
+from practicum.assemble.policies import load_policy, record_episodes
+from practicum.core.config.parse_config import build_config
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = REPOSITORY / "configs" / "from_traces.yaml"
@@ -142,7 +147,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "eval": {"n": 16, "k": 4},
         }
     )
-    player = load_player(config.model, None, config.rollouts, temperature=1.0)
+    player = load_policy(config.model, None, config.rollouts, temperature=1.0)
     environment = open_environment(config.env)
     made = record_episodes(player, environment, config, store, lambda episode: None)
     assert len({episode.score.value for episode in asyncio.run(made)}) > 2
@@ -199,15 +204,14 @@ def test_data_that_cannot_be_used_is_one_sentence(
 
 def test_a_config_without_an_environment_cannot_act() -> None:
     with pytest.raises(ValueError, match="grpo learns from episodes it makes, and env is none"):
-        build_config({"env": "none"})
+        open_run_environment(build_config({}))
     with pytest.raises(ValueError, match="plays an environment's solutions, and env is none"):
-        build_config({"env": "none", "algorithm": "sft", "data": "reference"})
-    with pytest.raises(ValueError, match="env: none takes no options, and has level"):
-        build_config({"env": {"name": "none", "level": 1}, "algorithm": "sft", "data": "a.jsonl"})
+        open_run_environment(build_config({"algorithm": "sft", "data": "reference"}))
+    assert open_run_environment(build_config({"algorithm": "sft", "data": "a.jsonl"})) is None
     reward = {"components": [{"name": "outcome"}], "combine": "normalise"}
     data = {"source": "a.sqlite", "reward": reward}
     with pytest.raises(ValueError, match="traces are scored one by one"):
-        build_config({"env": "none", "algorithm": "kto", "data": data})
+        build_config({"algorithm": "kto", "data": data})
     with pytest.raises(ValueError, match="where is for recorded traces"):
         build_config(
             {"env": "math", "algorithm": "sft", "data": {"source": "reference", "where": "success"}}

@@ -17,11 +17,12 @@ from starlette.routing import Route
 from tests.integration.gateway_site import DIALECTS, QUESTION, Site, is_shaped, post, site_with
 from tests.unit.gateway.pieces import talk
 
-from practicum.gateway import OpenRollouts
-from practicum.gateway.desk import RolloutDesk
-from practicum.gateway.server import Gateway, GatewaySettings, gateway
+from practicum.gateway import http_listening as protocols
+from practicum.gateway.rollouts import OpenRollouts, RolloutController
+from practicum.gateway.server import gateway_server as gateway
 from practicum.gateway.server.control import control_app
-from practicum.http import protocols
+from practicum.gateway.server.gateway_server import Gateway
+from practicum.gateway.server.gateway_settings import GatewaySettings
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_every_route_but_health_asks_for_a_key(site: Site) -> None:
 
 async def test_every_route_of_the_control_socket_asks_for_its_key(site: Site) -> None:
     rollout, endpoint = site.open()
-    app = control_app(site.desk, site.gateway.endpoint, site.gateway.settings)
+    app = control_app(site.controller, site.gateway.endpoint, site.gateway.settings)
     for key in ("x", "wrong", endpoint.key):
         async with site.socket(key) as client:
             for method, path in addresses(app):
@@ -84,8 +85,8 @@ async def test_every_route_of_the_control_socket_asks_for_its_key(site: Site) ->
 
 async def test_a_control_socket_without_a_key_opens_to_nobody(tmp_path: Path) -> None:
     rollouts = OpenRollouts()
-    desk = RolloutDesk(rollouts, lambda seed: talk()[0], lambda episode: None)
-    app = control_app(desk, Gateway(rollouts).endpoint, GatewaySettings())
+    controller = RolloutController(rollouts, lambda seed: talk()[0], lambda episode: None)
+    app = control_app(controller, Gateway(rollouts).endpoint, GatewaySettings())
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://control"
     ) as client:
@@ -118,7 +119,7 @@ async def test_a_key_opens_its_own_rollout_only(site: Site, path: str) -> None:
 @pytest.mark.parametrize("path", DIALECTS)
 async def test_after_its_end_a_rollout_answers_nothing(site: Site, path: str) -> None:
     rollout, endpoint = site.open()
-    site.desk.close(rollout.id)
+    site.controller.close(rollout.id)
     answer = await post(endpoint.url + path, endpoint.key, DIALECTS[path])
     assert answer.status_code == 409
     assert is_shaped(path, answer.json())
@@ -133,7 +134,7 @@ async def test_rewards_and_control_cannot_be_reached_with_a_rollouts_key(site: S
                 answer = await client.post(base + path, json={"reward": 1.0})
                 assert answer.status_code in (401, 403, 404, 405)
         assert (await client.delete(endpoint.url)).status_code in (404, 405)
-    site.desk.close(rollout.id)
+    site.controller.close(rollout.id)
     assert site.kept[0].score.value is None
 
 
@@ -176,7 +177,7 @@ async def test_what_is_under_way_ends_with_its_deadline_or_its_rollout(
         site.samplers[1]._answer = lambda request: "w" * 500
         while not site.samplers[1].told:
             await asyncio.sleep(0.01)
-        site.desk.close(closed.id)
+        site.controller.close(closed.id)
         answer = await asking
         assert "is closed" in answer.text
         assert answer.status_code == (200 if stream else 409)
@@ -322,26 +323,26 @@ async def test_threads_change_often_only_while_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a gateway that was never closed has left in this process."""
-    monkeypatch.setattr(gateway, "_quick_interpreter", gateway.QuickInterpreter())
+    monkeypatch.setattr(gateway, "_low_latency", gateway.LowLatency())
     was = sys.getswitchinterval()
     sys.setswitchinterval(0.005)
     try:
         async with site_with(tmp_path):
-            assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_S)
+            assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_INTERVAL_S)
         assert sys.getswitchinterval() == pytest.approx(0.005)
     finally:
         sys.setswitchinterval(was)
 
 
 def test_of_several_gateways_the_last_changes_it_back() -> None:
-    was, shared = sys.getswitchinterval(), gateway.QuickInterpreter()
+    was, shared = sys.getswitchinterval(), gateway.LowLatency()
     sys.setswitchinterval(0.005)
     try:
         first, second = ExitStack(), ExitStack()
         first.enter_context(shared)
         second.enter_context(shared)
         first.close()
-        assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_S)
+        assert sys.getswitchinterval() == pytest.approx(gateway.SWITCH_INTERVAL_S)
         assert gc.get_freeze_count() > 0
         second.close()
         assert sys.getswitchinterval() == pytest.approx(0.005)
@@ -375,7 +376,7 @@ async def test_ids_log_probabilities_and_rewards_of_a_client_are_never_recorded(
     assert given.sampled is None
     assert turn.token_ids == site.samplers[0].sampled[0]
     assert len(site.samplers[0].sampled) == 1
-    site.desk.close(rollout.id)
+    site.controller.close(rollout.id)
     assert site.kept[0].score.value is None
     assert site.kept[0].trace.sampled_tokens == len(turn.token_ids)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 START_S = 120
 

@@ -10,13 +10,14 @@ from typing import Any
 import httpx
 import pytest
 from tests.clients.serving import Served, check_recomputed, serving
-from tests.unit.policy.reference import build_policy
+from tests.unit.engine.reference import build_policy
 
-from practicum.core.conversing import RolloutLimits
+from practicum.core.conversation import RolloutLimits
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message
-from practicum.gateway import CapturedConversation, ChatRequest
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.engine.policy import TorchPolicy
+from practicum.gateway.capture import CapturedConversation
+from practicum.gateway.requests import ChatRequest
 
 TOOL = {
     "type": "function",

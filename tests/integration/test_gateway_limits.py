@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.integration.gateway_site import DIALECTS, QUESTION, Site, is_shaped, post, site_with
 
-from practicum.http import protocols
+from practicum.gateway import http_listening as protocols
 
 
 @pytest.fixture

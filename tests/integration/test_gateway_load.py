@@ -12,7 +12,7 @@ import pytest
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Message, Node, SampledSpan, Trace
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SIZES = ("--rollouts=8", "--seconds=4", "--rounds=1", "--at-once", "1", "4", "--max-tokens=12")

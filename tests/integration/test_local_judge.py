@@ -6,7 +6,7 @@ wrong, unwilling or senseless. The question was chosen with other tasks; these a
 
 import pytest
 
-from practicum.art.rewards.ruler import ruler
+from practicum.compat.art.rewards import ruler
 from practicum.evaluation.intervals import wilson_interval
 
 PLANTED = {

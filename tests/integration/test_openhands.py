@@ -8,30 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.openhands_parts import (
-    TRACE,
-    Notebook,
-    loaded_agent,
-    needs_openhands,
-    work,
-)
-from tests.integration.scripted_endpoint import (
-    KEY,
-    Endpoint,
-    calls,
-    finish,
-    run,
-    says,
-    scripted,
-)
+from tests.integration.openhands_parts import TRACE, Notebook, loaded_agent, needs_openhands, work
+from tests.integration.scripted_endpoint import KEY, Endpoint, calls, finish, run, says, scripted
 
-from practicum.agents.openhands import OpenHandsAgent
-from practicum.agents.openhands.agent import kept_folder
+from practicum.agents.openhands.openhands_agent import OpenHandsAgent, kept_folder
 from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
 from practicum.core.interfaces import Observation
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
-from practicum.environments.shell.reference import example_messages
-from practicum.importers.openhands_v1 import is_conversation, read
+from practicum.environments.shell.protocol import example_messages
+from practicum.traces.importers.import_openhands_v1 import is_conversation, read
 
 pytestmark = needs_openhands
 

@@ -10,20 +10,20 @@ from tests.clients.serving import call, check_recomputed, serving
 from tests.integration.machines import why_no_machine
 from tests.integration.openhands_parts import Notebook, loaded_agent, needs_openhands, work
 from tests.integration.scripted_endpoint import Endpoint, finish, run, scripted
-from tests.unit.policy.reference import build_policy
+from tests.unit.engine.reference import build_policy
 
-from practicum.agents.openhands import OpenHandsAgent
+from practicum.agents.openhands.openhands_agent import OpenHandsAgent
 from practicum.assemble.environments import open_environment
-from practicum.assemble.reach import GatewayReach, ProgramConversation
-from practicum.core.config import EnvConfig
-from practicum.core.conversing import RolloutLimits
+from practicum.core.config.config_sections import EnvConfig
+from practicum.core.conversation import RolloutLimits
 from practicum.core.sampling import SamplingParams
 from practicum.core.task import Task
 from practicum.core.tool_calls import read_tool_call
 from practicum.core.trace import Message, StopReason
-from practicum.environments.shell.prompts import TOOLS
-from practicum.importers.openhands_v1 import is_conversation
-from practicum.policy.torch_policy import TorchPolicy
+from practicum.engine.policy import TorchPolicy
+from practicum.environments.shell.protocol import TOOLS
+from practicum.gateway.rollout_server import ProgramConversation, RolloutServer
+from practicum.traces.importers.import_openhands_v1 import is_conversation
 
 pytestmark = needs_openhands
 REPOSITORY = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ async def test_a_conversation_that_does_not_fit_the_context_ends_there(
     params = SamplingParams(max_tokens=64)
     conversation = ProgramConversation(policy.sampler, policy.codec, params, 5)
     session = Wordy()
-    async with GatewayReach("tiny", RolloutLimits(max_turns=8))(conversation) as reached:
+    async with RolloutServer("tiny", RolloutLimits(max_turns=8))(conversation) as reached:
         report = await work(agent, session, reached)
     assert report.stop is StopReason.CONTEXT_FULL
     assert session.called == []

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from practicum.assemble import build_policy, trainer_for
-from practicum.core.config import RunConfig, build_config
+from practicum.assemble.build_policy import build_policy
+from practicum.assemble.driver import trainer_for
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import PolicyMismatch
-from practicum.store import RunDir, SqliteTraceStore, read_metrics
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
 
 
 class Watcher:

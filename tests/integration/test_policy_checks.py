@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from practicum.assemble import build_policy, trainer_for
-from practicum.core.config import build_config
+from practicum.assemble.build_policy import build_policy
+from practicum.assemble.driver import trainer_for
+from practicum.core.config.parse_config import build_config
 from practicum.core.errors import PolicyMismatch
-from practicum.store import CheckpointStore, RunDir, read_metrics
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
 
 
 class Silent:

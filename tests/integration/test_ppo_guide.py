@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.integration.machines import why_no_machine
 
-from practicum.core.config import build_config, parse_yaml
+from practicum.core.config.parse_config import build_config, parse_yaml
 
 CONFIG = Path(__file__).parents[2] / "configs" / "shell_ppo.yaml"
 

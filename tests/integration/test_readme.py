@@ -35,7 +35,7 @@ from pathlib import Path
 import pytest
 from tests.integration.machines import why_no_machine
 
-from practicum.core.config import build_config, parse_yaml
+from practicum.core.config.parse_config import build_config, parse_yaml
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from tests.integration.crash_runs import RANDOM_KILLS, STAGE_KILLS
 
-from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, read_metrics
-from practicum.store.failpoints import FAILPOINTS
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.durable import FAILPOINTS
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,9 @@ from tests.unit.rewards.judge.judges import shown_to
 from tests.unit.rewards.judge.server import answering, completion
 
 from practicum.core.trace import Message
-from practicum.store import SqliteTraceStore, find_run, read_metrics
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import find_run
+from practicum.store.trace_store import SqliteTraceStore
 
 COMPONENTS = (
     "reward.components=[{name: outcome}, {name: efficiency, turns: 4, only_successful: false, "

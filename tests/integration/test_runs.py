@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, find_run, read_metrics
+from practicum.assemble.driver import read_evaluations
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir, find_run
+from practicum.store.trace_store import SqliteTraceStore
 
 
 def test_a_run_leaves_everything_it_promises(practicum, runs_dir: Path, tiny_run) -> None:
@@ -41,6 +45,48 @@ def test_a_run_leaves_everything_it_promises(practicum, runs_dir: Path, tiny_run
     facts = run.facts()
     assert facts.attempts[0].threads == 1
     assert facts.attempts[0].device == "cpu"
+
+
+def test_held_out_episodes_are_kept_and_never_learned_from(
+    practicum, runs_dir: Path, tmp_path: Path, tiny_run
+) -> None:
+    words = (f"runs_dir={runs_dir}", "--name", "x", "eval.k=2", "eval.temperature=1.0")
+    assert practicum("train", *tiny_run, *words).code == 0
+    run = find_run("x", runs_dir)
+    assert practicum("train", "--resume", run.path).code == 0  # there is nothing left to do
+    with SqliteTraceStore(run.traces_path, read_only=True) as store:
+        trained = store.count_where("purpose = train")
+        for step in (0, 2):
+            report = read_evaluations(run)[step]
+            kept = list(store.episodes(step=step, purpose="eval"))
+            rewards = [reward for task in report.tasks for reward in task.rewards]
+            assert [episode.score.value for episode in kept] == rewards
+            assert [e.trace.task_id for e in kept[::2]] == [task.task_id for task in report.tasks]
+            found = [store.task(e.trace.env, e.trace.task_id) for e in kept]
+            assert {task.split for task in found if task is not None} == {"heldout"}
+        names = [summary.id for summary in store.summaries()]
+    assert len(set(names)) == len(names) == trained + 16
+    stats = json.loads((run.checkpoints_path / "step_2" / "training_stats.json").read_text())
+    assert stats["totals"]["episodes"] == trained
+
+    listed = practicum("traces", "list", "--store", run.path, "--json", "--where", "purpose = eval")
+    rows = json.loads(listed.out)["episodes"]
+    assert [row["step"] for row in rows] == [0] * 8 + [2] * 8
+    shown = practicum("traces", "show", rows[-1]["id"], "--store", run.path)
+    assert (shown.code, rows[-1]["task_id"] in shown.out) == (0, True)
+    assert "eval step 2" in practicum("runs", run.path).out
+    out = tmp_path / "all.jsonl"
+    assert (
+        "16 of them are evaluations" in practicum("traces", "export", out, "--store", run.path).out
+    )
+    # Neither from the store, nor by way of a file that has forgotten what they were made for.
+    assert practicum("traces", "import", out, "--store", tmp_path / "back.sqlite").code == 0
+    for source in (run.path, tmp_path / "back.sqlite"):
+        folder = tmp_path / f"built from {source.name}"
+        options = ("--kind", "sft", "--only", "all", "--out", folder, "--json")
+        built = json.loads(practicum("dataset", "build", "--from", source, *options).out)
+        reasons = built["statistics"]["left_out"]["reasons"]
+        assert reasons["its task is held out for evaluations"] == 16
 
 
 def test_text_written_freely_is_parsed_and_trained_on(practicum, runs_dir: Path, tiny_run) -> None:

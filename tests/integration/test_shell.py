@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.integration.machines import why_no_machine
 
-from practicum.store import RunDir
+from practicum.store.run_dir import RunDir
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,8 +135,8 @@ mkdir -p $d; echo 'import os; os._exit(0)' > $d/sitecustomize.py
 
 @pytest.mark.parametrize("kind", ["script", "state"])
 async def test_what_the_policy_plants_does_not_change_a_verdict(kind: str) -> None:
-    from practicum.assemble import open_environment
-    from practicum.core.config import EnvConfig
+    from practicum.assemble.environments import open_environment
+    from practicum.core.config.config_sections import EnvConfig
     from practicum.core.task import Task
 
     state = {"kind": "state", "assertions": [{"kind": "absent", "path": "/w"}]}

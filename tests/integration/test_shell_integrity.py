@@ -12,17 +12,17 @@ from tests.integration.machines import why_no_machine
 from tests.sandboxes.looking import pids_with
 from tests.sandboxes.planted import PLANTED
 
-from practicum.agents import DiscreteAgent
-from practicum.assemble import open_environment
-from practicum.core.config import EnvConfig
+from practicum.agents.loops import DiscreteAgent
+from practicum.agents.rollout import RolloutParts, run_episode
+from practicum.assemble.environments import open_environment
+from practicum.core.config.config_sections import EnvConfig
 from practicum.core.sample import Episode
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Task
 from practicum.core.trace import StopReason
-from practicum.environments.shell.environment import ShellEnvironment
-from practicum.gateway import ScriptedConversation
-from practicum.rewards import OutcomeReward
-from practicum.rollouts import RolloutParts, run_episode
+from practicum.environments.shell.shell_environment import ShellEnvironment
+from practicum.gateway.scripted_conversation import ScriptedConversation
+from practicum.rewards.verifiable import OutcomeReward
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CHECK_S = 4.0
@@ -200,3 +200,23 @@ async def test_a_checker_inherits_nothing_from_the_agent(shell: ShellEnvironment
     )
     found = await episode(shell, task_with(check), [turn])
     assert found.score.value == 1.0, found
+
+
+BREAKS = {
+    "the shells removed": "rm -f /bin/bash /bin/sh /bin/dash /usr/bin/bash /usr/bin/sh",
+    "all programs removed": "rm -rf /bin /usr/bin",
+    "the system removed": "rm -rf --no-preserve-root / 2>/dev/null",
+    "everything killed": "kill -9 -1",
+    "the shell killed": "kill -9 $$ $PPID",
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+async def test_a_policy_that_breaks_its_machine_is_scored(
+    shell: ShellEnvironment, name: str
+) -> None:
+    found = await episode(shell, task_with(BY_STATE), [BREAKS[name], "echo good > /root/wrong"])
+    assert not found.trace.is_masked, found.trace.failure
+    assert found.outcome is not None
+    assert found.outcome.success is False
+    assert found.score.value == -0.5

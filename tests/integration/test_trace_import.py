@@ -14,7 +14,7 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples" / "traces"

@@ -183,7 +183,8 @@ for number in range(100_000):
     if taken > 50_000:
         return f"{taken} of the host's"
     after = await attacker.bash("echo here")
-    typed = (CommandStatus.OK, CommandStatus.OOM, CommandStatus.TIMEOUT, CommandStatus.DIED)
+    lost = (CommandStatus.DIED, CommandStatus.BROKEN)
+    typed = (CommandStatus.OK, CommandStatus.OOM, CommandStatus.TIMEOUT, *lost)
     return "" if done.status in typed and after.status in typed else f"{done} {after}"
 
 

@@ -24,8 +24,8 @@ import practicum
 from practicum.core.command import CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
 from practicum.sandboxes.bubblewrap.rootfs import cached_root
-from practicum.sandboxes.bubblewrap.userns import granted_range
-from practicum.sandboxes.cgroups.finding import find_cgroups
+from practicum.sandboxes.bubblewrap.user_namespaces import granted_range
+from practicum.sandboxes.cgroups import find_cgroups
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 REPOSITORY = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from tests.unit.rewards.traces import fenced, make_task, make_trace
 
 from practicum.core.score import Score
 from practicum.core.task import Outcome
-from practicum.rewards import BorrowedSandboxes, CodeExecution, SyntaxCheck
+from practicum.rewards.code import BorrowedSandboxes, CodeExecution, SyntaxCheck
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")

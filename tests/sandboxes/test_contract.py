@@ -14,7 +14,7 @@ from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, PracticumError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.sandboxes.bubblewrap.rootfs import cached_root
-from practicum.sandboxes.guarded.process import ALLOW_VARIABLE
+from practicum.sandboxes.guarded.guarded_sandboxes import ALLOW_VARIABLE
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 KINDS = ["bubblewrap-code", "bubblewrap-machine", "landlock-code", "process-code"]

@@ -9,27 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from practicum.assemble.algorithms import build_algorithm
-from practicum.assemble.models import build_policy, learner_settings, stage_view
-from practicum.assemble.shared_conversation import SharedConversation
+from practicum.assemble.build_policy import build_policy, learner_settings, stage_view
 from practicum.core.checkpoint import Checkpoint
-from practicum.core.config import RunConfig
-from practicum.core.conversing import Endpoint, RolloutLimits
+from practicum.core.config.run_config import RunConfig
+from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import CheckpointError, MissingExtra
 from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Group
 from practicum.core.sampling import SamplingParams
 from practicum.gateway.capture import turn_seed
 from practicum.gateway.rollouts import OpenRollouts
-from practicum.store import CheckpointStore
-from practicum.store.lock import hold_lock
-from practicum.training.crediting import credit_step, estimate, step_batches
+from practicum.gateway.shared_conversation import SharedConversation
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.run_dir import hold_lock
+from practicum.training.algorithms.build_algorithms import build_algorithm
+from practicum.training.rollout_steps import credit_step, estimate, step_batches
 
 if TYPE_CHECKING:
-    from practicum.policy.learner import LearnerSettings
-    from practicum.policy.torch_policy import TorchPolicy
-
-__all__ = ["LearnedStep", "SharedPolicy"]
+    from practicum.engine.learning.learner import LearnerSettings
+    from practicum.engine.policy import TorchPolicy
 
 SETTINGS = "settings.json"
 KEEP_ALL = 1_000_000_000
@@ -114,10 +112,11 @@ class SharedPolicy:
         return ready.result()
 
     async def _serve(self, name: str, ready: "asyncio.Future[Endpoint]") -> None:
-        from practicum.policy.grammar import JsonGrammars
+        from practicum.engine.sampling.json_grammar import JsonGrammars
 
         try:
-            from practicum.gateway.server import Gateway, GatewaySettings
+            from practicum.gateway.server.gateway_server import Gateway
+            from practicum.gateway.server.gateway_settings import GatewaySettings
         except ImportError as error:
             if (error.name or "").startswith("practicum"):
                 raise

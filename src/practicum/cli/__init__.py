@@ -1,1 +1,1 @@
-"""The command line, one file per verb."""
+"""What people see in a terminal: one file per verb."""

@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -31,7 +29,7 @@ def list_agents(json_output: JsonOption = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from practicum.assemble.agent_list import known_agents
+    from practicum.agents.installation import known_agents
 
     found = known_agents()
     if json_output:
@@ -60,7 +58,7 @@ def install(
 
     from rich.console import Console
 
-    from practicum.assemble.agent_list import install_agent
+    from practicum.agents.installation import install_agent
 
     err = Console(file=sys.stderr, highlight=False)
     with err.status("") as status:

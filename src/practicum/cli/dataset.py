@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from practicum.cli.option_record import takes_options
+from practicum.cli.arguments import takes_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.assemble import DatasetSource, DatasetWatcher
-    from practicum.core.config import EnvConfig
+    from practicum.core.config.config_sections import EnvConfig
     from practicum.core.task import JSON
-
-__all__ = ["app"]
+    from practicum.traces.datasets.sources import DatasetSource, DatasetWatcher
 
 app = typer.Typer(help="Make training sets from recorded episodes.", no_args_is_help=True)
 
@@ -110,7 +108,8 @@ def build(words: BuildWords) -> None:
 
     from rich.console import Console
 
-    from practicum.assemble import build_dataset, describe_dataset, write_dataset
+    from practicum.assemble.datasets import build_dataset
+    from practicum.traces.datasets.dataset_writing import describe, write_dataset
 
     source, options = _source(words), _options(words)
     with _counting(Console(stderr=True)) as watch:
@@ -120,7 +119,7 @@ def build(words: BuildWords) -> None:
         report: dict[str, Any] = {
             "out": None,
             "question": question,
-            "statistics": describe_dataset(built),
+            "statistics": describe(built),
         }
     else:
         manifest = write_dataset(
@@ -135,8 +134,8 @@ def build(words: BuildWords) -> None:
 
 
 def _source(words: BuildWords) -> "DatasetSource":
-    from practicum.assemble import DatasetSource
     from practicum.core.errors import UserError
+    from practicum.traces.datasets.sources import DatasetSource
 
     if words.source != "reference" and (words.env is not None or words.env_option):
         raise UserError(
@@ -149,7 +148,8 @@ def _source(words: BuildWords) -> "DatasetSource":
 
 
 def _env_config(words: BuildWords) -> "EnvConfig | None":
-    from practicum.core.config import EnvConfig, apply_overrides
+    from practicum.core.config.config_sections import EnvConfig
+    from practicum.core.config.parse_config import apply_overrides
 
     if words.env is None:
         return None
@@ -159,8 +159,8 @@ def _env_config(words: BuildWords) -> "EnvConfig | None":
 
 
 def _options(words: BuildWords) -> Any:
-    from practicum.assemble import BuildOptions
     from practicum.core.errors import UserError
+    from practicum.traces.datasets.build import BuildOptions
 
     for field, allowed in CHOICES.items():
         value = getattr(words, field)
@@ -192,7 +192,7 @@ def _counting(console: "Console") -> "Iterator[DatasetWatcher]":
 
 
 def _print(console: "Console", report: Mapping[str, Any]) -> None:
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
 
     figures = report["statistics"]
     for side in ("train", "heldout"):

@@ -7,10 +7,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.core.config import RunConfig
-    from practicum.hardware import Machine, MemoryPlan, Profile
-
-__all__ = ["doctor"]
+    from practicum.core.config.run_config import RunConfig
+    from practicum.engine.planning.machine import Machine
+    from practicum.engine.planning.memory_plan import MemoryPlan
+    from practicum.engine.planning.profiles import Profile
 
 FALLS_SHORT = 1
 
@@ -50,12 +50,13 @@ def doctor(
 
         report_sandboxes(json_output)
         return
-    from practicum.hardware import detect_machine, plan_memory, suggest_profile
+    from practicum.engine.planning.machine import detect_machine
+    from practicum.engine.planning.profiles import suggest_profile
 
     run = _read(config, overrides or [])
     machine = detect_machine()
     suggested = suggest_profile(profile or (run.hardware.profile if run else "auto"), machine)
-    plan = plan_memory(run, machine) if run else None
+    plan = _plan(run, machine) if run else None
     problems = _problems(run, machine, plan)
     if json_output:
         _print_json(machine, suggested, plan, problems)
@@ -75,17 +76,23 @@ def _read(source: str | None, overrides: list[str]) -> "RunConfig | None":
                 f"type: practicum doctor --config math {overrides[0]}"
             )
         return None
-    from practicum.assemble import open_environment
-    from practicum.cli.config_source import read_config
+    from practicum.api import read_config
+    from practicum.assemble.environments import open_environment
 
     found = read_config(source, overrides)
     open_environment(found.env)  # its options are checked
     return found
 
 
+def _plan(run: "RunConfig", machine: "Machine") -> "MemoryPlan | None":
+    from practicum.assemble.build_policy import plan_run
+
+    return plan_run(run, machine)
+
+
 def _problems(run: "RunConfig | None", machine: "Machine", plan: "MemoryPlan | None") -> list[str]:
     """What keeps the run of the config from working here, a sentence each."""
-    from practicum.hardware import format_bytes
+    from practicum.engine.planning.memory import format_bytes
 
     found = []
     if run is not None:
@@ -108,7 +115,7 @@ def _print_json(
     import json
     from dataclasses import asdict
 
-    from practicum.hardware import plan_threads
+    from practicum.engine.planning.machine import plan_threads
 
     value: dict[str, Any] = {
         "ok": not problems,
@@ -149,7 +156,8 @@ def _print_page(
 def _print_machine(console: "Console", machine: "Machine") -> None:
     from rich.table import Table
 
-    from practicum.hardware import format_bytes, plan_threads
+    from practicum.engine.planning.machine import plan_threads
+    from practicum.engine.planning.memory import format_bytes
 
     instructions = {"AVX2": machine.has_avx2, "AVX-512": machine.has_avx512}
     limited = ", as the control group allows" if machine.is_memory_limited else ""
@@ -177,7 +185,7 @@ def _print_machine(console: "Console", machine: "Machine") -> None:
 
 
 def _devices(machine: "Machine") -> list[str]:
-    from practicum.hardware import format_bytes
+    from practicum.engine.planning.memory import format_bytes
 
     found = []
     for device in machine.devices:

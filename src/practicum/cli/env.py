@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from practicum.core.config import EnvConfig
+    from practicum.core.config.config_sections import EnvConfig
     from practicum.core.interfaces import Environment
-    from practicum.env_server import ServerSettings
-
-__all__ = ["app"]
+    from practicum.environments.serving.served_episodes import ServerSettings
 
 SERVER_WORD = "server."
 """Words that begin with it are options of the server, all others of the environment."""
@@ -61,17 +59,17 @@ def serve(
     """
     import asyncio
 
-    from practicum.assemble import open_environment
+    from practicum.assemble.environments import open_environment
+    from practicum.cli.serving_keys import choose_key
+    from practicum.core.capabilities import session_kind
     from practicum.core.errors import UserError
-    from practicum.env_server import ServerSettings
-    from practicum.env_server.settings import KEY_VARIABLE
-    from practicum.http.keys import choose_key
+    from practicum.environments.serving.served_episodes import KEY_VARIABLE, ServerSettings
 
     launch = _launcher()
     words = options or []
     config, more = _env_config(name, words), _server_options(words)
     environment = open_environment(config)
-    if lifelong and getattr(environment, "session_kind", "discrete") == "tools":
+    if lifelong and session_kind(environment) == "tools":
         raise UserError("--lifelong speaks the text protocol; serve with protocol=text")
     stop_with_stdin = more.pop("stop_with_stdin")
     fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
@@ -89,7 +87,8 @@ def serve(
 
 
 def _env_config(name: str, words: list[str]) -> "EnvConfig":
-    from practicum.core.config import EnvConfig, apply_overrides
+    from practicum.core.config.config_sections import EnvConfig
+    from practicum.core.config.parse_config import apply_overrides
 
     own = [word for word in words if not word.startswith(SERVER_WORD)]
     values = apply_overrides(
@@ -102,12 +101,11 @@ def _server_options(words: list[str]) -> dict[str, Any]:
     """The options of the server among the words, checked."""
     from pydantic import Field, ValidationError, create_model
 
-    from practicum.core.config import apply_overrides
-    from practicum.core.config.parse import explain
-    from practicum.core.config.stage import Stage
+    from practicum.core.config.config_sections import ConfigModel
+    from practicum.core.config.parse_config import apply_overrides, explain
     from practicum.core.errors import ConfigError
 
-    class Options(Stage):
+    class Options(ConfigModel):
         """What a server can be told besides its address."""
 
         idle_s: float = Field(default=600.0, gt=0)
@@ -132,7 +130,7 @@ def _launcher() -> Callable[..., Coroutine[Any, Any, None]]:
     from practicum.core.errors import MissingExtra
 
     try:
-        from practicum.env_server.launch import serve as launch
+        from practicum.environments.serving.env_server import serve as launch
     except ImportError:
         raise MissingExtra.for_extra("serve", "practicum env serve") from None
     return launch
@@ -142,7 +140,9 @@ def _announcement(
     environment: "Environment", settings: "ServerSettings", shown_key: str
 ) -> Callable[[str, str], None]:
     """Says where the server is, once it listens."""
-    sandbox = getattr(environment, "sandbox_kind", "")  # looked at now: there may be none
+    from practicum.core.capabilities import sandbox_kind
+
+    sandbox = sandbox_kind(environment)  # looked at now: there may be none
 
     def ready(address: str, factory_address: str) -> None:
         print(address, flush=True)  # alone on standard output, for programs that start this one

@@ -7,12 +7,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.assemble import Player
-    from practicum.core.config import RunConfig
+    from practicum.assemble.policies import PolicyHandle
+    from practicum.core.checkpoint import EvalReport
+    from practicum.core.config.run_config import RunConfig
     from practicum.core.interfaces import Environment
-    from practicum.core.report import EvalReport
-
-__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -53,8 +51,8 @@ def evaluate(
     """
     from rich.console import Console
 
-    from practicum.assemble import open_environment
-    from practicum.cli.policies import policy_config
+    from practicum.api import policy_config
+    from practicum.assemble.environments import open_environment
 
     words = [f"eval.n={n}", f"eval.k={k}"]
     words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
@@ -72,15 +70,16 @@ def evaluate(
 def _evaluate(
     policy: str, config: "RunConfig", environment: "Environment", console: "Console"
 ) -> "EvalReport":
-    from practicum.assemble import evaluate_player, run_and_close
-    from practicum.cli.policies import open_player
+    from practicum.api import open_policy
+    from practicum.assemble.policies import evaluate_policy
     from practicum.cli.progress import EpisodeBar
-    from practicum.core.event_loop import run_attended
+    from practicum.engine.event_loop import run_attended
+    from practicum.environments.registry import run_and_close
 
-    player: Player = open_player(policy, config, environment)
+    handle: PolicyHandle = open_policy(policy, config, environment)
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
-        work = evaluate_player(player, environment, config, bar.episode_done, policy)
-        return run_attended(run_and_close(environment, work))
+        work = evaluate_policy(handle, environment, config, bar.episode_done, policy)
+        return run_attended(run_and_close(environment, work)).report
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:
@@ -88,8 +87,8 @@ def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -
 
     from rich.console import Console
 
-    from practicum.evaluation import (
-        compare_reports,
+    from practicum.evaluation.compare import compare_reports
+    from practicum.evaluation.report import (
         comparison_to_json,
         render_comparison,
         render_report,

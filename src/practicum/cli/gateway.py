@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from practicum.assemble.gateway import GatewayPlan, Serving
-    from practicum.core.config import ModelConfig, RolloutConfig
-
-__all__ = ["gateway"]
+    from practicum.assemble.build_gateway import GatewayPlan, Serving
+    from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 
 KEY_VARIABLE = "PRACTICUM_GATEWAY_KEY"
 """Environment variable that may hold the control key."""
@@ -58,19 +56,19 @@ def gateway(
 
     curl --unix-socket SOCKET -H "Authorization: Bearer KEY" http://control/rollouts
     """
-    from practicum.assemble.gateway import GatewayPlan, load_served, serve_gateway
-    from practicum.core.conversing import RolloutLimits
-    from practicum.core.event_loop import run_attended
-    from practicum.http.keys import choose_key
+    from practicum.assemble.build_gateway import GatewayPlan, load_served, serve_gateway
+    from practicum.cli.serving_keys import choose_key
+    from practicum.core.conversation import RolloutLimits
+    from practicum.engine.event_loop import run_attended
 
     key = choose_key(host, key_file, KEY_VARIABLE)
     model, adapter, rollouts = _chosen(policy, options or [])
     limits = RolloutLimits(max_turns=max_turns)
-    place: dict[str, Any] = {"host": host, "port": port, "control_key": key.key, "store": store}
+    place: dict[str, Any] = {"host": host, "port": port, "control_key": key.key}
     plan = GatewayPlan(**place, open_count=open_count, limits=limits)
     shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
-    kept = run_attended(serve_gateway(served, plan, _announcement(plan, shown)))
+    kept = run_attended(serve_gateway(served, plan, store, _announcement(plan, store, shown)))
     if store is not None:
         print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
         print(f"practicum traces list --store {store}", file=sys.stderr)
@@ -78,9 +76,8 @@ def gateway(
 
 def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None, RolloutConfig]":
     """The model, the folder of its adapter, and how it samples."""
-    from practicum.assemble import base_of_adapter
-    from practicum.cli.config_source import read_config
-    from practicum.cli.policies import find_checkpoint, policy_config
+    from practicum.api import find_checkpoint, policy_config, read_config
+    from practicum.store.checkpoints import base_of_adapter
 
     if Path(policy).suffix in (".yaml", ".yml"):
         config = read_config(policy, options)
@@ -96,9 +93,11 @@ def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None,
     return model, found.checkpoint.path, config.rollouts
 
 
-def _announcement(plan: "GatewayPlan", shown_key: str) -> "Callable[[Serving], None]":
+def _announcement(
+    plan: "GatewayPlan", store: Path | None, shown_key: str
+) -> "Callable[[Serving], None]":
     """Says where the gateway is, once it listens."""
-    from practicum.http.keys import is_loopback
+    from practicum.core.loopback import is_loopback
 
     def ready(serving: "Serving") -> None:
         for _, place in serving.rollouts[:1]:
@@ -113,7 +112,7 @@ def _announcement(plan: "GatewayPlan", shown_key: str) -> "Callable[[Serving], N
         lines.append(f"control key: {shown_key}")
         if not is_loopback(plan.host):
             lines.append(f"WARNING: other machines can reach {plan.host}, without encryption")
-        if plan.store is None:
+        if store is None:
             lines.append("traces are not kept; add --store FILE to keep them")
         print("\n".join(lines), file=sys.stderr, flush=True)
 

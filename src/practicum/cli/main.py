@@ -20,8 +20,6 @@ from practicum.cli.train import train
 from practicum.cli.watch import watch
 from practicum.core.errors import PracticumError, UserError
 
-__all__ = ["app", "main"]
-
 USER_MISTAKE = 2
 
 app = typer.Typer(

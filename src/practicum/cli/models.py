@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -25,7 +23,7 @@ def models(context: typer.Context, json_output: JsonOption = False) -> None:
     import json
     from dataclasses import asdict
 
-    from practicum.assemble import list_models
+    from practicum.engine.models.loading import list_models
 
     found = list_models()
     if json_output:
@@ -48,10 +46,10 @@ def pull(
 
     from rich.console import Console
 
-    from practicum.assemble import pull_model
+    from practicum.engine.models.loading import pull
 
     with _StageBar() as bar:
-        pulled = pull_model(name, bar, keep_download=keep_download)
+        pulled = pull(name, bar, keep_download=keep_download)
     if json_output:
         print(json.dumps(asdict(pulled) if pulled else {"name": name, "folder": None}))
         return

@@ -6,10 +6,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from practicum.core.config import RunConfig
-    from practicum.hardware import Machine, MemoryPlan
-
-__all__ = ["print_memory", "print_plan"]
+    from practicum.core.config.run_config import RunConfig
+    from practicum.engine.planning.machine import Machine
+    from practicum.engine.planning.memory_plan import MemoryPlan
 
 SHOWN_BYTES = 1 << 19
 """Parts under this would read as 0 MiB."""
@@ -20,7 +19,7 @@ def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine
     import yaml
     from rich.console import Console
 
-    from practicum.hardware import plan_threads
+    from practicum.engine.planning.machine import plan_threads
 
     console = Console(highlight=False)
     resolved = config.model_dump(mode="json")
@@ -31,7 +30,7 @@ def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine
 
 def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> None:
     """What a plan chose, its parts, whether it fits, and advice if it does not."""
-    from practicum.hardware import format_bytes
+    from practicum.engine.planning.memory import format_bytes
 
     if plan is None:
         console.print(
@@ -42,6 +41,8 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
         return
     console.print(_choices_table(plan))
     console.print(_parts_table(plan))
+    for missing in plan.uncounted:
+        console.print(f"not counted: {missing}", style="yellow", markup=False)
     share = f"{plan.trainable:,} of {plan.parameters:,} parameters"
     console.print(f"training {share} ({plan.trainable / plan.parameters:.2%})", markup=False)
     total, free = format_bytes(plan.total_bytes), format_bytes(plan.available_bytes)
@@ -67,7 +68,7 @@ def _choices_table(plan: "MemoryPlan") -> "Table":
 def _advice_table(plan: "MemoryPlan") -> "Table":
     from rich.table import Table
 
-    from practicum.hardware import format_bytes
+    from practicum.engine.planning.memory import format_bytes
 
     table = Table(title="what would help", title_justify="left")
     table.add_column("setting", no_wrap=True)
@@ -83,7 +84,7 @@ def _advice_table(plan: "MemoryPlan") -> "Table":
 def _parts_table(plan: "MemoryPlan") -> "Table":
     from rich.table import Table
 
-    from practicum.hardware import format_bytes
+    from practicum.engine.planning.memory import format_bytes
 
     table = Table(
         title=f"memory to train {plan.model} ({plan.dtype} on {plan.device})",

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from practicum.core.sample import Episode
     from practicum.core.sampling import ActionForm
     from practicum.core.task import Task
-    from practicum.core.trace import ToolCall
-
-__all__ = ["play"]
+    from practicum.core.trace import ToolCall, ToolSpec
 
 HUMAN = "human"
 
@@ -54,14 +52,11 @@ def play(
 
     from rich.console import Console
 
-    from practicum.assemble import (
-        find_task,
-        human_player,
-        open_environment,
-        play_once,
-        run_and_close,
-    )
-    from practicum.cli.policies import open_player, policy_config
+    from practicum.api import open_policy, policy_config
+    from practicum.assemble.environments import open_environment
+    from practicum.assemble.policies import human_policy, play_once
+    from practicum.core.capabilities import TakesTypedLines
+    from practicum.environments.registry import find_task, run_and_close
 
     named = "random" if policy == HUMAN else policy
     words = [f"eval.temperature={temperature}", *(options or [])]
@@ -70,25 +65,24 @@ def play(
     console = Console(highlight=False)
     chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
     if policy == HUMAN:
-        typed = getattr(environment, "turn_from_line", str)
-        player = human_player(lambda actions: typed(_ask(console, actions)))
+        typed = environment.turn_from_line if isinstance(environment, TakesTypedLines) else str
+        handle = human_policy(lambda actions: typed(_ask(console, actions)))
     else:
-        player = open_player(named, config, environment)
-    _print_start(console, chosen, environment, player.name)
-    narrated: Any = _Narrated(environment, console)
-    work = play_once(player, narrated, chosen, config, seed)
+        handle = open_policy(named, config, environment)
+    _print_start(console, chosen, environment, handle.name)
+    work = play_once(handle, _Narrated(environment, console), chosen, config, seed)
     _print_end(console, asyncio.run(run_and_close(environment, work)))
 
 
-def _print_start(console: "Console", task: "Task", environment: "Environment", player: str) -> None:
+def _print_start(console: "Console", task: "Task", environment: "Environment", handle: str) -> None:
     from rich.text import Text
 
-    from practicum.assemble import sandbox_kind
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
+    from practicum.core.capabilities import sandbox_kind
 
     kind = sandbox_kind(environment)
     where = f", sandbox {kind}" if kind else ""
-    facts = f"  (level {task.level}, {player}{where})"
+    facts = f"  (level {task.level}, {handle}{where})"
     console.print(Text.assemble((plain(task.instruction), "bold"), facts))
 
 
@@ -108,7 +102,7 @@ def _print_end(console: "Console", episode: "Episode") -> None:
 
 def _unmet(episode: "Episode") -> list[str]:
     """What the checker says is not as it should be, where it says so piece by piece."""
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
 
     evidence = episode.outcome.evidence if episode.outcome is not None else {}
     checks = evidence.get("checks")
@@ -127,41 +121,40 @@ class _Narrated:
     """An environment that prints every turn as it happens."""
 
     def __init__(self, environment: "Environment", console: "Console") -> None:
+        from practicum.core.capabilities import default_reward, session_kind, shows_data
+
+        self.name = environment.name
+        self.session_kind = session_kind(environment)
+        self.default_reward = default_reward(environment)
+        self.shows_data = shows_data(environment)
+        self.tasks = environment.tasks
+        self.reference = environment.reference
         self._environment = environment
         self._console = console
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._environment, name)
-
     @asynccontextmanager
     async def open(self, task: "Task") -> AsyncIterator[Any]:
+        from practicum.core.interfaces import DiscreteSession
+
         async with self._environment.open(task) as session:
-            yield _NarratedSession(session, self._console)
+            is_discrete = isinstance(session, DiscreteSession)
+            narrated = _NarratedDiscreteSession if is_discrete else _NarratedToolSession
+            yield narrated(session, self._console)
 
 
 class _NarratedSession:
+    """What both kinds of session have."""
+
     def __init__(self, session: Any, console: "Console") -> None:
+        self.prompt = session.prompt
+        self.outcome = session.outcome
         self._session = session
         self._console = console
         self._turn = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    async def act(self, text: str) -> "Observation":
-        observation: Observation = await self._session.act(text)
-        self._print(text, observation)
-        return observation
-
-    async def call(self, call: "ToolCall") -> "Observation":
-        observation: Observation = await self._session.call(call)
-        given = "\n".join(f"{name}: {value}" for name, value in call.arguments.items())
-        self._print(f"{call.name}\n{given}" if given else call.name, observation)
-        return observation
-
     def _print(self, text: str, observation: "Observation") -> None:
         """One line where everything fits on one; otherwise the turn and what came of it apart."""
-        from practicum.cli.plain_text import indented, plain
+        from practicum.cli.arguments import indented, plain
 
         self._turn += 1
         said = plain(observation.message.content)
@@ -172,3 +165,26 @@ class _NarratedSession:
             return
         paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
         self._console.print(f"{self._turn:2d}  {plain(text):<24} {paid:>5}   {said}", markup=False)
+
+
+class _NarratedDiscreteSession(_NarratedSession):
+    def actions(self) -> "tuple[ActionForm, ...]":
+        forms: tuple[ActionForm, ...] = self._session.actions()
+        return forms
+
+    async def act(self, text: str) -> "Observation":
+        observation: Observation = await self._session.act(text)
+        self._print(text, observation)
+        return observation
+
+
+class _NarratedToolSession(_NarratedSession):
+    def tools(self) -> "list[ToolSpec]":
+        offered: list[ToolSpec] = self._session.tools()
+        return offered
+
+    async def call(self, call: "ToolCall") -> "Observation":
+        observation: Observation = await self._session.call(call)
+        given = "\n".join(f"{name}: {value}" for name, value in call.arguments.items())
+        self._print(f"{call.name}\n{given}" if given else call.name, observation)
+        return observation

@@ -1,12 +1,13 @@
-"""Progress of a training run or an evaluation in the terminal."""
+"""Progress of long work in the terminal."""
 
 from collections.abc import Callable
-from types import TracebackType
+from pathlib import Path
 from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
@@ -14,12 +15,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from practicum.assemble import LevelCheck
-from practicum.core.report import EvalReport
+from practicum.core.checkpoint import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
-
-__all__ = ["CheckBar", "EpisodeBar", "TrainingProgress"]
+from practicum.environments.checker import LevelCheck
 
 
 def _bar(console: Console) -> Progress:
@@ -35,7 +34,7 @@ def _bar(console: Console) -> Progress:
     )
 
 
-class _Shown:
+class ShownBars:
     """Bars that are on the screen inside a `with` block."""
 
     _bars: Progress
@@ -44,16 +43,11 @@ class _Shown:
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._bars.stop()
 
 
-class EpisodeBar(_Shown):
+class EpisodeBar(ShownBars):
     """A bar that counts episodes, for an evaluation."""
 
     def __init__(self, console: Console, label: str, total: int) -> None:
@@ -65,7 +59,7 @@ class EpisodeBar(_Shown):
         self._bars.advance(self._task)
 
 
-class CheckBar(_Shown):
+class CheckBar(ShownBars):
     """A bar that counts checked tasks."""
 
     def __init__(self, console: Console, on_level: Callable[[LevelCheck], None]) -> None:
@@ -86,7 +80,7 @@ class CheckBar(_Shown):
         self._on_level(level)
 
 
-class TrainingProgress(_Shown):
+class TrainingProgress(ShownBars):
     """Bars for the run and for the episodes of the step, and one line for each step done."""
 
     def __init__(self, console: Console, steps: int) -> None:
@@ -183,3 +177,60 @@ def _number(value: JSON) -> float:
 def _show(value: Any, form: str) -> str:
     width = int(form.split(".")[0].rstrip("dfe"))
     return format(value, form) if value is not None else "-".rjust(width)
+
+
+class ImportBar(ShownBars):
+    """How much of a file has been imported; says which format it is in."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._quiet = quiet
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            DownloadColumn(),
+            TextColumn("{task.fields[episodes]} episodes"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bars.add_task("reading", total=None, episodes=0)
+        self._episodes = 0
+
+    def file_started(self, file: Path, format: str, size: int) -> None:
+        """A file is being read."""
+        if not self._quiet:
+            self._console.print(f"{file}: {format}", markup=False, soft_wrap=True)
+        self._bars.update(self._task, description=file.name, total=size, completed=0)
+
+    def read(self, offset: int, episodes: int) -> None:
+        """So many bytes of it are done."""
+        self._episodes += episodes
+        self._bars.update(self._task, completed=offset, episodes=self._episodes)
+
+
+class EpisodesBar(ShownBars):
+    """How many episodes are done."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bars.add_task(label, total=total)
+
+    def one(self) -> None:
+        """One more."""
+        self._bars.advance(self._task)
+
+    def scored(self, episode: Episode) -> None:
+        """One more has its new score."""
+        self.one()

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from practicum.core.report import EvalReport
+    from practicum.cli.views.run_view import RunView
+    from practicum.core.checkpoint import EvalReport
     from practicum.core.task import JSON
-    from practicum.monitor import RunView
-
-__all__ = ["runs"]
 
 
 def runs(
@@ -36,8 +34,9 @@ def runs(
 def _list(runs_dir: Path, as_json: bool) -> None:
     from rich.console import Console
 
-    from practicum.monitor import Canvas, brief_to_json, read_runs, render_runs
-    from practicum.store import list_runs
+    from practicum.cli.views.charts import Canvas
+    from practicum.cli.views.run_tables import brief_to_json, read_runs, render_runs
+    from practicum.store.run_dir import list_runs
 
     views, unreadable = read_runs(list_runs(runs_dir))
     if as_json:
@@ -54,8 +53,10 @@ def _list(runs_dir: Path, as_json: bool) -> None:
 def _show(named: str, runs_dir: Path, as_json: bool) -> None:
     from rich.console import Console
 
-    from practicum.monitor import Canvas, read_run, render_whole_run, view_to_json
-    from practicum.store import find_run
+    from practicum.cli.views.charts import Canvas
+    from practicum.cli.views.run_tables import render_whole_run, view_to_json
+    from practicum.cli.views.run_view import read_run
+    from practicum.store.run_dir import find_run
 
     view = read_run(find_run(named, runs_dir))
     comparison, sentence = _compare(view)
@@ -69,7 +70,8 @@ def _show(named: str, runs_dir: Path, as_json: bool) -> None:
 def _compare(view: "RunView") -> "tuple[dict[str, JSON] | None, str]":
     """What training gained on the same tasks, as JSON and in a sentence; nothing if not known."""
     from practicum.core.errors import UserError
-    from practicum.evaluation import compare_reports, comparison_to_json, verdict
+    from practicum.evaluation.compare import compare_reports
+    from practicum.evaluation.report import comparison_to_json, verdict
 
     before, after = view.before, view.after
     if not (before and after and before.has_report and after.has_report):
@@ -82,8 +84,8 @@ def _compare(view: "RunView") -> "tuple[dict[str, JSON] | None, str]":
 
 
 def _report(view: "RunView", step: int) -> "EvalReport":
-    from practicum.evaluation import report_from_json
-    from practicum.monitor import report_path
+    from practicum.cli.views.run_view import report_path
+    from practicum.evaluation.report import report_from_json
 
     return report_from_json(json.loads(report_path(view.path, step).read_text(encoding="utf-8")))
 

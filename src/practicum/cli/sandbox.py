@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from practicum.assemble.sandboxes import KindSurvey
-
-__all__ = ["app", "report_sandboxes"]
+    from practicum.sandboxes.opening import KindSurvey
 
 FALLS_SHORT = 1
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -40,9 +38,9 @@ def build(
     ] = None,
 ) -> None:
     """Build the root file system of `machine` sandboxes from packages, unless it is here."""
-    from practicum.assemble.sandboxes import build_sandbox_root
+    from practicum.sandboxes.bubblewrap.rootfs import build_root
 
-    print(build_sandbox_root(print, archive))
+    print(build_root(print, archive))
 
 
 def report_sandboxes(json_output: bool) -> None:
@@ -51,7 +49,7 @@ def report_sandboxes(json_output: bool) -> None:
     import sys
     from dataclasses import asdict
 
-    from practicum.assemble.sandboxes import limits_note, survey_kinds
+    from practicum.sandboxes.opening import limits_note, survey_kinds
 
     found = asyncio.run(survey_kinds(lambda line: print(line, file=sys.stderr)))
     holds = any(profile.holds for kind in found for profile in kind.profiles)
@@ -71,7 +69,7 @@ def _print_page(found: "list[KindSurvey]", limits: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from practicum.assemble.sandboxes import broken_claims
+    from practicum.sandboxes.opening import broken_claims
 
     console = Console(highlight=False)
     table = Table.grid(padding=(0, 2))

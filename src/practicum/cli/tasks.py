@@ -8,12 +8,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.assemble import EnvironmentCheck, LevelCheck
-    from practicum.core.config import EnvConfig
+    from practicum.core.config.config_sections import EnvConfig
     from practicum.core.interfaces import Environment
     from practicum.core.task import Task
-
-__all__ = ["tasks"]
+    from practicum.environments.checker import EnvironmentCheck, LevelCheck
 
 CHECK_ALL = "all"
 
@@ -54,7 +52,7 @@ def tasks(
 
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
     """
-    from practicum.assemble import open_environment
+    from practicum.assemble.environments import open_environment
 
     split = next((w for w in reversed(options or []) if w.startswith("split=")), "split=train")
     words = [word for word in options or [] if not word.startswith("split=")]
@@ -70,7 +68,8 @@ def tasks(
 
 
 def _env_config(env: str, options: list[str], level: int | None) -> "EnvConfig":
-    from practicum.core.config import EnvConfig, apply_overrides
+    from practicum.core.config.config_sections import EnvConfig
+    from practicum.core.config.parse_config import apply_overrides
 
     words = [f"env.{word.removeprefix('env.')}" for word in options]
     if level is not None:
@@ -87,7 +86,7 @@ def _list(environment: "Environment", split: str, n: int, json_output: bool) -> 
     from rich.markup import escape
     from rich.table import Table
 
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
     from practicum.core.errors import UserError
 
     if split not in ("train", "heldout"):
@@ -110,8 +109,8 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from practicum.assemble import find_task
-    from practicum.cli.plain_text import indented, plain
+    from practicum.cli.arguments import indented, plain
+    from practicum.environments.registry import find_task
 
     task = find_task(environment, named)
     solution = list(environment.reference(task))
@@ -143,7 +142,7 @@ def _check(config: "EnvConfig", level: int | None, check: str, quiet: bool) -> N
 
     from rich.console import Console
 
-    from practicum.assemble import check_levels
+    from practicum.assemble.environments import check_config
     from practicum.cli.progress import CheckBar
     from practicum.core.errors import UserError
 
@@ -152,7 +151,7 @@ def _check(config: "EnvConfig", level: int | None, check: str, quiet: bool) -> N
     n = None if check == CHECK_ALL else int(check)
     console = Console(highlight=False, stderr=quiet)
     with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
-        found = asyncio.run(check_levels(config, level, n, 0, bar))
+        found = asyncio.run(check_config(config, level, n, 0, bar))
     if quiet:
         print(json.dumps(found.as_json()))
     else:

@@ -9,13 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from practicum.cli.plain_text import indented, plain
-from practicum.core.label import Label
+from practicum.cli.arguments import indented, plain
 from practicum.core.sample import Episode
+from practicum.core.score import Label
 from practicum.core.trace import Message
-from practicum.store import FoundEpisode
-
-__all__ = ["episode_table", "print_episode"]
+from practicum.store.trace_store import FoundEpisode
 
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "bold", "tool": "green"}
 MINUTE = "%Y-%m-%d %H:%M"

@@ -1,4 +1,4 @@
-"""`practicum traces`: list, show, import, score and export recorded episodes."""
+"""`practicum traces`: list, show, import, record, score and export recorded episodes."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,82 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from practicum.cli.label import label
-from practicum.cli.record import record
 
 if TYPE_CHECKING:
-    from practicum.assemble.traces import ImportReport, ScoreReport
-    from practicum.store import FoundEpisode, SqliteTraceStore
+    from practicum.core.sample import Episode
+    from practicum.store.trace_store import FoundEpisode, SqliteTraceStore
+    from practicum.traces.importing import ImportReport, ScoreReport
 
-__all__ = ["app"]
+
+def record(
+    policy: Annotated[
+        str,
+        typer.Argument(metavar="RUN|CHECKPOINT|MODEL", help="Who acts; also reference or random."),
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value]...", help="Config values, such as env.level=2."),
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Training tasks.")] = 100,
+    k: Annotated[int, typer.Option(min=1, help="Episodes of each task.")] = 1,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token.")] = 1.0,
+    store: Annotated[str, typer.Option(metavar="FILE", help="Where they go.")] = "traces.sqlite",
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Let a policy act on training tasks and keep its episodes in a store.
+
+    practicum traces record smollm2-135m --env math --n 250 --k 2
+
+    practicum traces record runs/demo/step_4 --n 250 --k 2 --store mediocre.sqlite
+
+    practicum traces record smollm2-135m --env math eval.seed=1         other tasks, other draws
+
+    What is recorded can be learned from:  practicum train math algorithm=kto data=mediocre.sqlite
+    """
+    import asyncio
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from practicum.api import open_policy, policy_config
+    from practicum.assemble.environments import open_environment
+    from practicum.assemble.policies import record_episodes
+    from practicum.cli.progress import EpisodeBar
+    from practicum.environments.registry import run_and_close
+
+    words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={temperature}"]
+    config = policy_config(policy, env, [*words, *(options or [])])
+    environment = open_environment(config.env)
+    handle = open_policy(policy, config, environment)
+    with EpisodeBar(Console(stderr=True), f"recording {policy}", n * k) as bar:
+        work = record_episodes(handle, environment, config, Path(store), bar.episode_done)
+        episodes = asyncio.run(run_and_close(environment, work))
+    _show(episodes, store, json_output)
+
+
+def _show(episodes: "list[Episode]", store: str, json_output: bool) -> None:
+    import json
+
+    from rich.console import Console
+
+    successes = [e.outcome.success for e in episodes if e.is_usable and e.outcome is not None]
+    found = {
+        "store": store,
+        "episodes": len(episodes),
+        "usable": sum(e.is_usable for e in episodes),
+        "succeeded": sum(success is True for success in successes),
+        "failed": sum(success is False for success in successes),
+    }
+    if json_output:
+        print(json.dumps(found))
+        return
+    Console().print(
+        f"{found['episodes']} episodes are in {store}: {found['succeeded']} succeeded, "
+        f"{found['failed']} failed, {len(episodes) - len(successes)} were left out.",
+        highlight=False,
+    )
+
 
 FALLS_SHORT = 1
 PROBLEMS_SHOWN = 20
@@ -153,8 +222,8 @@ def import_files(
     What cannot be read is named with its line, the rest is kept, and the exit code is 1.
     An import that was killed goes on where it was.
     """
-    from practicum.assemble.traces import import_traces
-    from practicum.cli.trace_bars import ImportBar
+    from practicum.cli.progress import ImportBar
+    from practicum.traces.importing import import_traces
 
     with _open(store, create=True) as opened, ImportBar(quiet=as_json) as bar:
         report = import_traces(paths, opened, bar, format=format, env=env, redact=not keep_secrets)
@@ -193,11 +262,12 @@ def score(
     """
     import asyncio
 
-    from practicum.assemble.traces import reward_for_traces, score_traces
-    from practicum.cli.trace_bars import EpisodesBar
-    from practicum.cli.trace_rewards import named_reward
+    from practicum.assemble.wired_rewards import REWARDS
+    from practicum.cli.named_reward import named_reward
+    from practicum.cli.progress import EpisodesBar
+    from practicum.traces.importing import score_traces
 
-    built = reward_for_traces(named_reward(reward, options or []))
+    built = REWARDS.for_traces(named_reward(reward, options or []))
     with _open(store) as opened:
         total = opened.count_where(where)
         with EpisodesBar("scoring", total) as bar:
@@ -231,18 +301,26 @@ def export(
 
     Each record is whole: practicum traces import reads it back.
     """
-    from practicum.cli.trace_bars import EpisodesBar
-    from practicum.store import export_kind, export_traces
+    from practicum.cli.progress import EpisodesBar
+    from practicum.store.export import export_kind, export_traces
+    from practicum.store.where import not_evaluated
 
     kind = export_kind(out, to)
     with _open(store, read_only=True) as opened:
         total = opened.count_where(where)
+        evaluated = total - opened.count_where(not_evaluated(where))
         with EpisodesBar("writing", total) as bar:
             count = export_traces(opened, out, kind, where=where, on_episode=bar.one)
     if as_json:
-        print(json.dumps({"out": str(out), "kind": kind, "episodes": count}))
-    else:
-        print(f"{count} episodes written to {out}")
+        found = {"out": str(out), "kind": kind, "episodes": count, "evaluated": evaluated}
+        print(json.dumps(found))
+        return
+    print(f"{count} episodes written to {out}")
+    if evaluated:
+        print(
+            f"{evaluated} of them are evaluations on held-out tasks, not to be trained on; "
+            'leave them out with --where "purpose != eval"'
+        )
 
 
 app.command()(label)
@@ -252,7 +330,7 @@ app.command()(record)
 def _open(path: Path, *, read_only: bool = False, create: bool = False) -> "SqliteTraceStore":
     """The store at a path, or that of the run whose folder it is."""
     from practicum.core.errors import UserError
-    from practicum.store import SqliteTraceStore
+    from practicum.store.trace_store import SqliteTraceStore
 
     file = path / DEFAULT_STORE.name if path.is_dir() else path
     if not create and not file.is_file():
@@ -281,7 +359,7 @@ def _print_table(found: "list[FoundEpisode]", total: int, rest: int | None) -> N
 
 
 def _print_counts(field: str, counts: "dict[str | bool | None, int]", as_json: bool) -> None:
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
 
     if as_json:
         rows = [{"value": value, "count": count} for value, count in counts.items()]
@@ -308,7 +386,7 @@ def _import_as_json(report: "ImportReport") -> dict[str, Any]:
 def _print_import(report: "ImportReport", store: Path) -> None:
     import sys
 
-    from practicum.cli.plain_text import plain
+    from practicum.cli.arguments import plain
 
     for problem in report.problems[:PROBLEMS_SHOWN]:
         print(plain(str(problem)), file=sys.stderr)

@@ -11,9 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from practicum.store import RunDir
-
-__all__ = ["watch"]
+    from practicum.store.run_dir import RunDir
 
 
 def watch(
@@ -33,8 +31,10 @@ def watch(
     """
     from rich.console import Console
 
-    from practicum.monitor import Canvas, read_run, render_run
-    from practicum.store import find_run
+    from practicum.cli.views.charts import Canvas
+    from practicum.cli.views.run_screen import render_run
+    from practicum.cli.views.run_view import read_run
+    from practicum.store.run_dir import find_run
 
     found = find_run(run, runs_dir)
     console = Console(highlight=False)
@@ -50,7 +50,9 @@ def _follow(run: "RunDir", console: "Console", refresh: float) -> None:
     """Draw frame after frame until the run no longer trains."""
     from rich.live import Live
 
-    from practicum.monitor import Canvas, RunStatus, read_run, render_run
+    from practicum.cli.views.charts import Canvas
+    from practicum.cli.views.run_screen import render_run
+    from practicum.cli.views.run_view import RunStatus, read_run
 
     view = read_run(run)
     if view.status is not RunStatus.RUNNING:

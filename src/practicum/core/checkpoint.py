@@ -1,17 +1,16 @@
-"""A saved point of a run."""
+"""Records of a run's results: checkpoints, and evaluation reports with their intervals."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from practicum.core.task import JSON
 
-__all__ = ["Checkpoint", "LoopState"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
-    """Everything besides weights, optimizer and random generators that a resumed run needs."""
+    """What a resumed run needs besides weights, optimizer and random generator states."""
 
     step: int
     """Steps completed."""
@@ -27,3 +26,68 @@ class Checkpoint:
     path: Path
     step: int
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    method: str
+    """How it was computed: `wilson`, `clustered bootstrap`, ..."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """As JSON, which has no infinity: an infinite bound is null."""
+        return {
+            "value": self.value,
+            "low": self.low if math.isfinite(self.low) else None,
+            "high": self.high if math.isfinite(self.high) else None,
+            "n": self.n,
+            "method": self.method,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """All attempts at one held-out task; None for an attempt that was masked or unscored."""
+
+    task_id: str
+    level: int
+    successes: tuple[bool | None, ...]
+    rewards: tuple[float | None, ...]
+    turns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalReport:
+    """Scores of one policy on held-out tasks."""
+
+    policy: str
+    env: str
+    fingerprint: str
+    seed: int
+    attempts_per_task: int
+    success: Interval
+    reward: Interval
+    pass_at_k: Mapping[int, Interval] = field(default_factory=dict)
+    success_by_level: Mapping[int, Interval] = field(default_factory=dict)
+    masked: int = 0
+    """Attempts left out because the environment or the agent failed."""
+    tasks: tuple[TaskResult, ...] = ()
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two policies on the same tasks, compared task by task."""
+
+    policy: str
+    against: str
+    n_tasks: int
+    success_difference: Interval
+    reward_difference: Interval
+    p_value: float
+    """Of a two-sided exact test of "neither policy solves more tasks than the other"."""

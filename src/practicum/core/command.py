@@ -1,61 +1,60 @@
-"""Commands in a sandbox: what one may use, and what a command came to."""
+"""Records of sandboxed commands: `SandboxSpec` (limits) and `CommandResult`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-__all__ = ["CommandResult", "CommandStatus", "SandboxProfile", "SandboxSpec"]
-
 SandboxProfile = Literal["code", "machine"]
-"""`code`: an ordinary user, no rights, nothing outlives its command. `machine`: root of a private
-system with users and groups of its own, where background jobs live on between commands."""
+"""`code`: an unprivileged user; every process ends with its command. `machine`: root of a private
+system with its own users and groups; background jobs live on between commands."""
 
 
 class CommandStatus(StrEnum):
-    """How a command ended; said by the sandbox, never read from what the command printed."""
+    """How a command ended, as the sandbox observed it; never parsed from the command's output."""
 
     OK = "ok"
-    """By itself, whatever its exit code."""
+    """It exited, with any exit code."""
     TIMEOUT = "timeout"
-    """It ran past its limit; it and all it started were killed."""
+    """It ran past its time limit; it and its children were killed."""
     OOM = "oom"
-    """The memory limit ended it."""
+    """Killed by the memory limit."""
     KILLED = "killed"
-    """A signal ended it that was not ours."""
+    """Killed by a signal that the sandbox did not send."""
     TRUNCATED = "truncated"
-    """By itself, and it printed more than is kept: the middle is missing."""
+    """It exited, and printed more than is kept: the middle of the output is missing."""
     DIED = "died"
     """The whole sandbox is gone."""
     DENIED = "denied"
-    """The sandbox did not run it: no such program, or not allowed."""
+    """It did not start: no such program, or not permitted."""
+    BROKEN = "broken"
+    """Earlier commands broke the sandbox (deleted bash, say): nothing can run in it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command in a sandbox came to."""
+    """The result of one sandboxed command."""
 
     status: CommandStatus
     exit_code: int | None
-    """None unless the command ended by itself."""
+    """None unless the command exited."""
     stdout: str = ""
-    """What was kept of it, bytes that are no UTF-8 replaced."""
+    """What was kept of it; bytes that are not UTF-8 are replaced."""
     stderr: str = ""
     output_bytes: int = 0
-    """All it printed to both, kept or not."""
+    """Bytes written to stdout and stderr, kept or not."""
     duration_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """What one sandbox is and may use; each limit holds for everything inside it together."""
+    """Kind and limits of one sandbox; each limit is for all of its processes together."""
 
     profile: SandboxProfile = "code"
     memory_mb: int = 256
-    """Memory, files included: they lie in memory."""
+    """Includes its files, which are in memory (tmpfs)."""
     disk_mb: int = 128
-    """Files."""
     processes: int = 64
     cpus: float = 1.0
-    """Processor time each second."""
+    """CPU seconds per second."""
     output_bytes: int = 65_536
-    """Kept of each command's standard output, and as much of its standard error."""
+    """Bytes kept of each command's stdout, and of its stderr."""

@@ -1,4 +1,4 @@
-"""The error hierarchy.
+"""The error hierarchy, and `boundary`, which tells an episode's failures apart.
 
 * PracticumError
   - UserError            something the user can fix: printed as one sentence, exit code 2
@@ -18,22 +18,6 @@ A `UserError` message has three parts: the value, what is allowed, what to type 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-__all__ = [
-    "AgentFailure",
-    "CheckpointError",
-    "ConfigError",
-    "ContextFull",
-    "EnvironmentFailure",
-    "MissingExtra",
-    "NotEnoughMemory",
-    "PolicyMismatch",
-    "PracticumError",
-    "RolloutFailure",
-    "RunBusy",
-    "UserError",
-    "boundary",
-]
 
 
 class PracticumError(Exception):
@@ -94,9 +78,9 @@ class AgentFailure(RolloutFailure):
 
 @contextmanager
 def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
-    """Attribute any error that escapes the block to the boundary it crossed.
+    """Turn any error that escapes the block into a `kind` of failure, prefixed with `what`.
 
-    Errors that already have a kind, and errors the user must fix, pass through unchanged.
+    Practicum's own errors pass through unchanged.
 
     >>> with boundary(EnvironmentFailure, "environment 'math'"):
     ...     1 / 0

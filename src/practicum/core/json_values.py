@@ -1,4 +1,4 @@
-"""Python values as values that JSON can hold, whatever they were."""
+"""Conversion of any Python value to JSON, without ever failing."""
 
 import math
 from collections.abc import Mapping
@@ -6,14 +6,12 @@ from typing import Any
 
 from practicum.core.task import JSON
 
-__all__ = ["as_json", "well_formed"]
-
-DEEPEST = 40
-"""Levels of nesting that are kept as values; what lies deeper is kept as text."""
+MAX_DEPTH = 40
+"""Levels of nesting that are converted; deeper values become text, so recursion is bounded."""
 
 
 def as_json(value: Any, depth: int = 0) -> JSON:
-    """The value itself where JSON can hold it, else the text it would be printed as.
+    """The value itself where JSON can represent it, else its `str`.
 
     >>> as_json({"n": 1, "at": {2.5}, "nan": float("nan")})
     {'n': 1, 'at': '{2.5}', 'nan': 'nan'}
@@ -26,15 +24,15 @@ def as_json(value: Any, depth: int = 0) -> JSON:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
-    if depth < DEEPEST and isinstance(value, Mapping):
+    if depth < MAX_DEPTH and isinstance(value, Mapping):
         return {well_formed(str(key)): as_json(one, depth + 1) for key, one in value.items()}
-    if depth < DEEPEST and isinstance(value, list | tuple):
+    if depth < MAX_DEPTH and isinstance(value, list | tuple):
         return [as_json(one, depth + 1) for one in value]
     return well_formed(str(value))
 
 
 def well_formed(text: str) -> str:
-    r"""The text with half characters replaced, which JSON can escape but no file can hold.
+    r"""The text with lone surrogates replaced: JSON can escape them but UTF-8 cannot encode them.
 
     >>> well_formed("a\ud800b") == "a\ufffdb"
     True

@@ -1,4 +1,9 @@
-"""From scored episodes to what the learner eats. Arrays are numpy; torch starts at the learner."""
+"""From scored episodes to the learner's input, in the order data moves.
+
+Online: `Episode` -> `Group` -> `Credit` -> `Sample` -> `Batch` -> `LossTerms`. Offline, an
+`Example` becomes a `TokenisedExample` and then a `Sample`. Arrays are numpy up to the learner;
+`LossTerms` and `LossReport` hold torch tensors, typed `Any` because core does not import torch.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,21 +14,7 @@ import numpy.typing as npt
 
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
-from practicum.core.trace import Trace
-
-__all__ = [
-    "Averaging",
-    "Batch",
-    "Bools",
-    "Credit",
-    "Episode",
-    "Estimates",
-    "Floats",
-    "Group",
-    "Ints",
-    "Sample",
-    "TurnCredit",
-]
+from practicum.core.trace import Message, ToolSpec, Trace
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -32,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A trace, the evidence its session left, and its score."""
+    """A trace, its session's evidence, and its score."""
 
     trace: Trace
     outcome: Outcome | None
@@ -40,13 +31,13 @@ class Episode:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it may be trained on: the policy's own doing, and scored."""
+        """Whether it may be trained on: neither masked nor unscored."""
         return not self.trace.is_masked and self.score.value is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Several episodes of one task by one policy, to be compared with each other."""
+    """The episodes of one task, to be compared with each other."""
 
     task: Task
     episodes: tuple[Episode, ...]
@@ -68,86 +59,86 @@ TurnCredit = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """What an episode's turns are credited with, in the order of `Trace.turns`.
+    """Advantages of one episode's turns, in the order of `Trace.turns`.
 
-    An entry is one number for all of a turn's loss tokens, or one for each of them.
+    An entry is one number for all loss tokens of the turn, or an array with one for each.
     """
 
     advantages: tuple[float | Floats, ...]
     returns: tuple[float | Floats, ...] = ()
-    """What the value head is to predict; empty where nothing is to be predicted."""
+    """Targets of the value head; empty without one."""
     old_values: tuple[float | Floats, ...] = ()
-    """What it predicted when the episode was credited."""
+    """The value head's predictions before the update."""
     counts: bool = True
     """False leaves the episode out of the update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """What models say of an episode's loss tokens: an array for each turn, an entry for each token.
+    """Model outputs for one episode before the update: per turn an array over its loss tokens.
 
-    Fields that nobody asked for are empty.
+    Fields that `Algorithm.credit_needs` does not ask for are empty.
     """
 
     logprobs: tuple[Floats, ...] = ()
-    """Of the policy, as it is before the update."""
+    """Of the policy."""
     base_logprobs: tuple[Floats, ...] = ()
     """Of the model without its adapter."""
     values: tuple[Floats, ...] = ()
-    """Of the value head: what is still to be earned when the token is about to be sampled."""
+    """Of the value head, at the position that predicts the token: the expected return from it."""
     teacher_logprobs: tuple[Floats, ...] = ()
 
 
 Averaging = Literal["episode", "token", "constant"]
-"""What counts the same: each episode; each token of the step; or each token of every step, where
-an episode's sum is divided by a constant length."""
+"""How the loss is averaged. `episode`: mean of the episodes' token means; `token`: mean over all
+tokens of the step; `constant`: episode sums divided by a constant length (Dr. GRPO)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One root-to-leaf walk of a trace, every array as long as `token_ids`.
+    """One root-to-leaf path of a trace: T tokens.
 
-    There is no prompt/completion split: a multi-turn walk interleaves what was given and what was
-    sampled, and `loss_mask` marks the tokens that carry loss.
+    There is no prompt/completion split: a multi-turn path interleaves input and sampled tokens,
+    and `loss_mask` marks those with loss.
     """
 
-    token_ids: Ints
-    loss_mask: Bools
-    old_logprobs: Floats
-    """Sampler's log-probability before top-k and top-p; 0 where there is no loss."""
-    advantages: Floats
-    temperatures: Floats
+    token_ids: Ints  # (T,)
+    loss_mask: Bools  # (T,)
+    old_logprobs: Floats  # (T,)
+    """The sampler's, before top-k and top-p; 0 where there is no loss."""
+    advantages: Floats  # (T,)
+    temperatures: Floats  # (T,)
     choices: Mapping[int, tuple[int, ...]]
     """Allowed token ids, by position, where the token was drawn under a constraint."""
     weight: float = 1.0
-    """What each of its loss tokens counts in the objective."""
-    returns: Floats | None = None
-    """What the value head is to predict before each token; None where there is nothing to."""
-    old_values: Floats | None = None
-    """What it predicted when the episode was credited."""
+    """Weight of each of its loss tokens in the loss."""
+    returns: Floats | None = None  # (T,)
+    """Targets of the value head; None without one."""
+    old_values: Floats | None = None  # (T,)
+    """The value head's predictions before the update."""
     trace_id: str = ""
-    walk: int = 0
-    """Which of the trace's walks it is."""
+    path: int = 0
+    """Which root-to-leaf path of the trace it is."""
 
     @property
     def id(self) -> str:
-        """The trace, and which of its walks where it has several."""
-        return f"{self.trace_id}#{self.walk}" if self.walk else self.trace_id
+        """The trace id, with `#n` for its paths after the first."""
+        return f"{self.trace_id}#{self.path}" if self.path else self.trace_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Samples merged into one prefix tree, laid out depth first.
 
-    Token i may attend to token j exactly when `j <= i and i < end[j]`. A *decision* is one
-    prediction to be made: at which token, of which token, at which temperature, among which
-    choices. Samples that share a decision share its computation; each still has its own *term* of
-    the loss, and terms of a shared decision add up.
+    Token i attends to token j exactly when `j <= i and i < end[j]`. A *decision* is one prediction:
+    at which token, of which token, at which temperature, among which choices. Samples that share
+    a decision share its computation; each has its own *term* of the loss, and they add up.
+    T tokens, D decisions, K choices, M terms.
     """
 
     token_ids: Ints  # (T,)
     position: Ints  # (T,) depth in the tree, which is the position id
-    end: Ints  # (T,) index where the token's subtree ends
+    end: Ints  # (T,) one past the last token of its subtree
 
     predictor: Ints  # (D,) index of the token whose hidden state predicts
     target: Ints  # (D,) token id predicted
@@ -157,17 +148,17 @@ class Batch:
     term_decision: Ints  # (M,) which decision a term is about
     term_old_logprob: Floats  # (M,)
     term_advantage: Floats  # (M,)
-    term_return: Floats  # (M,) 0 where there is nothing to predict
+    term_return: Floats  # (M,) 0 without a value head
     term_old_value: Floats  # (M,)
     term_weight: Floats  # (M,)
-    term_sample: Ints  # (M,) which sample it came from
-    term_checked: Bools | None = None  # (M,) sampled by the present weights; None: all of them
+    term_sample: Ints  # (M,) index of its sample
+    term_checked: Bools | None = None  # (M,) sampled by the current weights; None: all
 
     sample_ids: tuple[str, ...] = ()
     row_tokens: int = 0
-    """Tokens the same samples would take as separate rows, for reporting what sharing saved."""
+    """Tokens of the samples without prefix sharing, for metrics."""
     minibatch: int = 0
-    """Which optimizer step of an epoch it belongs to."""
+    """Index of the optimizer step within an epoch."""
 
     def stats(self) -> dict[str, Any]:
         """Sizes worth logging."""
@@ -177,3 +168,76 @@ class Batch:
             "decisions": int(self.predictor.size),
             "terms": int(self.term_decision.size),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A recorded conversation to train on, as messages, and its labels."""
+
+    id: str
+    """The trace id, with `#n` for its paths after the first."""
+    task_id: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    env: str = ""
+    given: int = 0
+    """How many of the first messages carry no loss, whatever their role."""
+    shown: tuple[int, ...] = ()
+    """Indices of later assistant messages without loss: someone else wrote them."""
+    label: bool | None = None
+    """Desirable or undesirable; None where unknown."""
+    pair: str = ""
+    """Id that the two sides of a preference pair share; empty outside pairs."""
+    chosen: bool | None = None
+    """Whether it is the chosen side of its pair."""
+    weight: float = 1.0
+    reward: float | None = None
+    """The episode's score."""
+    token_ids: tuple[int, ...] = ()
+    """The tokens as sampled, where known; then they are not encoded again."""
+    loss_mask: tuple[bool, ...] = ()
+    """Which of those tokens carry loss."""
+    tokens_of: str = ""
+    """The model whose tokenizer they are of."""
+
+    @property
+    def opening(self) -> int:
+        """Number of messages before the first turn with loss."""
+        learned = (
+            i
+            for i, message in enumerate(self.messages)
+            if message.role == "assistant" and i >= self.given and i not in self.shown
+        )
+        return next(learned, len(self.messages))
+
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """The messages before the first turn with loss."""
+        return self.messages[: self.opening]
+
+    @property
+    def completion(self) -> tuple[Message, ...]:
+        """The first turn with loss, and all messages after it."""
+        return self.messages[self.opening :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenisedExample:
+    """A conversation as T tokens."""
+
+    token_ids: Ints  # (T,)
+    loss_mask: Bools  # (T,)
+    """True for the assistant's tokens and the token that ends each of its turns."""
+    given: int
+    """Number of tokens before the first with loss."""
+
+
+def common_prefix(a: Ints, b: Ints) -> int:
+    """The number of leading tokens that are equal.
+
+    >>> common_prefix(np.array([1, 2, 3]), np.array([1, 2, 4, 5]))
+    2
+    """
+    n = min(a.size, b.size)
+    differs = np.flatnonzero(a[:n] != b[:n])
+    return int(differs[0]) if differs.size else n

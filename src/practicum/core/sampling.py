@@ -1,73 +1,13 @@
-"""A request to the sampler and what it answers."""
+"""`SamplingRequest` and `Completion`, and what a completion can be constrained to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-__all__ = [
-    "ActionForm",
-    "Completion",
-    "GrammarWalk",
-    "NextCharacters",
-    "SamplingParams",
-    "SamplingRequest",
-    "TokenGrammar",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextCharacters:
-    """What may follow a partly written argument."""
-
-    allowed: str
-    """Each character that may come next."""
-    may_end: bool
-    """Whether the argument is complete as it stands."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionForm:
-    """One way to act: a name, and how its argument is written if it takes one.
-
-    With an argument the text is the name, one space, and the argument; `argument` is told what is
-    written so far and says what may follow.
-    """
-
-    name: str
-    argument: Callable[[str], NextCharacters] | None = None
-
-
-class GrammarWalk(Protocol):
-    """One completion on its way through a grammar."""
-
-    def allowed(self) -> Any:
-        """A numpy array of bool over the vocabulary: which tokens may come next.
-
-        Where the form is complete as it stands, a token that ends the turn is among them.
-        """
-        ...
-
-    def advance(self, token: int) -> None:
-        """Go on by a sampled token that does not end the turn."""
-        ...
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing but the end of the turn may follow any more."""
-        ...
-
-
-class TokenGrammar(Protocol):
-    """A form that completions must have, such as a JSON schema."""
-
-    def start(self) -> GrammarWalk:
-        """A walk for one completion."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How to draw tokens. Temperature 0 takes the most likely token."""
+    """How tokens are drawn. Temperature 0 is greedy."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -75,34 +15,83 @@ class SamplingParams:
     """0 keeps every token."""
     max_tokens: int = 64
     stop: tuple[str, ...] = ()
-    """Texts that end the completion, besides the model's own end-of-turn token."""
+    """Strings that end the completion, besides the model's end-of-turn token."""
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextCharacters:
+    """What may follow a partial argument."""
+
+    allowed: str
+    """The characters that may come next."""
+    may_end: bool
+    """Whether the argument is complete as it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionForm:
+    """The format of one action: its name, or its name, a space and an argument.
+
+    `argument` maps the part of the argument written so far to what may follow.
+    """
+
+    name: str
+    argument: Callable[[str], NextCharacters] | None = None
+
+
+Actions = tuple[ActionForm, ...]
+"""The actions allowed in a turn; empty where the policy writes freely."""
+
+
+class GrammarMatcher(Protocol):
+    """The state of one completion in a grammar."""
+
+    def allowed(self) -> Any:
+        """Which tokens may come next: a numpy bool array over the vocabulary, (V,).
+
+        Includes the end-of-turn token where the text so far is complete.
+        """
+
+    def advance(self, token: int) -> None:
+        """Consume a sampled token other than the end of the turn."""
+
+    @property
+    def done(self) -> bool:
+        """Whether only the end of the turn may follow."""
+
+
+class TokenGrammar(Protocol):
+    """A compiled grammar that constrains completions, such as a JSON schema."""
+
+    def start(self) -> GrammarMatcher:
+        """The initial state, for one completion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingRequest:
-    """One completion asked for; the prompt is the whole path so far, in tokens."""
+    """A request for one completion of `prompt_ids`, the whole conversation so far."""
 
     prompt_ids: tuple[int, ...]
     params: SamplingParams
     actions: tuple[ActionForm, ...] = ()
-    """If given, the completion is one of these and then the end-of-turn token."""
+    """If given, the completion is one of these followed by the end-of-turn token."""
     grammar: TokenGrammar | None = None
-    """If given, only what it allows is drawn. What it cut off is noted like a cut of top-p, so the
-    learner's log-probabilities stay those of the whole vocabulary."""
+    """If given, only tokens it allows are drawn. The probability mass it removes is recorded in
+    `log_kept` like that of top-p, so the learner can use the whole vocabulary's log-softmax."""
     top_logprobs: int = 0
-    """How many of the likeliest tokens to report beside each sampled one."""
+    """How many of the likeliest tokens to report for each sampled one."""
     on_tokens: Callable[[tuple[int, ...]], None] | None = None
-    """Told of new tokens as they are sampled, on the event loop, before the completion is there."""
+    """Called on the event loop with new tokens as they are sampled (streaming)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The tokens sampled and how; see `SampledSpan` for the meaning of the parallel fields."""
+    """A sampled completion; the per-token fields are those of `trace.SampledSpan`."""
 
     token_ids: tuple[int, ...]
     text: str
-    """Without the end-of-turn token or the stop text."""
+    """Without the end-of-turn token or the stop string."""
     logprobs: tuple[float, ...]
     loss_mask: tuple[bool, ...]
     log_kept: tuple[float, ...]
@@ -112,13 +101,53 @@ class Completion:
     finished: bool
     """False when `max_tokens` cut it off."""
     ended_turn: bool
-    """Whether the last token is the model's own end-of-turn token."""
+    """Whether the last token is the model's end-of-turn token."""
     cached_tokens: int = 0
-    """How many prompt tokens were already in the KV cache."""
+    """Prompt tokens found in the KV cache."""
     stopped_by: str = ""
-    """The stop text that ended it."""
+    """The stop string that ended it."""
     top_logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
-    """For each token the likeliest ones and their log-probabilities, where they were asked for.
+    """For each token the likeliest ids and their log-probabilities, where asked for.
 
-    After temperature and before any cut, so that a sampled token's own is `logprobs + log_kept`;
-    at temperature 0, where those are 0, at temperature 1. Among actions, of what they allow."""
+    They are after temperature and before top-k, top-p and grammar, so a sampled token's own is
+    `logprobs + log_kept`; at temperature 0, where both are 0, they are at temperature 1. With
+    `actions` they are over the tokens that the actions allow."""
+
+
+Spelling = tuple[str | int, ...]
+"""A text in which special tokens are given by id, and everything else as characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThoughtForm:
+    """The format of reasoning before the answer."""
+
+    opening: Spelling
+    """Empty where the prompt already opens it (`<think>` in the generation prompt)."""
+    closing: str | int
+    """What ends it: a string or a special token's id."""
+    behind: str
+    """Whitespace between it and the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallForm:
+    """The format of a call of one tool."""
+
+    first: Spelling
+    """What precedes its arguments in the first call of a turn."""
+    later: Spelling
+    """What stands between the previous call's arguments and its own."""
+    arguments: Mapping[str, Any]
+    """JSON schema of its arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsForm:
+    """The format of a turn that calls one of some tools, or several."""
+
+    calls: tuple[CallForm, ...]
+    closing: Spelling
+    """What follows the arguments of the last call."""
+    many: bool
+    """Whether a turn may have several calls."""

@@ -1,4 +1,4 @@
-"""What is to be done, and the evidence of what was done."""
+"""`Task` (what to do) and `Outcome` (the evidence of what was done)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,39 +6,47 @@ from typing import Literal
 
 from typing_extensions import TypeAliasType
 
-__all__ = ["JSON", "Outcome", "Split", "Task"]
-
 JSON = TypeAliasType("JSON", 'str | int | float | bool | list["JSON"] | dict[str, "JSON"] | None')
-"""Anything a JSON file can hold; named, so that a recursive schema can be made of it."""
+"""Any JSON value; a named alias, so that pydantic can build its recursive schema."""
 
 Split = Literal["train", "heldout"]
-"""Which side of the wall a task is on. No task is ever on both."""
+"""Training or held-out tasks; no task is in both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One row of an environment: enough to open a session, now or in a year."""
+    """One task of an environment, complete enough to open its session again later."""
 
     id: str
-    """Unique in its environment, and stable: the same id is the same task."""
+    """Unique in its environment and stable between runs."""
     env: str
     """Name of the environment that opens it."""
     split: Split
     level: int = 1
-    """Difficulty as the environment counts it, 1 upward."""
+    """Difficulty, from 1 up; the environment defines it."""
     instruction: str = ""
-    """What a person would be told."""
+    """The task in words."""
     data: Mapping[str, JSON] = field(default_factory=dict)
     """What the environment needs to open the session, JSON values only."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """As JSON without `env`: enough to open it on a server of its environment."""
+        return {
+            "id": self.id,
+            "split": self.split,
+            "level": self.level,
+            "instruction": self.instruction,
+            "data": dict(self.data),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Evidence a session collected before it closed; rewards read it, stored traces keep it."""
+    """Evidence a session collected before it closed: read by rewards, stored with the trace."""
 
     success: bool | None
-    """Whether the task was done; None when that cannot be said."""
+    """Whether the task was solved; None where unknown."""
     turn_rewards: tuple[float, ...] = ()
-    """What the environment paid for each turn it answered, in order; empty if it pays none."""
+    """Reward of each turn, in order; empty where the environment gives none."""
     evidence: Mapping[str, JSON] = field(default_factory=dict)
-    """Exit codes, files, checkpoint results, final state: whatever a reward may want to read."""
+    """Whatever a reward may need: exit codes, files, checkpoint results, final state."""

@@ -1,4 +1,4 @@
-r"""Tool calls as models write them.
+r"""Tool calls as text: reading, checking against the tools, and writing.
 
 Two forms are read, both with a JSON object that names the tool and its arguments:
 
@@ -6,8 +6,8 @@ Two forms are read, both with a JSON object that names the tool and its argument
     {"name": "bash", "arguments": {"script": "ls /tmp"}}
     </tool_call>
 
-and the bare object. What is not a call, or cannot be read, is said in a sentence that the model
-can be told, so that it can write the call again.
+and the bare object. What is wrong with a call is a `MalformedCall` whose sentence is shown to the
+model, so that it can try again.
 """
 
 import json
@@ -17,59 +17,48 @@ from typing import Any
 
 from practicum.core.trace import ToolCall, ToolSpec
 
-__all__ = [
-    "DECODER",
-    "LONGEST_CALL",
-    "MalformedCall",
-    "call_as_json",
-    "check_call",
-    "read_tool_call",
-    "tools_as_text",
-    "write_tool_call",
-]
-
 TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
-LONGEST_CALL = 100_000
-"""Characters of a call that are read; longer ones are refused before they are parsed."""
+MAX_CALL_LEN = 100_000
+"""Characters; longer calls are refused before they are parsed."""
 
 
 class MalformedCall(Exception):
-    """What is wrong with a call, as one sentence for the model."""
+    """What is wrong with a call, in one sentence for the model."""
 
 
 def read_tool_call(text: str, tools: Sequence[ToolSpec]) -> ToolCall:
-    """The first call in what the model wrote, its arguments checked against the tool.
+    """The first call in a turn, its arguments checked against the tool's schema.
 
     >>> spec = ToolSpec(name="bash", parameters={"properties": {"script": {"type": "string"}}})
     >>> read_tool_call('{"name": "bash", "arguments": {"script": "ls"}}', [spec]).arguments
     {'script': 'ls'}
     """
     body = _call_body(text)
-    if len(body) > LONGEST_CALL:
-        raise MalformedCall(f"the call is {len(body)} characters long; {LONGEST_CALL} are allowed")
-    asked = _object(body)
-    name = asked.get("name")
-    _known(name, tools)
-    arguments = asked.get("arguments", asked.get("parameters", {}))
+    if len(body) > MAX_CALL_LEN:
+        raise MalformedCall(f"the call is {len(body)} characters long; {MAX_CALL_LEN} are allowed")
+    call = _parse_object(body)
+    name = call.get("name")
+    _find_tool(name, tools)
+    arguments = call.get("arguments", call.get("parameters", {}))
     if isinstance(arguments, str):  # some models write the arguments as JSON inside a string
-        arguments = _object(arguments)
+        arguments = _parse_object(arguments)
     if not isinstance(arguments, dict):
         raise MalformedCall('"arguments" is not an object; write {"argument": value}')
     return check_call(ToolCall(name=str(name), arguments=arguments), tools)
 
 
 def check_call(call: ToolCall, tools: Sequence[ToolSpec]) -> ToolCall:
-    """The call itself, or a `MalformedCall` where no such tool takes such arguments.
+    """The call itself; raises `MalformedCall` where no tool takes such arguments.
 
     >>> check_call(ToolCall(name="go"), [ToolSpec(name="stop")])
     Traceback (most recent call last):
     practicum.core.tool_calls.MalformedCall: there is no tool 'go'; the tools are stop
     """
-    _check_arguments(_known(call.name, tools), call.arguments)
+    _check_arguments(_find_tool(call.name, tools), call.arguments)
     return call
 
 
-def _known(name: object, tools: Sequence[ToolSpec]) -> ToolSpec:
+def _find_tool(name: object, tools: Sequence[ToolSpec]) -> ToolSpec:
     known = {tool.name: tool for tool in tools}
     if not isinstance(name, str) or name not in known:
         raise MalformedCall(f"there is no tool {name!r:.80}; the tools are {', '.join(known)}")
@@ -77,7 +66,7 @@ def _known(name: object, tools: Sequence[ToolSpec]) -> ToolSpec:
 
 
 def write_tool_call(call: ToolCall) -> str:
-    r"""A call in the form that `read_tool_call` reads.
+    r"""A call as `read_tool_call` reads it.
 
     >>> write_tool_call(ToolCall(name="finish"))
     '<tool_call>\n{"name": "finish", "arguments": {}}\n</tool_call>'
@@ -86,7 +75,7 @@ def write_tool_call(call: ToolCall) -> str:
 
 
 def call_as_json(call: ToolCall) -> str:
-    """A call as a JSON object alone."""
+    """A call as a JSON object, without tags."""
     return json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
 
 
@@ -118,7 +107,7 @@ def _call_body(text: str) -> str:
     return text[start:]
 
 
-def _object(body: str) -> dict[str, Any]:
+def _parse_object(body: str) -> dict[str, Any]:
     try:
         value, _ = DECODER.raw_decode(body.lstrip())
     except (ValueError, RecursionError) as error:
@@ -129,19 +118,21 @@ def _object(body: str) -> dict[str, Any]:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_nan(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is given twice")
     return found
 
 
-DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once, strict=False)
-"""JSON as models write it: line breaks inside strings are read; NaN and keys given twice not."""
+DECODER = json.JSONDecoder(
+    parse_constant=_refuse_nan, object_pairs_hook=_refuse_duplicates, strict=False
+)
+"""JSON as models write it: raw line breaks in strings are read, NaN and duplicate keys are not."""
 
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -167,6 +158,7 @@ def _check_arguments(tool: ToolSpec, arguments: Mapping[str, Any]) -> None:
             raise MalformedCall(f"{tool.name} has no argument {name!r:.80}; it takes {allowed}")
         kind = schema.get("type")
         expected = KINDS.get(kind) if isinstance(kind, str) else None
-        is_number_for_bool = isinstance(value, bool) and kind in ("integer", "number")
-        if expected and (not isinstance(value, expected) or is_number_for_bool):
+        # In Python True is an int; in JSON Schema it is not.
+        is_bool_for_number = isinstance(value, bool) and kind in ("integer", "number")
+        if expected and (not isinstance(value, expected) or is_bool_for_number):
             raise MalformedCall(f"the argument {name!r} of {tool.name} is not a {kind}")

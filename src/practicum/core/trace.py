@@ -1,34 +1,26 @@
-"""What was said and sampled: a graph of messages with the tokens each one added.
+"""`Trace`, one episode as a tree of messages and tokens; and how recorded text becomes one.
 
-A node holds only the tokens it adds to its parent's path, so that a root-to-leaf walk is exactly
-the token sequence the model saw. A history an agent rewrites is a new branch, never an edit.
+A node holds only the tokens it adds to its parent, so a root-to-leaf path is exactly the token
+sequence the model saw. An agent that rewrites its history starts a new branch; nodes never change.
+
+`recorded_nodes` and `RecordedTree` build nodes from conversations that others recorded as text.
+`words_of` and `repeated_share` measure repetition.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
 from practicum.core.task import JSON
 
-__all__ = [
-    "Failure",
-    "Message",
-    "Node",
-    "Role",
-    "SampledSpan",
-    "StopReason",
-    "ToolCall",
-    "ToolSpec",
-    "Trace",
-]
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call the policy asked for."""
+    """A tool call that the policy wrote."""
 
     name: str
     arguments: Mapping[str, JSON] = field(default_factory=dict)
@@ -44,6 +36,9 @@ class ToolSpec:
     parameters: Mapping[str, JSON] = field(default_factory=dict)
 
 
+Tools = tuple[ToolSpec, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One message of a conversation."""
@@ -53,31 +48,31 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: str = ""
-    """What the assistant thought, where its source keeps that apart from what it said."""
+    """The assistant's reasoning, where it is kept apart from the content."""
     is_error: bool = False
-    """Whether a tool answered that it failed."""
+    """Whether this is a tool's error."""
 
 
 class StopReason(StrEnum):
     """Why an episode ended."""
 
     FINISHED = "finished"
-    """The environment reached its own end: answer stated, task closed."""
+    """The environment or the agent ended it: the answer was given, say."""
     MAX_TURNS = "max_turns"
-    """The turn limit cut it off; what was done until then is scored."""
+    """The turn limit was reached; the work so far is scored."""
     CONTEXT_FULL = "context_full"
     """The next prompt would not fit the model's context."""
     ENVIRONMENT_FAILED = "environment_failed"
-    """The environment broke: the episode is masked."""
+    """An error of the environment: the episode is masked."""
     AGENT_FAILED = "agent_failed"
-    """The agent program broke: the episode is masked."""
+    """An error of the agent program: the episode is masked."""
     CANCELLED = "cancelled"
     """The run was stopped while the episode was under way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failed rollout as data: the boundary it crossed and what was said there."""
+    """The error of a failed rollout: its class (see `errors.boundary`) and its message."""
 
     kind: str
     message: str
@@ -85,18 +80,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSpan:
-    """How a node's tokens were sampled, one entry a token.
+    """How a node's tokens were sampled; every tuple has one entry per token.
 
-    `logprobs` are under the distribution the token was drawn from: after temperature, after the
-    constraint, after top-k and top-p. `choices` lists the token ids that a constraint allowed; a
-    single choice was forced, has log-probability 0 and carries no loss; an empty tuple means the
-    whole vocabulary, or a grammar that allowed too many tokens to list. `log_kept` is the log of
-    the probability mass that was kept by top-k, by top-p and by a grammar without a list, so
-    `logprobs + log_kept` is the log-probability before that cut, which is what the learner
-    recomputes among the choices.
+    `logprobs` are of the distribution the token was drawn from: after temperature, constraint,
+    top-k and top-p. `choices` lists the token ids a constraint allowed: a single one was forced,
+    has log-probability 0 and no loss; none means the whole vocabulary, or a grammar that allowed
+    too many to list. `log_kept` is the log of the probability mass that top-k, top-p and an
+    unlisted grammar kept, so `logprobs + log_kept` is the log-probability before those cuts: the
+    one the learner recomputes, as a log-softmax over the choices.
 
-    A turn that was recorded elsewhere as text has no log-probabilities: `logprobs` is empty, and so
-    is `loss_mask` until the text has been tokenised. What needs them must not be given such a turn.
+    A turn recorded elsewhere as text has no log-probabilities: `logprobs` is empty, and so is
+    `loss_mask` until the text is tokenised. Online methods must not be given such a turn.
     """
 
     logprobs: tuple[float, ...]
@@ -110,21 +104,21 @@ class SampledSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Messages, and the tokens they add to the path that ends at `parent`."""
+    """One or more messages, and the tokens they add to the path that ends at `parent`."""
 
     parent: int | None
     """Index of the parent in `Trace.nodes`; None for a root."""
     messages: tuple[Message, ...]
     token_ids: tuple[int, ...]
     sampled: SampledSpan | None = None
-    """None when the tokens were given to the model rather than sampled by it."""
+    """None when the tokens are the model's input rather than its output."""
     duration_s: float = 0.0
-    """How long it took to say, where that is known."""
+    """Seconds it took, where known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One episode as it happened. Rewards and statistics are derived, never stored in it."""
+    """One episode as it happened; scores and statistics are kept elsewhere."""
 
     id: str
     task_id: str
@@ -137,57 +131,57 @@ class Trace:
     """Seconds since the epoch."""
     duration_s: float = 0.0
     tools: tuple[ToolSpec, ...] = ()
-    """Tools that were offered, where the source says."""
+    """Tools the policy could call, where known."""
     source: str = ""
-    """What recorded it: empty for a rollout of Practicum's own, else the name of a format."""
+    """Format it was imported from; empty for a rollout of Practicum's own."""
 
     @property
     def is_masked(self) -> bool:
-        """True when the episode says nothing about the policy and must not be trained on."""
+        """True when it ended through no fault of the policy and must not be trained on."""
         return self.stop in MASKED_STOPS
 
     @property
     def fingerprints(self) -> frozenset[str]:
-        """The weights that sampled any of its tokens."""
+        """All weights that sampled any of its tokens."""
         found = (n.sampled.fingerprint for n in self.nodes if n.sampled is not None)
         return frozenset(fingerprint for fingerprint in found if fingerprint)
 
     @property
     def has_logprobs(self) -> bool:
-        """Whether every sampled token's log-probability is known, as online methods need."""
+        """Whether every sampled token has a log-probability, as online methods need."""
         spans = [(n.sampled, n.token_ids) for n in self.nodes if n.sampled is not None]
         return all(ids and len(span.logprobs) == len(ids) for span, ids in spans)
 
     @property
     def sampled_tokens(self) -> int:
-        """How many tokens the model produced, forced ones included."""
+        """Number of sampled tokens, forced ones included."""
         return sum(len(n.token_ids) for n in self.nodes if n.sampled is not None)
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """Indices of the sampled nodes, in the order they were sampled."""
+        """Indices of the sampled nodes, in sampling order."""
         return tuple(i for i, node in enumerate(self.nodes) if node.sampled is not None)
 
     def leaves(self) -> tuple[int, ...]:
-        """Indices of nodes without children: each ends one training sample."""
+        """Indices of nodes without children; each ends one root-to-leaf path."""
         parents = {node.parent for node in self.nodes}
         return tuple(i for i in range(len(self.nodes)) if i not in parents)
 
     def path(self, leaf: int) -> tuple[int, ...]:
         """Indices from the root to `leaf`."""
-        walk: list[int] = []
+        indices: list[int] = []
         at: int | None = leaf
         while at is not None:
-            walk.append(at)
+            indices.append(at)
             at = self.nodes[at].parent
-        return tuple(reversed(walk))
+        return tuple(reversed(indices))
 
     def token_ids(self, leaf: int) -> tuple[int, ...]:
         """The tokens the model saw along the path to `leaf`."""
         return tuple(t for i in self.path(leaf) for t in self.nodes[i].token_ids)
 
     def messages(self) -> Iterator[Message]:
-        """Every message in the order it was added."""
+        """All messages, in the order they were added."""
         for node in self.nodes:
             yield from node.messages
 
@@ -195,4 +189,122 @@ class Trace:
 MASKED_STOPS = frozenset(
     {StopReason.ENVIRONMENT_FAILED, StopReason.AGENT_FAILED, StopReason.CANCELLED}
 )
-"""Endings that are not the policy's doing."""
+"""Endings that are not the policy's fault."""
+
+UNTOKENISED = SampledSpan(logprobs=(), loss_mask=())
+"""The span of a turn that was recorded as text."""
+
+
+def recorded_nodes(
+    messages: Sequence[Message],
+    *,
+    given: Collection[int] = (),
+    durations: Mapping[int, float] | None = None,
+) -> tuple[Node, ...]:
+    """A linear conversation as nodes: one per assistant turn, one for the messages between two.
+
+    Args:
+        messages: The whole conversation.
+        given: Indices of assistant messages that no model sampled (few-shot examples, say).
+        durations: Seconds each message took, by index.
+
+    >>> said = [Message(role="user", content="2 + 2"), Message(role="assistant", content="4")]
+    >>> [(n.parent, n.sampled is not None) for n in recorded_nodes(said)]
+    [(None, False), (0, True)]
+    """
+    took = durations or {}
+    nodes: list[Node] = []
+    between: list[int] = []
+
+    def add(indices: list[int], sampled: SampledSpan | None) -> None:
+        nodes.append(
+            Node(
+                parent=len(nodes) - 1 if nodes else None,
+                messages=tuple(messages[i] for i in indices),
+                token_ids=(),
+                sampled=sampled,
+                duration_s=sum(took.get(i, 0.0) for i in indices),
+            )
+        )
+
+    for index, message in enumerate(messages):
+        if message.role != "assistant" or index in given:
+            between.append(index)
+            continue
+        if between:
+            add(between, None)
+            between = []
+        add([index], UNTOKENISED)
+    if between:
+        add(between, None)
+    return tuple(nodes)
+
+
+class RecordedTree:
+    """Nodes from recorded model calls, each with its whole message history.
+
+    Histories share the nodes of their common prefix; where one differs, it branches off.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
+        self._children: dict[int | None, list[int]] = {None: []}
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes so far."""
+        return tuple(self._nodes)
+
+    def turn(self, history: Sequence[Message], reply: Message, duration_s: float = 0.0) -> None:
+        """Add a model call: its input `history` and its output."""
+        self._add(self.given(history), reply, UNTOKENISED, duration_s)
+
+    def given(self, history: Sequence[Message]) -> int | None:
+        """The node a history ends with, added if new; None for an empty history."""
+        at: int | None = None
+        for message in history:
+            known = (i for i in self._children[at] if self._nodes[i].messages == (message,))
+            found = next(known, None)
+            at = self._add(at, message, None, 0.0) if found is None else found
+        return at
+
+    def _add(
+        self, parent: int | None, message: Message, sampled: SampledSpan | None, duration_s: float
+    ) -> int:
+        index = len(self._nodes)
+        self._nodes.append(
+            Node(
+                parent=parent,
+                messages=(message,),
+                token_ids=(),
+                sampled=sampled,
+                duration_s=duration_s,
+            )
+        )
+        self._children[index] = []
+        self._children[parent].append(index)
+        return index
+
+
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def words_of(text: str) -> list[str]:
+    """Words and punctuation marks, in lower case.
+
+    >>> words_of("Go, go on!")
+    ['go', ',', 'go', 'on', '!']
+    """
+    return WORD.findall(text.lower())
+
+
+def repeated_share(words: Sequence[str], n: int = 3) -> float:
+    """The share of word n-grams that occurred before; 0 for fewer than `n` words.
+
+    >>> repeated_share("go on go on go on".split(), n=2)  # go on, on go, go on, on go, go on
+    0.6
+    """
+    sequences = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    if not sequences:
+        return 0.0
+    return 1.0 - len(set(sequences)) / len(sequences)

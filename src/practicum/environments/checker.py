@@ -1,39 +1,176 @@
-"""Checks that an environment is fit to train on: its tasks can be done, and not by accident.
+"""Checks that an environment is fit to train on: its tasks can be solved, and not by accident.
 
-Each task is played by the reference, which must solve it for full marks; by doing nothing, which
-must earn nothing; by each near-miss that the environment knows, which must not succeed; and at
-random where actions are listed, whose success is reported. Beside that the contract that every
-environment promises is tried out.
+On each task the reference must earn full marks, doing nothing must earn nothing, and no near-miss
+may succeed; where actions are listed, the success rate of a random policy is reported. The contract
+of `Environment` and of its sessions is tested too, on the first tasks.
 """
 
 import asyncio
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
+from typing import Any, Protocol
 
-from practicum.core.errors import EnvironmentFailure, RolloutFailure, boundary
-from practicum.core.interfaces import Environment
-from practicum.core.task import Task
-from practicum.environments.check_report import EnvironmentCheck, LevelCheck
-from practicum.environments.contract import CONTRACT_TASKS, session_problems, supply_problems
-from practicum.environments.offers import Bounded, Elsewhere, Graded, Tempting
+from practicum.core.capabilities import (
+    HasFullMarks,
+    HasNearMisses,
+    HasTaskList,
+    OutOfProcess,
+    actions_of,
+    every_task,
+    tools_of,
+)
+from practicum.core.errors import EnvironmentFailure, RolloutFailure, UserError, boundary
+from practicum.core.interfaces import DiscreteSession, Environment, Session
+from practicum.core.task import Split, Task
 from practicum.environments.reference_policies import (
-    Actor,
-    Play,
+    EpisodeResult,
     RandomActor,
+    Reference,
     ReferenceActor,
     ScriptActor,
+    is_writable,
     play_episode,
+    take_turn,
 )
 
-__all__ = ["check_environment", "shares"]
-
+CONTRACT_TASKS = 50
+"""Tasks of each split on which the contract is tested."""
+COSTLY_CONTRACT_TASKS = 3
+"""Tasks whose sessions are tested, where sessions run in other processes and so cost more."""
 SHOWN_PROBLEMS = 10
 """Problems listed for a level; the counts cover all of them."""
-COSTLY_CONTRACT_TASKS = 3
-"""Tasks that are played more than once where a session is not opened for nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelCheck:
+    """The result for one level."""
+
+    level: int
+    n: int
+    """Tasks checked."""
+    asked: int
+    """Tasks asked for; more than `n` only when the level has no more."""
+    with_reference: int
+    """Tasks with a reference solution; of a user's own tasks, some may have none."""
+    reference_solved: int
+    """Tasks the reference solved for full marks."""
+    do_nothing_paid: int
+    """Tasks where doing nothing succeeded or earned something; must be 0."""
+    near_misses: int = 0
+    """Plausible wrong solutions tried."""
+    near_miss_solved: int | None = None
+    """Tasks that one of them solved; must be 0. None where none is known."""
+    random_solved: int | None
+    """Tasks solved at random; None where no actions are listed."""
+    problems: tuple[str, ...] = ()
+    """The first things found wrong, one sentence each."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the level may be trained on."""
+        return (
+            not self.problems
+            and 0 < self.n == self.asked
+            and self.with_reference == self.reference_solved
+            and self.do_nothing_paid == 0
+            and not self.near_miss_solved
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentCheck:
+    """The results of all levels."""
+
+    env: str
+    seed: int
+    levels: tuple[LevelCheck, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every level may be trained on."""
+        return bool(self.levels) and all(level.is_sound for level in self.levels)
+
+    def as_json(self) -> dict[str, object]:
+        """The report as JSON values."""
+        levels = [{**asdict(level), "is_sound": level.is_sound} for level in self.levels]
+        return {"env": self.env, "seed": self.seed, "is_sound": self.is_sound, "levels": levels}
+
+
+class CheckWatcher(Protocol):
+    """Callbacks for the progress of a check."""
+
+    def begin(self, tasks: int) -> None:
+        """The check starts; so many tasks in all."""
+        ...
+
+    def task_done(self) -> None:
+        """One more task is checked."""
+        ...
+
+    def level_done(self, level: LevelCheck) -> None:
+        """A level is complete."""
+        ...
+
+
+async def check_levels(
+    first: Environment,
+    build: Callable[[int], Environment],
+    levels: Sequence[int],
+    n: int | None,
+    seed: int,
+    watch: CheckWatcher,
+) -> EnvironmentCheck:
+    """Check tasks of several levels.
+
+    Args:
+        first: The environment with its own options.
+        build: Gives the same environment with the tasks of one level.
+        levels: The levels to check.
+        n: Tasks of each level, or of all levels together where sessions run in other processes and
+            so cost more; None checks all there are.
+        seed: Decides which tasks they are.
+        watch: Told of the progress.
+    """
+    counts = _counts(first, levels, n, build, seed)
+    watch.begin(sum(counts))
+    checks: list[LevelCheck] = []
+    for one, count in zip(levels, counts, strict=True):
+        if count:
+            found = await check_environment(
+                build,
+                levels=(one,),
+                n=count,
+                seed=seed,
+                report=watch.level_done,
+                on_task=watch.task_done,
+            )
+            checks += found.levels
+    return EnvironmentCheck(env=first.name, seed=seed, levels=tuple(checks))
+
+
+def _counts(
+    environment: Environment,
+    levels: Sequence[int],
+    n: int | None,
+    build: Callable[[int], Environment],
+    seed: int,
+) -> list[int]:
+    """How many tasks to check at each level."""
+    if n is not None:
+        return shares(n, levels) if isinstance(environment, OutOfProcess) else [n] * len(levels)
+    if isinstance(environment, HasTaskList):
+        every = environment.every_task()
+        if every is None:
+            raise UserError(
+                f"there is no end to the tasks of {environment.name!r}; check a number of them, "
+                "such as --check 300"
+            )
+        return [len(every)]
+    return [sum(1 for _ in build(one).tasks("heldout", seed)) for one in levels]
 
 
 async def check_environment(
@@ -50,8 +187,8 @@ async def check_environment(
     Args:
         build: Gives the environment with only the tasks of one level.
         levels: The levels to check.
-        n: Tasks to play at each: the first of a finite environment, held-out ones otherwise; None
-            plays all there are.
+        n: Tasks of each level: the first of a finite environment, held-out ones otherwise; None
+            checks all there are.
         seed: Which tasks, and the random policy's draws.
         report: Told of each level as soon as it is done.
         on_task: Told after each task.
@@ -61,13 +198,13 @@ async def check_environment(
     for level in levels:
         environment = build(level)
         name = environment.name
-        checks.append(await _Level(environment, level, seed, on_task).check(n))
+        checks.append(await _LevelChecker(environment, level, seed, on_task).check(n))
         report(checks[-1])
     return EnvironmentCheck(env=name, seed=seed, levels=tuple(checks))
 
 
 def shares(n: int, levels: Sequence[int]) -> list[int]:
-    """How many of `n` tasks fall to each level, as evenly as can be.
+    """`n` tasks divided among the levels, as evenly as possible.
 
     >>> shares(10, [1, 2, 3, 4])
     [3, 3, 2, 2]
@@ -77,8 +214,8 @@ def shares(n: int, levels: Sequence[int]) -> list[int]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
-    """What was found at one task."""
+class _Findings:
+    """What was found about one task."""
 
     has_reference: bool = True
     reference_solved: bool = False
@@ -91,7 +228,7 @@ class _Found:
 
     @contextmanager
     def collecting_failures(self, where: str) -> Iterator[None]:
-        """Make anything the environment raises in the block one of the problems."""
+        """Turn an exception of the environment in the block into one of the problems."""
         try:
             with boundary(EnvironmentFailure, where):
                 yield
@@ -102,8 +239,8 @@ class _Found:
                 self.problems.append(sentence)
 
 
-class _Level:
-    """The check of one level, several tasks at once where sessions run elsewhere."""
+class _LevelChecker:
+    """Checks one level; several tasks at once where sessions run in other processes."""
 
     def __init__(
         self, environment: Environment, level: int, seed: int, on_task: Callable[[], None]
@@ -112,27 +249,27 @@ class _Level:
         self._level = level
         self._seed = seed
         self._on_task = on_task
-        self._chance = RandomActor(seed)
-        self._is_costly = isinstance(environment, Elsewhere)
-        self._is_brought = isinstance(environment, Bounded) and environment.every_task() is not None
-        at_once = environment.sessions_at_once if isinstance(environment, Elsewhere) else 1
-        self._turnstile = asyncio.Semaphore(at_once)
+        self._random_actor = RandomActor(seed)
+        self._is_out_of_process = isinstance(environment, OutOfProcess)
+        self._is_finite = every_task(environment) is not None
+        at_once = environment.sessions_at_once if isinstance(environment, OutOfProcess) else 1
+        self._slots = asyncio.Semaphore(at_once)
 
     async def check(self, n: int | None) -> LevelCheck:
-        """Play the tasks and count."""
-        supply = _Found()
+        """Check up to `n` tasks, and count."""
+        of_all = _Findings()
         tasks: list[Task] = []
-        with supply.collecting_failures("its tasks"):
+        with of_all.collecting_failures("its tasks"):
             tasks.extend(_tasks_to_check(self._environment, n, self._seed))
-            supply.problems.extend(supply_problems(self._environment, self._level, self._seed))
+            of_all.problems.extend(task_problems(self._environment, self._level, self._seed))
         if n is not None and len(tasks) < n:
-            which = "tasks" if self._is_brought else "held-out tasks"
-            supply.problems.append(f"only {len(tasks)} {which}, {n} were asked for")
-        tried = COSTLY_CONTRACT_TASKS if self._is_costly else CONTRACT_TASKS
+            which = "tasks" if self._is_finite else "held-out tasks"
+            of_all.problems.append(f"only {len(tasks)} {which}, {n} were asked for")
+        tested = COSTLY_CONTRACT_TASKS if self._is_out_of_process else CONTRACT_TASKS
         found = await asyncio.gather(
-            *(self._check_task(task, at < tried) for at, task in enumerate(tasks))
+            *(self._check_task(task, at < tested) for at, task in enumerate(tasks))
         )
-        problems = [problem for one in (supply, *found) for problem in one.problems]
+        problems = [problem for one in (of_all, *found) for problem in one.problems]
         with_misses = [one for one in found if one.near_misses]
         with_actions = [one for one in found if one.lists_actions]
         return LevelCheck(
@@ -152,83 +289,183 @@ class _Level:
             problems=tuple(problems[:SHOWN_PROBLEMS]),
         )
 
-    async def _check_task(self, task: Task, tries_contract: bool) -> _Found:
-        found = _Found()
-        async with self._turnstile:
-            if tries_contract:
+    async def _check_task(self, task: Task, tests_contract: bool) -> _Findings:
+        found = _Findings()
+        async with self._slots:
+            if tests_contract:
                 with found.collecting_failures(f"task {task.id!r}"):
                     found.problems.extend(await session_problems(self._environment, task))
             with found.collecting_failures(f"task {task.id!r}"):
-                await self._play_reference(task, found, again=self._plays_again(tries_contract))
+                await self._play_reference(task, found, again=self._repeats(tests_contract))
             with found.collecting_failures(f"task {task.id!r}"):
                 await self._play_others(task, found)
         self._on_task()
         return found
 
-    def _plays_again(self, tries_contract: bool) -> bool:
-        """Whether the same turns must lead to the same end; a user's set-up may draw lots."""
-        return not self._is_brought and (tries_contract or not self._is_costly)
+    def _repeats(self, tests_contract: bool) -> bool:
+        """Whether the reference runs twice, with equal results; a user's set-up may be random."""
+        return not self._is_finite and (tests_contract or not self._is_out_of_process)
 
-    async def _play_reference(self, task: Task, found: _Found, *, again: bool) -> None:
+    async def _play_reference(self, task: Task, found: _Findings, *, again: bool) -> None:
         turns = list(self._environment.reference(task))
         found.has_reference = bool(turns)
         if not turns:
             missing = f"task {task.id!r}: there is no reference"
-            found.problems += [] if self._is_brought else [missing]
+            found.problems += [] if self._is_finite else [missing]
             return
         actor = ReferenceActor(self._environment)
-        play = await self._played(task, actor, len(turns))
+        play = await play_episode(self._environment, task, actor, len(turns))
         wrong = self._reference_problem(task, turns, play)
-        if wrong is None and again and await self._played(task, actor, len(turns)) != play:
-            wrong = f"task {task.id!r}: the same actions gave another result the second time"
+        if wrong is None and again:
+            second = await play_episode(self._environment, task, actor, len(turns))
+            if second != play:
+                wrong = f"task {task.id!r}: the same actions gave another result the second time"
         found.reference_solved = wrong is None
         found.problems += [] if wrong is None else [wrong]
 
-    def _reference_problem(self, task: Task, turns: Sequence[str], play: Play) -> str | None:
-        """What is wrong with the reference's play, or None."""
+    def _reference_problem(
+        self, task: Task, turns: Sequence[str], play: EpisodeResult
+    ) -> str | None:
+        """What is wrong with an episode of the reference, or None."""
         environment = self._environment
         if play.outcome.success is not True:
             return f"task {task.id!r}: the reference does not solve it{_why(play)}"
         if len(play.texts) < len(turns):
             return f"task {task.id!r}: the episode ends before the reference does"
-        best = environment.full_marks(task) if isinstance(environment, Graded) else play.earned
-        if not math.isclose(play.earned, best):
-            return f"task {task.id!r}: the reference earns {play.earned}, full marks are {best}"
+        total = play.total_reward
+        best = environment.full_marks(task) if isinstance(environment, HasFullMarks) else total
+        if not math.isclose(total, best):
+            return f"task {task.id!r}: the reference earns {total}, full marks are {best}"
         return None
 
-    async def _play_others(self, task: Task, found: _Found) -> None:
-        """Doing nothing, the near-misses, and chance."""
+    async def _play_others(self, task: Task, found: _Findings) -> None:
+        """Run the do-nothing policy, the near-misses, and the random policy."""
         environment = self._environment
         async with environment.open(task) as session:
-            found.lists_actions = bool(session.actions()) if hasattr(session, "actions") else False
+            found.lists_actions = bool(actions_of(session))
             idle = await session.outcome()
         found.do_nothing_paid = idle.success is not False or any(idle.turn_rewards)
         if found.do_nothing_paid:
             found.problems.append(f"task {task.id!r}: doing nothing earns something")
-        if isinstance(environment, Tempting):
+        if isinstance(environment, HasNearMisses):
             for number, turns in enumerate(environment.near_misses(task), 1):
                 found.near_misses += 1
-                play = await self._played(task, ScriptActor(turns), len(turns))
+                play = await play_episode(environment, task, ScriptActor(turns), len(turns))
                 if play.outcome.success is not False:
                     found.near_miss_solved = True
                     found.problems.append(f"task {task.id!r}: near-miss {number} is accepted")
         if found.lists_actions:
-            drawn = await play_episode(environment, task, self._chance)
-            found.random_solved = drawn.outcome.success is True
-
-    async def _played(self, task: Task, actor: Actor, turns: int) -> Play:
-        return await play_episode(self._environment, task, actor, max_turns=turns)
+            play = await play_episode(environment, task, self._random_actor)
+            found.random_solved = play.outcome.success is True
 
 
 def _tasks_to_check(environment: Environment, n: int | None, seed: int) -> Iterator[Task]:
-    every = environment.every_task() if isinstance(environment, Bounded) else None
+    every = every_task(environment)
     return islice(every if every is not None else environment.tasks("heldout", seed), n)
 
 
-def _why(play: Play) -> str:
-    """The first thing that the checker of a session found wrong, where it says so."""
+def _why(play: EpisodeResult) -> str:
+    """The first failed assertion in the outcome's evidence, in brackets; empty if there is none."""
     checks = play.outcome.evidence.get("checks")
     for one in checks if isinstance(checks, list) else []:
         if isinstance(one, dict) and one.get("ok") is False:
             return f" ({one.get('why')})"
     return ""
+
+
+def task_problems(environment: Environment, level: int, seed: int) -> Iterator[str]:
+    """What is wrong with the tasks of one level, one sentence each; no session is opened."""
+    train = list(islice(environment.tasks("train", seed), CONTRACT_TASKS))
+    heldout = list(islice(environment.tasks("heldout", seed + 1), CONTRACT_TASKS))
+    if not train:
+        yield "there are no training tasks"
+    splits: tuple[tuple[Split, list[Task]], ...] = (("train", train), ("heldout", heldout))
+    for split, tasks in splits:
+        if any(task.split != split for task in tasks):
+            yield f"tasks of {split!r} say they belong to another split"
+        yield from _problems_of_split(environment, tasks, level)
+    if len({task.id for task in heldout}) < len(heldout):
+        yield f"ids repeat within the first {len(heldout)} held-out tasks"
+    if train != list(islice(environment.tasks("train", seed), CONTRACT_TASKS)):
+        yield "the same seed does not give the same tasks"
+    shared = {_content(task) for task in train} & {_content(task) for task in heldout}
+    if shared:
+        yield f"{len(shared)} tasks are both in training and held out"
+
+
+def _problems_of_split(
+    environment: Environment, tasks: Sequence[Task], level: int
+) -> Iterator[str]:
+    by_id: dict[str, str] = {}
+    for task in tasks:
+        if task.env != environment.name or task.level != level:
+            yield f"task {task.id!r} says env {task.env!r}, level {task.level}"
+        if by_id.setdefault(task.id, _content(task)) != _content(task):
+            yield f"the id {task.id!r} stands for two tasks"
+        try:
+            json.dumps(dict(task.data))
+        except (TypeError, ValueError):
+            yield f"task {task.id!r} holds data that is not JSON"
+
+
+def _content(task: Task) -> str:
+    """A task without its id and split, to find duplicates."""
+    return json.dumps([task.level, task.instruction, dict(task.data)], sort_keys=True, default=str)
+
+
+async def session_problems(environment: Environment, task: Task) -> list[str]:
+    """What is wrong with a session of the task under its reference, one sentence each."""
+    async with environment.open(task) as session:
+        if not isinstance(session, DiscreteSession | Session):
+            return [
+                f"task {task.id!r}: its session, a {type(session).__name__}, must have prompt, "
+                "outcome, and either actions and act or tools and call"
+            ]
+        prompt = session.prompt()
+        found = list(_opening_problems(session))
+        found += await _turn_problems(session, Reference(environment, task))
+    async with environment.open(task) as fresh:
+        if fresh.prompt() != prompt:
+            found.append("a second session opens with another prompt")
+    return [f"task {task.id!r}: {sentence}" for sentence in found]
+
+
+def _opening_problems(session: Any) -> Iterator[str]:
+    if not any(message.content.strip() for message in session.prompt()):
+        yield "the prompt is empty"
+    names = [form.name for form in actions_of(session)] + [tool.name for tool in tools_of(session)]
+    if len(set(names)) < len(names):
+        yield "two actions have the same name"
+
+
+async def _turn_problems(session: Any, reference: Reference) -> list[str]:
+    found: list[str] = []
+    last = ""
+    rewards: list[float] = []
+    is_over = False
+    while (text := reference.next_turn()) is not None:
+        last = text
+        forms = actions_of(session)
+        if forms and not is_writable(forms, text):
+            found.append(f"the reference's {text!r} cannot be written with its actions")
+        seen = await take_turn(session, text)
+        rewards += [] if seen.reward is None else [seen.reward]
+        reference.observe(seen.message.content)
+        is_over = seen.terminated
+        if is_over:
+            break
+        if not seen.message.content.strip():
+            found.append(f"{text!r} is answered with nothing")
+    if (await session.outcome()).turn_rewards != tuple(rewards):
+        found.append("the outcome's turn rewards are not what the turns paid")
+    if is_over and not await _refuses(session, last):
+        found.append("the session goes on after its end")
+    return found
+
+
+async def _refuses(session: Any, text: str) -> bool:
+    try:
+        await take_turn(session, text)
+    except Exception:  # noqa: BLE001 - any error is a refusal; which one is the author's choice
+        return True
+    return False

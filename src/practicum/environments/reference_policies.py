@@ -1,91 +1,74 @@
-"""Policies without a model: what an environment is checked with and models are compared with."""
+"""Policies without a model (reference solution, script, random), to check and compare with."""
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from practicum.core.errors import EnvironmentFailure, boundary
+from practicum.core.capabilities import HasReferenceTurns
+from practicum.core.errors import EnvironmentFailure, UserError, boundary
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
+from practicum.core.sampling import ActionForm, Actions, Completion, NextCharacters
 from practicum.core.task import Outcome, Task
 from practicum.core.tool_calls import MalformedCall, read_tool_call
-from practicum.environments.action_forms import random_action_text
-from practicum.environments.offers import Adaptive
-
-__all__ = [
-    "Actor",
-    "DoNothingActor",
-    "Play",
-    "RandomActor",
-    "Reference",
-    "ReferenceActor",
-    "ScriptActor",
-    "play_episode",
-    "take_turn",
-]
+from practicum.core.trace import Message, Tools
+from practicum.gateway.scripted_conversation import ScriptedConversation
 
 MAX_TURNS = 8
 """The default turn limit of a rollout."""
 
 
 class Actor(Protocol):
-    """Says what to do next. One actor may play many sessions, also at the same time."""
+    """A policy that needs no model. One actor may act in many sessions at the same time."""
 
     def next_text(self, session: DiscreteSession, task: Task) -> str | None:
-        """The next action's text, or None to stop."""
+        """The text of the next action, or None to stop."""
         ...
 
 
-class DoNothingActor:
-    """Stops at once."""
-
-    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
-        """Nothing."""
-        return None
-
-
 class ReferenceActor:
-    """Plays the environment's own solution."""
+    """Acts out the environment's reference solution."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._playing: WeakKeyDictionary[DiscreteSession, Reference] = WeakKeyDictionary()
+        # Weak: a session that is gone takes its entry with it.
+        self._solutions: WeakKeyDictionary[DiscreteSession, Reference] = WeakKeyDictionary()
 
     def next_text(self, session: DiscreteSession, task: Task) -> str | None:
         """The next turn of the solution."""
-        if session not in self._playing:
-            self._playing[session] = Reference(self._environment, task)
-        return self._playing[session].next_turn()
+        if session not in self._solutions:
+            self._solutions[session] = Reference(self._environment, task)
+        return self._solutions[session].next_turn()
 
-    def saw(self, session: DiscreteSession, content: str) -> None:
-        """What the last turn was answered."""
-        self._playing[session].saw(content)
+    def observe(self, session: DiscreteSession, content: str) -> None:
+        """Take the observation of the last turn."""
+        self._solutions[session].observe(content)
 
 
 class Reference:
-    """The solution of one task, turn by turn."""
+    """The reference solution of one task, turn by turn; a turn may depend on observations."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self._environment = environment
         self._task = task
-        self._left = iter(environment.reference(task))
-        self._seen: list[str] = []
+        self._remaining = iter(environment.reference(task))
+        self._observations: list[str] = []
 
     def next_turn(self) -> str | None:
         """The next turn; None at the end."""
-        if isinstance(self._environment, Adaptive):
-            return self._environment.reference_turn(self._task, tuple(self._seen))
-        return next(self._left, None)
+        if isinstance(self._environment, HasReferenceTurns):
+            return self._environment.reference_turn(self._task, tuple(self._observations))
+        return next(self._remaining, None)
 
-    def saw(self, content: str) -> None:
-        """What the turn was answered."""
-        self._seen.append(content)
+    def observe(self, content: str) -> None:
+        """Take the observation of the last turn."""
+        self._observations.append(content)
 
 
 class ScriptActor:
-    """Plays the same turns in every session."""
+    """Takes the same turns in every session."""
 
     def __init__(self, turns: Sequence[str]) -> None:
         self._turns = tuple(turns)
@@ -99,29 +82,29 @@ class ScriptActor:
 
 
 class RandomActor:
-    """Draws evenly among the actions, and evenly among the characters of an argument.
+    """Draws actions uniformly.
 
-    The draws depend on the seed, the task and how often the actor has met the task, not on what
-    else it plays meanwhile.
+    The draws depend on the seed, the task and how many sessions of the task came before, not on
+    other sessions: results do not depend on the order of concurrent episodes.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._met: Counter[str] = Counter()
-        self._chances: WeakKeyDictionary[DiscreteSession, random.Random] = WeakKeyDictionary()
+        self._sessions_of: Counter[str] = Counter()
+        self._rngs: WeakKeyDictionary[DiscreteSession, random.Random] = WeakKeyDictionary()
 
     def next_text(self, session: DiscreteSession, task: Task) -> str | None:
         """An action; never None."""
-        if session not in self._chances:
-            key = f"{self._seed} {task.id} {self._met[task.id]}"
-            self._met[task.id] += 1
-            self._chances[session] = random.Random(key)
-        return random_action_text(session.actions(), self._chances[session])
+        if session not in self._rngs:
+            key = f"{self._seed} {task.id} {self._sessions_of[task.id]}"
+            self._sessions_of[task.id] += 1
+            self._rngs[session] = random.Random(key)
+        return random_action_text(session.actions(), self._rngs[session])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
-    """One finished episode of an actor."""
+class EpisodeResult:
+    """One finished episode of an actor; a text and a reward for each turn."""
 
     texts: tuple[str, ...]
     rewards: tuple[float | None, ...]
@@ -129,15 +112,15 @@ class Play:
     outcome: Outcome
 
     @property
-    def earned(self) -> float:
-        """What the turns paid together."""
+    def total_reward(self) -> float:
+        """The sum of the turns' rewards."""
         return sum(r for r in self.rewards if r is not None)
 
 
 async def play_episode(
     environment: Environment, task: Task, actor: Actor, max_turns: int = MAX_TURNS
-) -> Play:
-    """Let an actor play one task until it stops, the episode ends or the turns are used up."""
+) -> EpisodeResult:
+    """Run one episode until the actor stops, the session terminates or `max_turns` is reached."""
     texts: list[str] = []
     rewards: list[float | None] = []
     terminated = False
@@ -151,20 +134,103 @@ async def play_episode(
                 texts.append(text)
                 rewards.append(seen.reward)
                 if isinstance(actor, ReferenceActor):
-                    actor.saw(session, seen.message.content)
+                    actor.observe(session, seen.message.content)
                 terminated = seen.terminated
             outcome = await session.outcome()
-    return Play(texts=tuple(texts), rewards=tuple(rewards), terminated=terminated, outcome=outcome)
+    return EpisodeResult(
+        texts=tuple(texts), rewards=tuple(rewards), terminated=terminated, outcome=outcome
+    )
 
 
 async def take_turn(session: Any, text: str) -> Observation:
-    """Carry out a written turn: an action of a discrete session, a call of a session with tools."""
-    if hasattr(session, "act"):
-        observation: Observation = await session.act(text)
-        return observation
+    """Take a turn given as text: an action of a discrete session, or a tool call as JSON."""
+    if isinstance(session, DiscreteSession):
+        return await session.act(text)
     try:
         call = read_tool_call(text, session.tools())
     except MalformedCall as wrong:
         raise ValueError(f"{text!r} is not a call: {wrong}") from None
     answer: Observation = await session.call(call)
     return answer
+
+
+class ReferenceConversation(ScriptedConversation):
+    """A `Conversation` that writes the turns of the reference solution."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._task = task
+        self._reference = Reference(environment, task)
+        super().__init__(lambda actions: self._next(), name="reference")
+
+    async def complete(
+        self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
+    ) -> Completion:
+        """See `Conversation`."""
+        if self.nodes:
+            self._reference.observe(messages[-1].content)
+        return await super().complete(messages, actions, tools)
+
+    def _next(self) -> str:
+        turn = self._reference.next_turn()
+        if turn is None:
+            raise UserError(
+                f"the solution of {self._task.id!r} has no more turns, or is not known; "
+                "choose another policy or another task"
+            )
+        return turn
+
+
+def random_conversation(seed: int) -> ScriptedConversation:
+    """A `Conversation` that writes uniformly random actions."""
+    rng = random.Random(seed)
+    return ScriptedConversation(lambda actions: random_action_text(actions, rng), name="random")
+
+
+LONGEST_ARGUMENT = 200
+"""Characters; a random argument that gets longer means that its syntax never ends."""
+
+
+def is_writable(forms: Sequence[ActionForm], text: str) -> bool:
+    """Whether constrained decoding over these forms could produce the text.
+
+    >>> is_writable((ActionForm(name="simplify"),), "simplify")
+    True
+    """
+    name, space, argument = text.partition(" ")
+    for form in forms:
+        if form.name == name and form.argument is None and not space:
+            return True
+        if form.name == name and form.argument is not None and space:
+            return accepts(form.argument, argument)
+    return False
+
+
+def accepts(syntax: Callable[[str], NextCharacters], argument: str) -> bool:
+    """Whether a syntax allows each character of an argument in turn, and the end after the last."""
+    for at, character in enumerate(argument):
+        if character not in syntax(argument[:at]).allowed:
+            return False
+    return syntax(argument).may_end
+
+
+def random_action_text(forms: Sequence[ActionForm], rng: random.Random) -> str:
+    """An action drawn uniformly; its argument character by character, uniformly too."""
+    if not forms:
+        raise UserError(
+            "acting at random needs a list of actions, and this environment lists none; "
+            "use it with constrained actions, as in env.actions=constrained"
+        )
+    form = rng.choice(forms)
+    if form.argument is None:
+        return form.name
+    written = ""
+    while len(written) < LONGEST_ARGUMENT:
+        following = form.argument(written)
+        options = [*following.allowed, *([""] if following.may_end else [])]
+        if not options:
+            raise ValueError(f"the syntax of {form.name!r} has no way on after {written!r}")
+        character = rng.choice(options)
+        if not character:
+            return f"{form.name} {written}"
+        written += character
+    raise ValueError(f"the argument of {form.name!r} has no end: {written[:20]!r}...")

@@ -1,4 +1,4 @@
-"""Environments by name, loaded only when one is asked for.
+"""Builds environments by name, and looks up their tasks. A class is imported only when used.
 
 A package of your own adds an environment with an entry point:
 
@@ -7,43 +7,43 @@ A package of your own adds an environment with an entry point:
 chores = "my_package.chores:ChoresEnvironment"
 ```
 
-Without a package, the same text is a name: `env: my_package.chores:ChoresEnvironment`.
+Without a package, give the class itself as the name: `env: my_package.chores:ChoresEnvironment`.
 """
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Protocol
+from itertools import islice
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
 
-from practicum.core.config.parse import explain
+from practicum.core.capabilities import Closable, FindsTasks
+from practicum.core.config.parse_config import explain
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
+from practicum.core.task import Task
+from practicum.core.user_code import load_callable
 
-__all__ = [
-    "EnvironmentClass",
-    "build_environment",
-    "build_level",
-    "environment_class",
-    "environment_names",
-]
+T = TypeVar("T")
 
 BUILT_IN = {
-    "math": "practicum.environments.discrete.math:MathEnvironment",
-    "remote": "practicum.environments.remote:RemoteEnvironment",
-    "shell": "practicum.environments.shell.environment:ShellEnvironment",
-    "tasks": "practicum.environments.tasks:TasksEnvironment",
+    "math": "practicum.environments.discrete.math.math_environment:MathEnvironment",
+    "remote": "practicum.environments.remote.remote_environment:RemoteEnvironment",
+    "shell": "practicum.environments.shell.shell_environment:ShellEnvironment",
+    "tasks": "practicum.environments.tasks_environment:TasksEnvironment",
 }
 ENTRY_POINTS = "practicum.environments"
+_REGISTERED: dict[str, type] = {}
+"""Classes that were passed as objects from Python, by name; see `register_class`."""
 
 
 class EnvironmentClass(Protocol):
-    """What is registered: a class made from its checked options."""
+    """What a name stands for: a class whose instances are made from validated options."""
 
     Options: ClassVar[type[BaseModel]]
-    """Model of the options; `Stage` of `practicum.core.config` refuses unknown keys."""
+    """Model of the options; `practicum.ConfigModel` refuses unknown keys."""
     all_levels: ClassVar[tuple[int, ...]]
     """Levels its `level` option takes; `(1,)` for an environment without that option."""
 
@@ -58,17 +58,37 @@ def environment_names() -> list[str]:
 
 
 def environment_class(name: str) -> EnvironmentClass:
-    """The class behind a name, or a `ConfigError` that says which names there are."""
+    """The class of a name; `ConfigError` with the known names if there is none."""
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)
         return built_in
+    if name in _REGISTERED:
+        return _checked(_REGISTERED[name], name, name)
+    if name.rpartition(":")[0].endswith(".py"):
+        return _checked(load_callable(name, "env"), name, name)
     plugin = _plugins().get(name)
     if plugin is None and ":" in name:
         plugin = EntryPoint(name=name, value=name, group=ENTRY_POINTS)
     if plugin is None:
         raise ConfigError(_unknown(name))
     return _load(plugin)
+
+
+def register_class(kind: type) -> str:
+    """Register a class and return its name for configs.
+
+    The name is `module:qualname`, so that another process can import the class and resume a run; a
+    class made inside a function is only known in this process.
+
+    >>> class Garden:
+    ...     pass
+    >>> register_class(Garden)
+    'practicum.environments.registry:Garden'
+    """
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    _REGISTERED[name] = kind
+    return name
 
 
 def build_environment(name: str, options: Mapping[str, Any] | None = None) -> Environment:
@@ -87,7 +107,7 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
 
 
 def build_level(name: str, level: int, options: Mapping[str, Any] | None = None) -> Environment:
-    """An environment with only the tasks of one level, for one without levels simply itself.
+    """An environment with only the tasks of one level; unchanged where it has no levels.
 
     >>> next(build_level("math", 3).tasks("train", 0)).level
     3
@@ -102,19 +122,24 @@ def _plugins() -> dict[str, EntryPoint]:
 
 def _load(plugin: EntryPoint) -> EnvironmentClass:
     try:
-        loaded: EnvironmentClass = plugin.load()
+        loaded = plugin.load()
     except Exception as error:  # another package's import may fail in any way
         raise UserError(
             f"the environment {plugin.name!r} cannot be loaded from {plugin.value!r}: "
             f"{type(error).__name__}: {error}; mend or uninstall the package that brings it"
         ) from error
-    missing = [name for name in ("Options", "all_levels") if not hasattr(loaded, name)]
+    return _checked(loaded, plugin.name, plugin.value)
+
+
+def _checked(loaded: Any, name: str, place: str) -> EnvironmentClass:
+    missing = [part for part in ("Options", "all_levels") if not hasattr(loaded, part)]
     if missing:
         raise UserError(
-            f"the environment {plugin.name!r} ({plugin.value}) has no {' and no '.join(missing)}; "
+            f"the environment {name!r} ({place}) has no {' and no '.join(missing)}; "
             "give its class both, as practicum.environments.registry.EnvironmentClass says"
         )
-    return loaded
+    kind: EnvironmentClass = loaded
+    return kind
 
 
 def _unknown(name: str) -> str:
@@ -125,3 +150,30 @@ def _unknown(name: str) -> str:
         f"unknown environment {name!r}; {hint}known are {', '.join(names)}; "
         "for one of your own give module:Class"
     )
+
+
+def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
+    """The first `n` held-out tasks; the same for every policy that is evaluated with this seed."""
+    tasks = list(islice(environment.tasks("heldout", seed), n))
+    if len(tasks) < n:
+        raise UserError(
+            f"{environment.name!r} has {len(tasks)} held-out tasks with these options and {n} were "
+            f"asked for; lower the number to {len(tasks)}"
+        )
+    return tasks
+
+
+def find_task(environment: Environment, named: str) -> Task:
+    """The task with an id, or one the environment makes from a text such as `3x + 7 = 16`."""
+    if not isinstance(environment, FindsTasks):
+        raise UserError(f"{environment.name!r} cannot look up {named!r}; list its tasks instead")
+    return environment.find(named)
+
+
+async def run_and_close(environment: Environment, work: Awaitable[T]) -> T:
+    """Await some work with an environment, and close the environment in any case."""
+    try:
+        return await work
+    finally:
+        if isinstance(environment, Closable):
+            await environment.close()

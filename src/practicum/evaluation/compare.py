@@ -1,4 +1,4 @@
-"""Two policies on the same tasks, compared task by task."""
+"""Paired comparison of two policies on the same tasks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,32 +8,27 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
-from practicum.core.report import Comparison, EvalReport, Interval, TaskResult
-from practicum.evaluation.intervals import Z, mean_interval, small_sample_factor
-from practicum.evaluation.permutation import exact_sign_flip_p, sampled_sign_flip_p
-
-__all__ = [
-    "ALPHA",
-    "compare_reports",
-    "is_difference",
-    "reward_difference",
-    "success_difference",
-    "tango_bounds",
-]
+from practicum.evaluation.intervals import (
+    Z,
+    exact_sign_flip_p,
+    mean_interval,
+    sampled_sign_flip_p,
+    small_sample_factor,
+)
 
 N = TypeVar("N", Fraction, float)
 
 ALPHA = 0.05
-"""Chance of calling a difference between equal policies that is accepted."""
+"""Significance level: how often equal policies may be called different."""
 
 
 def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
-    """What `report`'s policy gains over `against`'s, with 95 % intervals.
+    """The gains of `report`'s policy over `against`'s, with 95 % intervals.
 
-    Tasks on which either policy has no scored attempt are left out. An interval holds 0 unless the
-    exact sign-flip test of the same differences rejects 0, so the two never contradict each other
-    and equal policies are called different at most 5 % of the time.
+    Tasks on which either policy has no scored attempt are left out. An interval includes 0 unless
+    the sign-flip test of the same differences rejects 0, so the two never contradict each other.
     """
     pairs = _pair_tasks(report, against)
     successes = _differences([(_share(a), _share(b)) for a, b in pairs], "success")
@@ -53,20 +48,20 @@ def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
 def success_difference(
     differences: Sequence[Fraction], attempts: int = 1
 ) -> tuple[Interval, float]:
-    """Mean difference of success shares, one a task, and the exact p-value that it is 0."""
+    """Mean of the tasks' differences in success rate, and the p-value of "it is 0"."""
     p_value = exact_sign_flip_p(differences)
     interval = _success_interval(np.array([float(d) for d in differences]), attempts)
     return _hold_zero(interval, p_value), p_value
 
 
 def reward_difference(differences: Sequence[float]) -> Interval:
-    """Mean difference of mean rewards, one a task."""
+    """Mean of the tasks' differences in mean reward."""
     p_value = sampled_sign_flip_p(np.asarray(differences, dtype=np.float64))
     return _hold_zero(mean_interval(differences), p_value)
 
 
 def is_difference(comparison: Comparison) -> bool:
-    """Whether the evidence shows that one policy solves more of these tasks than the other."""
+    """Whether one policy solves significantly more of these tasks than the other."""
     return comparison.p_value <= ALPHA
 
 
@@ -128,17 +123,18 @@ def _hold_zero(interval: Interval, p_value: float) -> Interval:
 
 
 def _success_interval(differences: npt.NDArray[np.float64], attempts: int) -> Interval:
-    """Tango's score interval; with several attempts a task, over the effective number of tasks.
+    """Tango's score interval; with several attempts per task, for the effective sample size.
 
-    Differences of averaged attempts spread less than differences of -1, 0 and 1 with the same
-    mean size; the ratio of the two variances is what one task counts in independent trials.
+    Tango assumes differences of -1, 0 and 1. Differences of averaged attempts vary less; the ratio
+    of the two variances tells how many independent trials a task is worth.
     """
     n = differences.size
     gained = float(np.maximum(differences, 0).sum())
     lost = float(np.maximum(-differences, 0).sum())
     mean = (gained - lost) / n
-    most = gained + lost - n * mean * mean
-    ratio = (float((differences**2).sum()) - n * mean * mean) / most if most > 1e-12 else 1.0
+    assumed = gained + lost - n * mean * mean  # n times the variance if all were -1, 0 or 1
+    observed = float((differences**2).sum()) - n * mean * mean
+    ratio = observed / assumed if assumed > 1e-12 else 1.0
     ratio = min(1.0, max(ratio * small_sample_factor(n), 1 / attempts))
     low, high = tango_bounds(gained / ratio, lost / ratio, n / ratio)
     method = "tango" if attempts == 1 else "tango, clustered by task"
@@ -146,10 +142,10 @@ def _success_interval(differences: npt.NDArray[np.float64], attempts: int) -> In
 
 
 def tango_bounds(gained: float, lost: float, n: float) -> tuple[float, float]:
-    """Tango's (1998) score bounds for a difference of paired shares.
+    """Tango's (1998) score bounds for a difference of paired proportions.
 
-    `gained` pairs went from failure to success, `lost` the other way, out of `n`. Unlike the usual
-    normal interval it keeps its coverage when few pairs differ, and it has a width when none does.
+    `gained` of `n` pairs went from failure to success, `lost` the other way. Unlike the normal
+    interval it keeps its coverage when few pairs differ, and has a width when none does.
 
     >>> low, high = tango_bounds(gained=0, lost=0, n=100)
     >>> round(low, 3), round(high, 3)
@@ -158,6 +154,7 @@ def tango_bounds(gained: float, lost: float, n: float) -> tuple[float, float]:
     estimate = (gained - lost) / n
 
     def holds(difference: float) -> bool:
+        """Whether the score test accepts this difference; `losing` maximises the likelihood."""
         linear = (2 * n - gained + lost) * difference - gained - lost
         constant = -lost * difference * (1 - difference)
         root = math.sqrt(max(linear * linear - 8 * n * constant, 0.0))
@@ -169,6 +166,7 @@ def tango_bounds(gained: float, lost: float, n: float) -> tuple[float, float]:
 
 
 def _edge(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
+    """The boundary between a point that holds and one that does not, by bisection."""
     if holds(outside):
         return outside
     for _ in range(60):

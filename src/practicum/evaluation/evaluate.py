@@ -1,22 +1,21 @@
-"""A policy on held-out tasks: episodes to a report."""
+"""`evaluate`: run a policy on held-out tasks and report its scores."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from practicum.core.report import EvalReport, TaskResult
+from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.core.checkpoint import EvalReport, TaskResult
 from practicum.core.sample import Episode, Group
 from practicum.core.task import Task
 from practicum.evaluation.report import build_report
-from practicum.rollouts import RolloutParts, run_groups
-
-__all__ = ["Evaluation", "evaluate"]
 
 TASKS_AT_ONCE = 64
+"""Bounds the episodes in flight, however many tasks are evaluated."""
 
 
 class Evaluation(NamedTuple):
-    """The report and the groups it was made from."""
+    """The report, and the episodes it was computed from."""
 
     report: EvalReport
     groups: list[Group]
@@ -32,12 +31,17 @@ async def evaluate(
     fingerprint: str,
     on_episode: Callable[[Episode], None] = lambda episode: None,
 ) -> Evaluation:
-    """`attempts` episodes of each task, scored."""
+    """Run `attempts` episodes of each task."""
     started = time.monotonic()
     groups: list[Group] = []
-    for number, some in enumerate(_batched(tasks, TASKS_AT_ONCE)):
+    for number, start in enumerate(range(0, len(tasks), TASKS_AT_ONCE)):
         groups += await run_groups(
-            parts, some, attempts, label=f"eval/{number}", seed=seed, on_episode=on_episode
+            parts,
+            tasks[start : start + TASKS_AT_ONCE],
+            attempts,
+            label=f"eval/{number}",
+            seed=seed,
+            on_episode=on_episode,
         )
     report = build_report(
         [task_result(group) for group in groups],
@@ -51,7 +55,7 @@ async def evaluate(
 
 
 def task_result(group: Group) -> TaskResult:
-    """What the attempts at one task came to; a masked attempt says nothing and is None."""
+    """The attempts at one task; masked and unscored ones are None."""
     return TaskResult(
         task_id=group.task.id,
         level=group.task.level,
@@ -62,7 +66,3 @@ def task_result(group: Group) -> TaskResult:
         rewards=tuple(e.score.value if e.is_usable else None for e in group.episodes),
         turns=tuple(len(e.trace.turns) for e in group.episodes),
     )
-
-
-def _batched(tasks: Sequence[Task], size: int) -> list[Sequence[Task]]:
-    return [tasks[i : i + size] for i in range(0, len(tasks), size)]

@@ -1,35 +1,32 @@
-"""95 % intervals that hold for the few, clustered, discrete scores an evaluation gives.
+"""95 % confidence intervals, pass@k and sign-flip tests for small, clustered, discrete samples.
 
-The unit is the task: attempts at one task resemble each other, so they are averaged first and the
-interval is over tasks. A share (a mean of values between 0 and 1) gets Wilson's interval, widened
-or narrowed by how much attempts at one task really agree. A mean of rewards gets a bootstrap that
-resamples tasks. `benchmarks/coverage.py` shows how often each one covers the truth.
+The unit is the task: attempts at one task are correlated, so they are averaged first and the
+interval is over tasks. A proportion gets Wilson's interval with an effective sample size estimated
+from the agreement of attempts at a task. A mean reward gets a bootstrap that resamples tasks.
+`benchmarks/coverage.py` measures how often each one covers the truth.
+
+Sign-flip (permutation) tests: if two policies are equally good, each task's difference is as likely
+to have either sign. The p-value is the share of sign patterns at least as extreme as the observed
+one.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
+from math import comb
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
+from practicum.core.checkpoint import Interval
 from practicum.core.errors import UserError
-from practicum.core.report import Interval
-
-__all__ = [
-    "Z",
-    "mean_interval",
-    "share_interval",
-    "small_sample_factor",
-    "student_quantile",
-    "wilson_interval",
-]
 
 Array = npt.NDArray[np.float64]
 
 Z = NormalDist().inv_cdf(0.975)
-"""Standard errors either side of an estimate that leave 2.5 % in each tail."""
+"""1.96: the 97.5 % quantile of the normal distribution."""
 
 RESAMPLES = 5000
 """Bootstrap resamples: the bounds then move by about 1 % of the interval's width with the seed."""
@@ -38,14 +35,14 @@ SEED = 20250
 """Of the resampling, so that the same scores always give the same interval."""
 
 BLOCK_ENTRIES = 2_000_000
-"""Resampling weights held at once (16 MB), so that thousands of tasks fit a small machine."""
+"""Resampling weights or signs in memory at once (16 MB), for thousands of tasks."""
 
 BOOTSTRAP_FROM = 10
-"""Fewest tasks for which a bootstrap says anything; below it Student's t is used."""
+"""Fewest tasks for a bootstrap; below, Student's t is used."""
 
 
 def wilson_interval(share: float, n: float) -> tuple[float, float]:
-    """Wilson's bounds for a share seen in `n` independent trials; `n` may be a fraction.
+    """Wilson's bounds for a proportion of `n` independent trials; `n` need not be whole.
 
     >>> low, high = wilson_interval(0.9, 100)
     >>> round(low, 3), round(high, 3)
@@ -54,18 +51,18 @@ def wilson_interval(share: float, n: float) -> tuple[float, float]:
     shrink = 1 + Z * Z / n
     centre = (share + Z * Z / (2 * n)) / shrink
     half = Z * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / shrink
-    # At a share of 0 or 1 the bound is exactly 0 or 1; rounding must not say otherwise.
+    # At a share of 0 or 1 the bound is exactly 0 or 1, whatever rounding says.
     low = 0.0 if share == 0 else max(0.0, centre - half)
     high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high
 
 
 def share_interval(values: Sequence[float], attempts: int = 1) -> Interval:
-    """Mean of one value in [0, 1] a task, each the average of up to `attempts` attempts.
+    """Mean over tasks of values in [0, 1], each the average of up to `attempts` attempts.
 
-    With one attempt a task this is Wilson's interval. With more, the number of independent trials
-    lies between the number of tasks (attempts at a task always agree) and the number of attempts
-    (they are independent); it is estimated from the spread between tasks.
+    With one attempt per task this is Wilson's interval. With more, the effective sample size lies
+    between the number of tasks (attempts at a task always agree) and the number of attempts (they
+    are independent); it is estimated from the variance between tasks.
 
     >>> share_interval([1.0, 0.0, 1.0, 1.0]).method
     'wilson'
@@ -82,10 +79,10 @@ def share_interval(values: Sequence[float], attempts: int = 1) -> Interval:
 
 
 def _agreement(scores: Array, share: float, attempts: int) -> float:
-    """How far attempts at a task repeat each other: 1 always, `1 / attempts` not at all.
+    """Tasks per effective trial: 1 if attempts at a task always agree, else down to 1 / attempts.
 
-    The fewer failures (or successes) were seen, the less the data say about it, and the more it is
-    drawn to 1. So a perfect score is judged as one attempt a task, never with false precision.
+    The fewer failures (or successes) there are, the less the data tell, and the more the estimate
+    is shrunk to 1: a perfect score counts as one attempt per task.
     """
     most = share * (1 - share)
     seen = float(np.var(scores)) / most if most > 0 else 1.0
@@ -96,21 +93,18 @@ def _agreement(scores: Array, share: float, attempts: int) -> float:
 
 
 def small_sample_factor(n: int) -> float:
-    """What a variance estimated from `n` tasks is multiplied by before the normal's 1.96 is used.
-
-    It makes up for the estimate's own uncertainty, as Student's t does.
-    """
+    """Factor for a variance estimated from `n` tasks, so that 1.96 acts like Student's t."""
     if n == 1:
         return math.inf
     return (student_quantile(n - 1) / Z) ** 2 * n / (n - 1)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Mean of one value a task, with bounds from resampling the tasks.
+    """Mean over tasks of one value each, with bootstrap bounds.
 
-    The bootstrap is bias-corrected and accelerated (BCa), its tails widened from the normal to
-    Student's t as small samples need. Values that are all equal carry no information about their
-    spread, and the method says so; one value has no interval, and its bounds are infinite.
+    The bootstrap is bias-corrected and accelerated (BCa), with Student's t instead of normal
+    quantiles for small samples. Equal values get an interval of width 0, which the method names;
+    a single value gets infinite bounds.
 
     >>> mean_interval([2.0] * 20).method
     'all equal'
@@ -146,7 +140,8 @@ def _scores(values: Sequence[float]) -> Array:
 def _bootstrap_bounds(scores: Array) -> tuple[float, float]:
     n = scores.size
     centred = scores - scores.mean()
-    means = np.concatenate([weights @ centred for weights in _weight_blocks(n)])
+    means = np.concatenate([weights @ centred for weights in _weight_blocks(n)])  # (RESAMPLES,)
+    # Means that are 0 in exact arithmetic differ by rounding, and must count as ties.
     tolerance = 1e-12 * float(np.abs(centred).max())
     below = np.count_nonzero(means < -tolerance)
     equal = np.count_nonzero(np.abs(means) <= tolerance)
@@ -158,7 +153,7 @@ def _bootstrap_bounds(scores: Array) -> tuple[float, float]:
     tails = []
     for side in (-reach, reach):
         slack = 1 - skew * (bias + side)
-        # Past the pole of the formula the correction has no meaning: take the outermost resample.
+        # BCa's formula has a pole; past it, take the outermost resample.
         tails.append(normal.cdf(bias + (bias + side) / slack) if slack > 0 else float(side > 0))
     low, high = np.quantile(means, tails)
     return float(scores.mean() + low), float(scores.mean() + high)
@@ -172,14 +167,14 @@ def _weight_blocks(n: int) -> Iterator[Array]:
 
 @lru_cache(maxsize=4)
 def _weights(n: int, start: int, rows: int) -> Array:
-    """How much each of `n` tasks counts in each resample; each row sums to 1."""
+    """Weight of each task in each resample, (rows, n); each row sums to 1."""
     generator = np.random.default_rng([SEED, n, start])
     return generator.multinomial(n, np.full(n, 1 / n), size=rows) / n
 
 
 @lru_cache(maxsize=256)
 def student_quantile(freedom: int, tail: float = 0.975) -> float:
-    """Quantile of Student's t, found by bisection on its cumulative distribution.
+    """Quantile of Student's t, by bisection of its distribution function.
 
     >>> round(student_quantile(9), 3)
     2.262
@@ -194,7 +189,7 @@ def student_quantile(freedom: int, tail: float = 0.975) -> float:
 
 
 def _student_cdf(t: float, freedom: int) -> float:
-    """For whole degrees of freedom the distribution is a finite sum of powers of cos(angle)."""
+    """For integer degrees of freedom a finite sum of powers of cos(angle)."""
     angle = math.atan(t / math.sqrt(freedom))
     odd = freedom % 2
     term = math.cos(angle) if odd else 1.0
@@ -205,3 +200,97 @@ def _student_cdf(t: float, freedom: int) -> float:
     if odd:
         return 0.5 + (angle + math.sin(angle) * total) / math.pi
     return 0.5 + math.sin(angle) * total / 2
+
+
+def pass_at_k(attempts: int, solved: int, k: int) -> float:
+    """Unbiased estimate for one task (Chen et al. 2021): 1 - C(n - c, k) / C(n, k).
+
+    >>> pass_at_k(attempts=4, solved=1, k=2)
+    0.5
+    """
+    if not 0 <= solved <= attempts:
+        raise ValueError(f"{solved} of {attempts} attempts cannot be solved")
+    if not 1 <= k <= attempts:
+        raise UserError(
+            f"pass@{k} cannot be estimated from {attempts} attempts a task; "
+            f"k may be 1 to {attempts}, or ask for more attempts with --k {k}"
+        )
+    return 1 - comb(attempts - solved, k) / comb(attempts, k)
+
+
+def pass_at_k_interval(successes: Sequence[Sequence[bool | None]], k: int) -> Interval:
+    """Mean pass@k over tasks, clustered by task.
+
+    Masked attempts (None) are left out, and so are tasks with fewer than k others.
+    """
+    kept = [[s for s in task if s is not None] for task in successes]
+    counted = [task for task in kept if len(task) >= k]
+    if not counted:
+        most = max((len(task) for task in kept), default=0)
+        raise UserError(
+            f"pass@{k} needs a task with {k} scored attempts, and the most is {most}; "
+            f"ask for more attempts with --k {k}"
+        )
+    values = [pass_at_k(len(task), sum(task), k) for task in counted]
+    # With exactly k attempts the value is 0 or 1: one trial per task.
+    spare = max(len(task) for task in counted) - k
+    return share_interval(values, attempts=1 if spare == 0 else spare + k)
+
+
+FLIPS = 4999
+"""Random sign patterns of the sampled test; with the observed one 5,000."""
+
+FLIP_SEED = 20251
+"""Of the sign patterns, so that the same scores always give the same p-value."""
+
+LARGEST_COUNT = 20_000_000
+"""Additions up to which all sign patterns are counted exactly; beyond, they are sampled."""
+
+
+def exact_sign_flip_p(differences: Sequence[Fraction]) -> float:
+    """Two-sided p-value over all sign patterns; exact McNemar for differences of -1, 0 and 1.
+
+    Counted by dynamic programming over the sums, in whole units of the differences.
+
+    >>> exact_sign_flip_p([Fraction(1)] * 5)
+    0.0625
+    """
+    scale = math.lcm(*(d.denominator for d in differences))
+    steps = [int(d * scale) for d in differences if d]
+    shared = math.gcd(*steps)
+    sizes = [abs(step) // shared for step in steps]
+    total = sum(sizes)
+    if total * len(sizes) > LARGEST_COUNT:
+        return sampled_sign_flip_p(np.array([float(d) for d in differences]))
+    chance = np.zeros(total + 1)  # probability of each sum of the positive differences
+    chance[0] = 1.0
+    for size in sizes:
+        chance *= 0.5
+        chance[size:] = chance[size:] + chance[:-size]
+    sums = np.abs(2 * np.arange(total + 1) - total)
+    seen = abs(sum(steps)) // shared if steps else 0
+    return min(1.0, float(chance[sums >= seen].sum()))
+
+
+def sampled_sign_flip_p(differences: Array) -> float:
+    """Two-sided p-value over random sign patterns; including the observed one keeps it valid."""
+    # Sums that are equal in exact arithmetic differ by rounding, and must count as equal.
+    tolerance = 1e-9 * float(np.abs(differences).sum())
+    seen = abs(float(differences.sum())) - tolerance
+    as_far = sum(
+        int(np.count_nonzero(np.abs(signs @ differences) >= seen))
+        for signs in _sign_blocks(differences.size)
+    )
+    return (1 + as_far) / (1 + FLIPS)
+
+
+def _sign_blocks(n: int) -> Iterator[Array]:
+    rows = max(1, min(FLIPS, BLOCK_ENTRIES // n))
+    for start in range(0, FLIPS, rows):
+        yield _signs(n, start, min(rows, FLIPS - start))
+
+
+@lru_cache(maxsize=4)
+def _signs(n: int, start: int, rows: int) -> Array:
+    generator = np.random.default_rng([FLIP_SEED, n, start])
+    return generator.choice(np.array([-1.0, 1.0]), size=(rows, n))

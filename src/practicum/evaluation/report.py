@@ -1,4 +1,4 @@
-"""From task results to a report, and from a report to a table or JSON and back."""
+"""Evaluation reports: built from task results, shown as tables, written to JSON and back."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,29 +7,16 @@ from typing import Any, TypeVar
 from rich.table import Table
 from rich.text import Text
 
+from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
-from practicum.core.report import Comparison, EvalReport, Interval, TaskResult
 from practicum.core.task import JSON
 from practicum.evaluation.compare import is_difference
-from practicum.evaluation.intervals import mean_interval, share_interval
-from practicum.evaluation.passk import pass_at_k_interval
-
-__all__ = [
-    "build_report",
-    "comparison_from_json",
-    "comparison_to_json",
-    "format_interval",
-    "render_comparison",
-    "render_report",
-    "report_from_json",
-    "report_to_json",
-    "verdict",
-]
+from practicum.evaluation.intervals import mean_interval, pass_at_k_interval, share_interval
 
 T = TypeVar("T")
 
 SCHEMA = 1
-"""Version of the JSON form."""
+"""Version of the JSON format."""
 
 
 def build_report(
@@ -41,9 +28,9 @@ def build_report(
     seed: int,
     duration_s: float = 0.0,
 ) -> EvalReport:
-    """Scores of one policy over its task results.
+    """The report of one policy's task results.
 
-    Masked and unscored attempts are left out and counted, never counted as failures.
+    Masked and unscored attempts are left out, not counted as failures.
     """
     if not results:
         raise UserError("no task was evaluated; ask for at least one with --n 1")
@@ -86,7 +73,7 @@ def _success(tasks: Sequence[TaskResult], attempts: int) -> Interval:
 
 
 def _pass_at_powers(tasks: Sequence[TaskResult], attempts: int) -> dict[int, Interval]:
-    """pass@1, 2, 4, ... as far as some task has that many scored attempts."""
+    """pass@1, 2, 4, ... up to the most scored attempts of a task."""
     most = max(len(_scored(task.successes)) for task in tasks)
     successes = [task.successes for task in tasks]
     powers = [2**i for i in range(attempts.bit_length()) if 2**i <= most]
@@ -99,11 +86,7 @@ def _masked(task: TaskResult) -> int:
 
 
 def verdict(comparison: Comparison) -> str:
-    """One sentence: what the comparison shows.
-
-    The sentence follows the exact test, which calls equal policies different at most 5 % of the
-    time.
-    """
+    """The result of the significance test in one sentence."""
     gain = comparison.success_difference
     shown = f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {_p(comparison.p_value)}"
     tasks = "the 1 task" if comparison.n_tasks == 1 else f"the {comparison.n_tasks} tasks"
@@ -136,7 +119,7 @@ def format_interval(interval: Interval, *, signed: bool = False, digits: int = 3
 
 
 def render_report(report: EvalReport) -> Table:
-    """A table of one report: a row a score, with n and the 95 % interval."""
+    """A table of one report: scores with n and 95 % interval."""
     table = Table(
         title=f"{report.policy} on {report.env}, held-out tasks",
         title_justify="left",
@@ -177,9 +160,9 @@ def _masked_words(report: EvalReport) -> str:
 
 
 def render_comparison(report: EvalReport, against: EvalReport, comparison: Comparison) -> Table:
-    """A table of two reports on the same tasks, with the paired difference and the verdict.
+    """A table of two reports on the same tasks, with paired differences and verdict.
 
-    `against` comes first, as what was there before.
+    `against`, the baseline, is the first column.
     """
     table = Table(
         title=f"{report.env}: {against.policy} and {report.policy} on the same "
@@ -222,8 +205,8 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "fingerprint": report.fingerprint,
         "seed": report.seed,
         "attempts_per_task": report.attempts_per_task,
-        "success": _interval_to_json(report.success),
-        "reward": _interval_to_json(report.reward),
+        "success": report.success.to_json(),
+        "reward": report.reward.to_json(),
         "pass_at_k": _table_to_json(report.pass_at_k),
         "success_by_level": _table_to_json(report.success_by_level),
         "masked": report.masked,
@@ -253,8 +236,8 @@ def comparison_to_json(comparison: Comparison) -> dict[str, JSON]:
         "policy": comparison.policy,
         "against": comparison.against,
         "n_tasks": comparison.n_tasks,
-        "success_difference": _interval_to_json(comparison.success_difference),
-        "reward_difference": _interval_to_json(comparison.reward_difference),
+        "success_difference": comparison.success_difference.to_json(),
+        "reward_difference": comparison.reward_difference.to_json(),
         "p_value": comparison.p_value,
         "is_difference": is_difference(comparison),
         "verdict": verdict(comparison),
@@ -318,22 +301,11 @@ def _comparison_from_json(value: Mapping[str, Any]) -> Comparison:
 
 
 def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:
-    return {str(key): _interval_to_json(interval) for key, interval in sorted(table.items())}
+    return {str(key): interval.to_json() for key, interval in sorted(table.items())}
 
 
 def _table_from_json(value: Mapping[str, Any]) -> dict[int, Interval]:
     return {int(key): _interval_from_json(interval) for key, interval in value.items()}
-
-
-def _interval_to_json(interval: Interval) -> dict[str, JSON]:
-    # JSON has no infinity; a bound that does not exist is null.
-    return {
-        "value": interval.value,
-        "low": interval.low if math.isfinite(interval.low) else None,
-        "high": interval.high if math.isfinite(interval.high) else None,
-        "n": interval.n,
-        "method": interval.method,
-    }
 
 
 def _interval_from_json(value: Mapping[str, Any]) -> Interval:
@@ -345,3 +317,18 @@ def _interval_from_json(value: Mapping[str, Any]) -> Interval:
         n=value["n"],
         method=value["method"],
     )
+
+
+def report_to_row(report: EvalReport) -> dict[str, Any]:
+    """What `metrics.jsonl` says of an evaluation."""
+
+    def interval(part: Interval) -> dict[str, Any]:
+        return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
+
+    return {
+        "success": interval(report.success),
+        "reward": interval(report.reward),
+        "masked": report.masked,
+        "fingerprint": report.fingerprint,
+        "duration_s": report.duration_s,
+    }

@@ -1,25 +1,135 @@
-"""Capture: a conversation that keeps every token it gave to and got from the model."""
+"""`CapturedConversation`: a conversation that records every token sent to and sampled from a model.
+
+`TokenListener` and `DeltaFilter` stream a turn while it is sampled: tokens are parsed into deltas,
+and deltas are cut at stop strings.
+"""
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from practicum.core.conversing import HistoryCodec, TurnDelta
+from practicum.core.capabilities import context_length
+from practicum.core.conversation import HistoryCodec, TurnDelta, TurnReader
 from practicum.core.errors import ContextFull
 from practicum.core.interfaces import ChatCodec, Sampler
-from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
-from practicum.core.trace import Message, Node, ToolSpec
+from practicum.core.sampling import Actions, Completion, SamplingParams, SamplingRequest
+from practicum.core.trace import Message, Node, Tools, ToolSpec
 from practicum.gateway.graph import RolloutGraph
 from practicum.gateway.requests import ChatRequest, ChatTurn
-from practicum.gateway.telling import Hearing, Telling, as_asked
 
-__all__ = ["CapturedConversation", "turn_seed"]
+MIN_INTERVAL_S = 0.1
+"""Least seconds between two deltas after the first: parsing and sending each token would slow down
+the sampler, which shares the interpreter."""
+
+OnDelta = Callable[[TurnDelta], None]
+
+
+class DeltaFilter:
+    """Cuts a stream of deltas at stop strings, and keeps only the first call with `one_call`.
+
+    Text that may be the start of a stop string is buffered.
+
+    >>> sent = []
+    >>> stream = DeltaFilter(lambda delta: sent.append(delta.text), stops=("END",))
+    >>> stream.feed([TurnDelta(kind="content", text="so E")])
+    >>> stream.feed([TurnDelta(kind="content", text="ND and on")])
+    >>> stream.end()
+    >>> sent
+    ['so ']
+    """
+
+    def __init__(self, emit: OnDelta, stops: Sequence[str] = (), *, one_call: bool = False) -> None:
+        self._emit = emit
+        self._stops = tuple(stops)
+        self._one_call = one_call
+        self._buffer = ""
+        self._is_stopped = False
+
+    def feed(self, deltas: Sequence[TurnDelta]) -> None:
+        """Emits what is certain."""
+        for delta in deltas:
+            if delta.kind in ("call", "arguments") and self._one_call and delta.index:
+                continue
+            if not self._stops or delta.kind != "content":
+                self._send(delta)
+            elif not self._is_stopped:
+                self._buffer_text(delta.text)
+
+    def end(self) -> None:
+        """Ends the turn: emits buffered text, which was no stop string."""
+        if self._buffer and not self._is_stopped:
+            self._send(TurnDelta(kind="content", text=self._buffer))
+        self._buffer = ""
+
+    def _buffer_text(self, text: str) -> None:
+        self._buffer += text
+        cut = cut_at_stop(self._buffer, self._stops)
+        if cut is not None:
+            self._is_stopped = True
+            certain, self._buffer = cut, ""
+        else:
+            starts = {stop[:size] for stop in self._stops for size in range(len(stop))}
+            longest = max(len(start) for start in starts if self._buffer.endswith(start))
+            split = len(self._buffer) - longest
+            certain, self._buffer = self._buffer[:split], self._buffer[split:]
+        if certain:
+            self._send(TurnDelta(kind="content", text=certain))
+
+    def _send(self, delta: TurnDelta) -> None:
+        if delta.text or delta.kind == "call":
+            self._emit(delta)
+
+
+class TokenListener:
+    """Parses tokens as they are sampled, at most once per `MIN_INTERVAL_S`, and emits deltas."""
+
+    def __init__(self, reader: TurnReader, delta_filter: DeltaFilter) -> None:
+        self._reader = reader
+        self._filter = delta_filter
+        self._pending: list[int] = []
+        self._read_count = 0
+        self._next_time = 0.0
+
+    def feed(self, token_ids: Sequence[int]) -> None:
+        """Adds sampled tokens."""
+        self._pending += token_ids
+        now = time.monotonic()
+        if now >= self._next_time:
+            if self._read_tokens(self._pending):
+                self._next_time = now + MIN_INTERVAL_S
+            self._pending = []
+
+    def end(self, token_ids: Sequence[int]) -> None:
+        """Ends the turn; `token_ids` are all its tokens."""
+        self._read_tokens(token_ids[self._read_count :])
+        self._filter.feed(self._reader.end())
+        self._filter.end()
+
+    def _read_tokens(self, token_ids: Sequence[int]) -> bool:
+        """Parses tokens; whether there were any deltas."""
+        self._read_count += len(token_ids)
+        deltas = self._reader.feed(token_ids)
+        self._filter.feed(deltas)
+        return bool(deltas)
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str | None:
+    """The text before the first stop string in it; None if it has none."""
+    positions = [at for stop in stops if (at := text.find(stop)) >= 0]
+    return text[: min(positions)] if positions else None
+
+
+def apply_filter(message: Message, stops: Sequence[str], *, one_call: bool) -> Message:
+    """A whole turn as `DeltaFilter` would stream it."""
+    cut = cut_at_stop(message.content, stops) if stops else None
+    calls = message.tool_calls[:1] if one_call else message.tool_calls
+    return replace(message, content=message.content if cut is None else cut, tool_calls=calls)
 
 
 class CapturedConversation:
-    """One rollout's line to the model; all that goes through it is in `nodes`.
+    """One rollout's conversation with the model; all its tokens are recorded in `nodes`.
 
     `complete` appends to one path: tokens of earlier turns are sent again as they were recorded,
     and only new messages are tokenised. `respond` is for clients that send their whole conversation
@@ -27,11 +137,11 @@ class CapturedConversation:
 
     Args:
         sampler: The model.
-        codec: Its chat template; a `HistoryCodec` where `respond` is used.
-        params: What is sampled with where a request says nothing.
-        seed: Decides every turn's seed.
-        context_tokens: How long a prompt and its answer can be together, if the sampler does not
-            say so itself. A request that asks for more than is left gets what is left.
+        codec: Its chat template; must be a `HistoryCodec` for `respond`.
+        params: Sampling parameters for what a request leaves out.
+        seed: The seed from which every turn's seed is derived.
+        context_tokens: Most tokens of prompt and answer together; by default the sampler's. An
+            answer's `max_tokens` is cut to what is left.
     """
 
     def __init__(
@@ -46,28 +156,22 @@ class CapturedConversation:
         self.graph = RolloutGraph()
         self.nodes: list[Node] = self.graph.nodes
         self.tools: tuple[ToolSpec, ...] = ()
-        """Those that were offered, each once."""
+        """Tools that were offered in any request, each once."""
         self.params = params
-        """What is sampled with where a request says nothing."""
         self.codec = codec
         self._sampler = sampler
         self._seed = seed
         self._last: int | None = None
         self._path: tuple[int, ...] = ()
-        self._said: list[Message] = []
+        self._history: list[Message] = []
         self._ended_turn = True
-        self._begun = 0
-        if context_tokens is None:
-            context_tokens = int(getattr(sampler, "context_tokens", 0))
-        self._context_tokens = context_tokens
+        self._requests = 0
+        self._context_tokens = context_length(sampler) if context_tokens is None else context_tokens
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        actions: tuple[ActionForm, ...] = (),
-        tools: tuple[ToolSpec, ...] = (),
+        self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
     ) -> Completion:
-        """Add messages and sample the assistant's turn after them."""
+        """Adds messages and samples the assistant's turn after them."""
         if self._last is None:
             given = self.codec.open(messages, tools)
             self._offer(tools)
@@ -80,28 +184,30 @@ class CapturedConversation:
                 prompt_ids=prompt, params=replace(self.params, seed=seed), actions=actions
             )
         )
-        # How long it took is left out: the same run made twice must leave the same nodes.
+        # Without the duration: a run that is repeated must record the same nodes.
         parent = self.graph.add_given(self._last, tuple(messages), given)
-        said = Message(role="assistant", content=completion.text)
-        self._last = self.graph.add_turn(parent, said, completion)
-        self._said += messages
-        self.graph.remember(self._last, self._said)
-        self._said.append(said)
+        message = Message(role="assistant", content=completion.text)
+        self._last = self.graph.add_turn(parent, message, completion)
+        self._history += messages
+        self.graph.remember(self._last, self._history)
+        self._history.append(message)
         self._path = prompt + completion.token_ids
         self._ended_turn = completion.ended_turn
         return completion
 
     async def respond(self, request: ChatRequest) -> ChatTurn:
-        """Sample the turn that answers a whole conversation.
+        """Samples the turn that answers a whole conversation.
 
-        A request that fails or is cancelled leaves nothing behind.
+        A request that fails or is cancelled records nothing.
         """
         codec = cast(HistoryCodec, self.codec)
         prompt = self.prompt_of(request)
-        params = self._fitted(request.params, len(prompt))
+        params = self._fit_context(request.params, len(prompt))
         reader = codec.reader(request.tools if request.may_call else ())
-        telling = Telling(request.on_delta or _unheard, params.stop, one_call=request.one_call)
-        hearing = Hearing(reader, telling)
+        delta_filter = DeltaFilter(
+            request.on_delta or _ignore, params.stop, one_call=request.one_call
+        )
+        listener = TokenListener(reader, delta_filter)
         started = time.monotonic()
         completion = await self._sampler.sample(
             SamplingRequest(
@@ -109,14 +215,14 @@ class CapturedConversation:
                 params=replace(params, seed=self._next_seed(request.seed)),
                 grammar=request.grammar,
                 top_logprobs=request.top_logprobs,
-                on_tokens=hearing.hear if request.on_delta is not None else None,
+                on_tokens=listener.feed if request.on_delta is not None else None,
             )
         )
-        took = time.monotonic() - started
-        hearing.end(completion.token_ids)
-        message = as_asked(reader.message(), params.stop, one_call=request.one_call)
+        duration_s = time.monotonic() - started
+        listener.end(completion.token_ids)
+        message = apply_filter(reader.message(), params.stop, one_call=request.one_call)
         parent = self.graph.place(prompt, request.messages)
-        node = self.graph.add_turn(parent, message, completion, took)
+        node = self.graph.add_turn(parent, message, completion, duration_s)
         self.graph.remember(node, request.messages)
         self._offer(request.tools)
         return ChatTurn(
@@ -127,8 +233,8 @@ class CapturedConversation:
             prompt_ids=prompt,
         )
 
-    def _fitted(self, params: SamplingParams, prompt_tokens: int) -> SamplingParams:
-        """The params with no more tokens than the context has room for."""
+    def _fit_context(self, params: SamplingParams, prompt_tokens: int) -> SamplingParams:
+        """The params with `max_tokens` cut to what is left of the context."""
         if not self._context_tokens:
             return params
         room = self._context_tokens - prompt_tokens
@@ -140,16 +246,16 @@ class CapturedConversation:
         return replace(params, max_tokens=min(params.max_tokens, room))
 
     def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
-        """The tokens of a whole conversation; turns that were sampled here as they were sampled."""
+        """The tokens of a whole conversation, in which turns sampled here keep their tokens."""
         codec = cast(HistoryCodec, self.codec)
         return codec.prompt(request.messages, request.tools, self.graph.turns(request.messages))
 
     def _next_seed(self, asked: int | None) -> int:
-        """The client's seed, or one of the turn's own; turns under way at once have different ones.
+        """The client's seed, or a new one; turns that are sampled at once have different ones.
 
-        A client that answers in turn samples with the seeds that `complete` would use.
+        One request after another gets the seeds of `complete`, which adds two nodes per turn.
         """
-        turn, self._begun = self._begun, self._begun + 1
+        turn, self._requests = self._requests, self._requests + 1
         return turn_seed(self._seed, 2 * turn) if asked is None else asked
 
     def _offer(self, tools: Sequence[ToolSpec]) -> None:
@@ -158,7 +264,7 @@ class CapturedConversation:
 
 
 def turn_seed(seed: int, turn: int) -> int:
-    """A seed for one turn, far from those of its neighbours.
+    """A seed for one turn, hashed so that neighbouring turns and seeds share nothing.
 
     >>> turn_seed(0, 0) != turn_seed(0, 2) != turn_seed(1, 0)
     True
@@ -167,5 +273,5 @@ def turn_seed(seed: int, turn: int) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _unheard(delta: TurnDelta) -> None:
-    """Nobody listens."""
+def _ignore(delta: TurnDelta) -> None:
+    """For requests that do not stream."""

@@ -1,88 +1,86 @@
-"""A rollout as a graph of nodes, told apart by tokens.
+"""`RolloutGraph`: a rollout's recorded turns as a tree of nodes with token ids.
 
-Clients send their whole conversation with every request. Where its tokens are those of a path that
-is already there and some more, the path goes on; anything else is a branch, down to a root of its
-own for a sub-agent with another system prompt.
+Clients send their whole conversation with every request. If its tokens begin with those of a path
+in the tree, the path is extended; otherwise a branch is made, or a new root, as for a sub-agent
+with another system prompt.
 """
 
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from practicum.core.conversing import SampledTurn
+from practicum.core.conversation import SampledTurn
 from practicum.core.sampling import Completion
 from practicum.core.trace import Message, Node, SampledSpan
 
-__all__ = ["RolloutGraph"]
-
 
 class RolloutGraph:
-    """Nodes of one rollout, and how a request's messages and tokens find their place among them.
+    """The nodes of one rollout, and the lookup of a request's messages and tokens among them.
 
-    A request is looked at twice. `turns` says which of its assistant messages were sampled here,
-    so that the codec can give them back as they were sampled; `place` then follows the tokens.
+    A request takes two lookups: `turns` finds the assistant messages that were sampled here, whose
+    tokens the codec then reuses in the prompt; `place` finds the parent of the next turn by tokens.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.retokenised = 0
-        """Prompts that brought back turns of ours but do not pass through the last of them: the
-        client, or the chat template, rewrote what was said."""
+        """Prompts with sampled turns whose tokens do not extend the last of these turns: the
+        client, or the chat template, has changed the conversation."""
         self._children: dict[int | None, list[int]] = {None: []}
         self._ended: dict[int, bool] = {}
         """For each sampled node, whether it ended with the end-of-turn token."""
-        self._answers: dict[bytes, list[int]] = {}
-        """Sampled nodes by the conversation that they end."""
-        self._said: dict[bytes, list[int]] = {}
-        """Sampled nodes by what they say."""
+        self._by_conversation: dict[bytes, list[int]] = {}
+        """Sampled nodes by the digest of the conversation up to and including them."""
+        self._by_message: dict[bytes, list[int]] = {}
+        """Sampled nodes by the digest of their message alone."""
         self._systems: dict[int, bytes] = {}
-        """For each sampled node, the system prompt it was answered under."""
+        """For each sampled node, the digest of its system prompt."""
         self._digested: tuple[Sequence[Message], list[bytes]] = ((), [])
-        """The conversation that was looked at last: a request's is looked at three times."""
+        """The last conversation and its digests: a request needs them three times."""
 
     def turns(self, messages: Sequence[Message]) -> dict[int, SampledTurn]:
-        """How assistant messages were sampled, by their index, for those that were sampled here."""
+        """Tokens of the assistant messages that were sampled here, by the messages' indices."""
         return {
             index: SampledTurn(token_ids=self.nodes[node].token_ids, ended_turn=self._ended[node])
-            for index, node in self._own(messages).items()
+            for index, node in self._find_sampled(messages).items()
         }
 
     def place(self, prompt_ids: Sequence[int], messages: Sequence[Message]) -> int:
-        """The parent of the turn that answers a prompt.
+        """The parent for the turn that answers a prompt.
 
-        Follows the longest path whose tokens the prompt begins with. What is left of the prompt
-        becomes a node of its own, with the messages that the path does not hold.
+        It is on the longest path whose tokens are a prefix of the prompt. The rest of the prompt
+        becomes a new node, with the messages that the path does not have.
         """
         prompt = tuple(prompt_ids)
-        at, length = self._walk(prompt)
+        at, length = self._longest_prefix(prompt)
         if length == len(prompt) and at is not None:
             return at
-        own = self._own(messages)
-        if own:
-            last = own[max(own)]
+        sampled = self._find_sampled(messages)
+        if sampled:
+            last = sampled[max(sampled)]
             rewritten = last not in self.path(at)
             if rewritten and self._systems[last] == _system(messages):
                 self.retokenised += 1
-        held = sum(len(self.nodes[i].messages) for i in self.path(at))
-        return self.add_given(at, tuple(messages)[held:], prompt[length:])
+        known = sum(len(self.nodes[i].messages) for i in self.path(at))
+        return self.add_given(at, tuple(messages)[known:], prompt[length:])
 
     def add_given(
         self, parent: int | None, messages: tuple[Message, ...], token_ids: tuple[int, ...]
     ) -> int:
-        """Append tokens that were given to the model."""
+        """Appends a node of tokens that were not sampled."""
         return self._add(Node(parent=parent, messages=messages, token_ids=token_ids))
 
     def add_turn(
         self, parent: int, message: Message, completion: Completion, duration_s: float = 0.0
     ) -> int:
-        """Append a sampled turn."""
+        """Appends a node of a sampled turn."""
         node = self._add(
             Node(
                 parent=parent,
                 messages=(message,),
                 token_ids=completion.token_ids,
-                sampled=_span(completion),
+                sampled=sampled_span(completion),
                 duration_s=duration_s,
             )
         )
@@ -90,11 +88,11 @@ class RolloutGraph:
         return node
 
     def remember(self, node: int, messages: Sequence[Message]) -> None:
-        """Note which conversation a sampled node answered, so that it is known when it is back."""
+        """Indexes a sampled node by the conversation it answered, for later requests."""
         said = _key(self.nodes[node].messages[-1])
         before = self._digests(messages)[-1] if messages else b""
-        self._answers.setdefault(_digest(before, said), []).append(node)
-        self._said.setdefault(said, []).append(node)
+        self._by_conversation.setdefault(_digest(before, said), []).append(node)
+        self._by_message.setdefault(said, []).append(node)
         self._systems[node] = _system(messages)
 
     def path(self, node: int | None) -> list[int]:
@@ -112,26 +110,26 @@ class RolloutGraph:
         self._children[node.parent].append(index)
         return index
 
-    def _walk(self, prompt: tuple[int, ...]) -> tuple[int | None, int]:
-        """The node farthest down whose path the prompt begins with, and that path's length."""
+    def _longest_prefix(self, prompt: tuple[int, ...]) -> tuple[int | None, int]:
+        """The deepest node whose path is a prefix of the prompt, and the path's tokens."""
         best: tuple[int | None, int] = (None, 0)
-        waiting: list[tuple[int | None, int]] = [best]
-        while waiting:
-            at, length = waiting.pop()
+        stack: list[tuple[int | None, int]] = [best]
+        while stack:
+            at, length = stack.pop()
             if length > best[1] or (at is not None and best[0] is None):
                 best = (at, length)
             for child in self._children[at]:
                 ids = self.nodes[child].token_ids
                 if ids and prompt[length : length + len(ids)] == ids:
-                    waiting.append((child, length + len(ids)))
+                    stack.append((child, length + len(ids)))
         return best
 
-    def _own(self, messages: Sequence[Message]) -> dict[int, int]:
+    def _find_sampled(self, messages: Sequence[Message]) -> dict[int, int]:
         """Nodes of the assistant messages that were sampled here, by the messages' indices.
 
-        The last message whose whole conversation is known decides the path, and the ones before it
-        are looked for on that path first; a message whose conversation was rewritten is known by
-        what it says.
+        The last message whose whole conversation is known decides the path; earlier ones are
+        searched on that path first. A message whose conversation was changed is found by its own
+        content.
         """
         found: dict[int, int] = {}
         digests = self._digests(messages)
@@ -140,18 +138,18 @@ class RolloutGraph:
             message = messages[index]
             if message.role != "assistant":
                 continue
-            answers = self._answers.get(digests[index])
-            candidates = answers or self._said.get(_key(message)) or []
-            fitting = [node for node in candidates if self._thought(node, message)]
+            answers = self._by_conversation.get(digests[index])
+            candidates = answers or self._by_message.get(_key(message)) or []
+            fitting = [node for node in candidates if self._matches_reasoning(node, message)]
             if not fitting:
                 continue
-            # Known by its words alone, it is the first that said them, whoever says them later:
-            # so its tokens are the same in every request.
+            # By content alone it is the first node with that content, even if later ones have it
+            # too, so that the message has the same tokens in every request.
             otherwise = fitting[-1] if answers else fitting[0]
             on_path = (node for node in reversed(fitting) if answers and node in path)
             chosen = next(on_path, otherwise)
             found[index] = chosen
-            if not path and digests[index] in self._answers:
+            if not path and digests[index] in self._by_conversation:
                 path = set(self.path(chosen))
         return found
 
@@ -163,36 +161,33 @@ class RolloutGraph:
         self._digested = (messages, found)
         return found
 
-    def _thought(self, node: int, message: Message) -> bool:
-        """Whether a message's reasoning is a node's; most clients do not send it back."""
+    def _matches_reasoning(self, node: int, message: Message) -> bool:
+        """Whether a message has the node's reasoning, or none: most clients do not send it back."""
         return not message.reasoning or message.reasoning == self.nodes[node].messages[-1].reasoning
 
 
 def _key(message: Message) -> bytes:
-    """What a message says, whatever ids its calls have and whatever was thought before it."""
+    """A digest of a message's role, content and calls, but not of call ids and reasoning."""
     content = message.content if message.content.strip() else ""
     said = f"{message.role}\n{content}"
     if message.tool_calls:
-        calls = [[call.name, _plain(call.arguments)] for call in message.tool_calls]
+        calls = [[call.name, dict(call.arguments)] for call in message.tool_calls]
         said = json.dumps([message.role, content, calls], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _plain(arguments: Mapping[str, object]) -> dict[str, object]:
-    return dict(arguments)
-
-
 def _digest(before: bytes, said: bytes) -> bytes:
-    """Of a conversation, from the digest of what came before its last message, and its key."""
+    """A conversation's digest, from that of all but its last message and the last one's key."""
     return hashlib.blake2b(before + said, digest_size=16).digest()
 
 
 def _system(messages: Sequence[Message]) -> bytes:
-    """The system prompt: sub-agents are told apart by it."""
+    """A digest of the system prompt, which differs between sub-agents."""
     return b"".join(_key(message) for message in messages if message.role == "system")
 
 
-def _span(completion: Completion) -> SampledSpan:
+def sampled_span(completion: Completion) -> SampledSpan:
+    """What a trace keeps of how a completion was sampled."""
     return SampledSpan(
         logprobs=completion.logprobs,
         loss_mask=completion.loss_mask,

@@ -1,32 +1,21 @@
-"""What a client asks of the model and what it gets, whichever dialect it speaks."""
+"""Requests and answers that are the same for every dialect (OpenAI, Anthropic)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from practicum.core.conversing import TurnDelta
+from practicum.core.conversation import TurnDelta
 from practicum.core.sampling import Completion, SamplingParams, TokenGrammar
 from practicum.core.trace import Message, ToolSpec
 
-__all__ = [
-    "AnswerFacts",
-    "Asked",
-    "ChatRequest",
-    "ChatTurn",
-    "Happening",
-    "JsonForm",
-    "Refused",
-    "ToolChoice",
-]
-
 
 class Refused(Exception):
-    """A request that is not carried out: one sentence, its HTTP status, and what kind it is.
+    """A request that is refused, with an HTTP status, a message and a kind.
 
     Kinds: `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`,
     `conflict_error`, `request_too_large`, `context_length_exceeded`, `turn_limit`, `token_limit`,
-    `deadline`, `rate_limit_error`, `timeout_error`, `api_error`. Dialects word them in their own
-    shape.
+    `deadline`, `rate_limit_error`, `timeout_error`, `api_error`. Each dialect has its own JSON for
+    them.
     """
 
     def __init__(
@@ -37,44 +26,44 @@ class Refused(Exception):
         self.sentence = sentence
         self.kind = kind
         self.param = param
-        """The parameter that is wrong, where one is."""
+        """The request's parameter that is wrong, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A whole conversation, and how its next turn is to be sampled."""
+    """A whole conversation, and how to sample its next turn."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     params: SamplingParams = field(default_factory=SamplingParams)
-    """Its seed is not looked at: see `seed`."""
+    """Its seed is ignored: see `seed`."""
     grammar: TokenGrammar | None = None
     top_logprobs: int = 0
     on_delta: Callable[[TurnDelta], None] | None = None
-    """Told of what is sampled as it comes."""
+    """Called with the turn's deltas as they are sampled."""
     seed: int | None = None
-    """The client's own; None lets the rollout give each turn one."""
+    """The client's seed; None lets the rollout choose one per turn."""
     may_call: bool = True
-    """Whether what looks like a call is one; False keeps it as text."""
+    """Whether tool calls are parsed; False keeps them as text."""
     one_call: bool = False
-    """Whether calls after the first are left out of the message."""
+    """Whether calls after the first are dropped from the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTurn:
-    """An answered request."""
+    """The sampled turn that answers a request."""
 
     message: Message
     completion: Completion
     prompt_tokens: int
     node: int
-    """Where the turn is in the rollout's graph."""
+    """The turn's index in the rollout's graph."""
     prompt_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
-    """The answer must be JSON: any object, or one that a schema allows."""
+    """The answer must be a JSON object; any one if the schema is None."""
 
     schema: Mapping[str, Any] | None = None
 
@@ -83,7 +72,7 @@ class JsonForm:
 class ToolChoice:
     """Whether tools may, must or must not be called.
 
-    `kind` is `auto`, `none`, `required` or `named`; `name` goes with the last.
+    `kind` is `auto`, `none`, `required` or `named`; `name` is the tool of the last.
     """
 
     kind: str = "auto"
@@ -91,10 +80,10 @@ class ToolChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request's body as a dialect has read it.
+class ParsedRequest:
+    """A request's body as parsed by a dialect.
 
-    A dialect only reads: the server compiles `form` and `tool_choice` into a grammar.
+    The server compiles `form` and `tool_choice` into a grammar later.
     """
 
     request: ChatRequest
@@ -105,31 +94,31 @@ class Asked:
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True
     logprobs: bool = False
-    """Whether log-probabilities are shown; how many others beside is `request.top_logprobs`."""
+    """Whether the answer has log-probabilities; `request.top_logprobs` says of how many tokens."""
     token_ids: bool = False
-    """Whether prompt and sampled ids are shown."""
+    """Whether the answer has the token ids of prompt and turn."""
     stream_usage: bool = False
-    """Whether a stream ends with how many tokens were used."""
+    """Whether a stream ends with the usage."""
     echo: Mapping[str, Any] = field(default_factory=dict)
-    """What the dialect itself wants again when it writes the answer."""
+    """Fields of the request that the dialect repeats in its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFacts:
-    """What every answer says about itself."""
+    """Metadata that every answer has."""
 
     id: str
-    """Unique, without any dialect's prefix. A later request of the same rollout may name it."""
+    """Unique, without a dialect's prefix. Later requests of the rollout may refer to it."""
     model: str
     created: int
     """Seconds since the epoch."""
     token_text: Callable[[int], str] = str
-    """One token as text, for lists of log-probabilities."""
+    """A token's text, for lists of log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
-    """Something a stream has to tell: new text of one choice, or that the choice is complete."""
+class StreamEvent:
+    """An event of a stream: new text of one choice (`delta`), or its complete turn (`turn`)."""
 
     choice: int = 0
     delta: TurnDelta | None = None

@@ -1,72 +1,77 @@
-"""Rollouts that programs can reach: each has an id, a key of its own, and limits."""
+"""Open rollouts: each has an id, its own key, and limits on turns, tokens, time and concurrency.
+
+`OpenRollouts` finds a rollout by its key and enforces its limits; `RolloutController` opens,
+rewards and closes rollouts for programs outside, and stores them.
+"""
 
 import asyncio
 import hashlib
 import hmac
+import math
 import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from practicum.core.conversing import RolloutLimits
-from practicum.core.trace import Message
-from practicum.gateway.capture import CapturedConversation
+from practicum.core.conversation import RolloutLimits
+from practicum.core.sample import Episode
+from practicum.core.score import Score
+from practicum.core.trace import Message, Trace
+from practicum.gateway.capture import CapturedConversation, turn_seed
 from practicum.gateway.requests import Refused
 
-__all__ = ["Admission", "OpenRollouts", "Rollout", "RolloutUse", "closed"]
-
 KEY = re.compile(r"rk_([0-9a-f]{12})_([0-9a-f]{32})")
-"""A rollout's key: which rollout, and 128 bits that nobody guesses."""
+"""A rollout's key: the rollout's id and 128 random bits."""
 
 MOST_CLOSED = 10_000
-"""Closed rollouts that are remembered, so that their keys are told why they no longer work."""
+"""Closed rollouts whose keys are remembered, to answer 409 and not 401."""
 
 MOST_ANSWERS = 256
-"""Answers of a rollout that a later request can name instead of sending the conversation."""
+"""Most answers of a rollout that later requests can continue by `previous_response_id`."""
 
 
 @dataclass(slots=True)
 class RolloutUse:
-    """What a rollout has used so far, and what it is using."""
+    """What a rollout has used of its limits, and its requests in progress."""
 
     turns: int = 0
     tokens: int = 0
     reserved: int = 0
-    """Tokens that requests under way may still sample."""
+    """Tokens that requests in progress may still sample."""
     under_way: int = 0
-    """Requests under way."""
+    """Requests in progress."""
     opened: float = field(default_factory=time.monotonic)
     is_closed: bool = False
     answers: OrderedDict[str, tuple[Message, ...]] = field(default_factory=OrderedDict)
-    """Conversations by the id of the answer that ended them."""
+    """Conversations by the id of their last answer."""
     tasks: "set[asyncio.Task[Any]]" = field(default_factory=set)
-    """Requests under way, as tasks: closing the rollout ends them."""
+    """Tasks of the requests in progress, which closing the rollout cancels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """A rollout as whoever opened it holds it."""
+    """An open rollout."""
 
     id: str
     key: str
-    """Empty in what the registry keeps: it knows only the key's digest."""
+    """Only in the object that `open` returns; the registry has only its digest."""
     conversation: CapturedConversation
     limits: RolloutLimits
     use: RolloutUse = field(default_factory=RolloutUse)
 
     @property
     def time_left_s(self) -> float | None:
-        """Until its deadline; None where it has none."""
+        """Seconds until its deadline; None if it has none."""
         if not self.limits.deadline_s:
             return None
         return self.use.opened + self.limits.deadline_s - time.monotonic()
 
     def keep_answer(self, answer_id: str, messages: tuple[Message, ...]) -> None:
-        """Keep a conversation for requests that name its last answer."""
+        """Stores a conversation under its last answer's id, and drops the oldest."""
         self.use.answers[answer_id] = messages
         while len(self.use.answers) > MOST_ANSWERS:
             self.use.answers.popitem(last=False)
@@ -74,17 +79,17 @@ class Rollout:
 
 @dataclass(slots=True)
 class Admission:
-    """A request that was let in."""
+    """A request that was admitted."""
 
     max_tokens: int
-    """What each of its turns may sample: what was asked for, or what is left of the limit."""
+    """Most tokens of each of its turns: as requested, or what is left of the rollout's limit."""
     sampled: int = 0
-    """Filled in when it is over."""
+    """Tokens sampled; set by the caller, like `turns`."""
     turns: int = 0
 
 
 class OpenRollouts:
-    """Every rollout that can be reached. Keys are kept as digests only.
+    """The registry of open rollouts. It stores only digests of their keys.
 
     >>> registry = OpenRollouts()
     >>> len(registry)
@@ -101,7 +106,7 @@ class OpenRollouts:
     def open(
         self, conversation: CapturedConversation, limits: RolloutLimits | None = None
     ) -> Rollout:
-        """Give a conversation an id and a key. The key is in what is returned, and nowhere else."""
+        """Gives a conversation an id and a key. Only the returned object has the key."""
         rollout_id = secrets.token_hex(6)
         key = f"rk_{rollout_id}_{secrets.token_hex(16)}"
         rollout = Rollout(
@@ -111,29 +116,30 @@ class OpenRollouts:
         return rollout
 
     def find(self, rollout_id: str | None, key: str) -> Rollout:
-        """The rollout a key belongs to; `Refused` where it has none or belongs to another.
+        """The rollout of a key; raises `Refused` if the key is wrong or of another rollout.
 
-        `rollout_id` is the one in the address, None where the address names none.
+        `rollout_id` is the id in the URL, or None.
         """
-        named = KEY.fullmatch(key)
-        if named is None:
-            raise Refused(401, NO_KEY, "authentication_error")
-        own = named[1]
-        digest, rollout = self._open.get(own, (self._closed.get(own, bytes(32)), None))
+        match = KEY.fullmatch(key)
+        if match is None:
+            raise Refused(401, KEY_REFUSED, "authentication_error")
+        key_id = match[1]
+        digest, rollout = self._open.get(key_id, (self._closed.get(key_id, bytes(32)), None))
+        # An unknown id is compared with a digest of zeros, in constant time as any other.
         if not hmac.compare_digest(digest, _digest(key)):
-            raise Refused(401, NO_KEY, "authentication_error")
-        if rollout_id is not None and rollout_id != own:
+            raise Refused(401, KEY_REFUSED, "authentication_error")
+        if rollout_id is not None and rollout_id != key_id:
             raise Refused(
                 403,
-                f"this key belongs to the rollout {own}; use it at /rollouts/{own}/v1",
+                f"this key belongs to the rollout {key_id}; use it at /rollouts/{key_id}/v1",
                 "permission_error",
             )
         if rollout is None:
-            raise closed(own)
+            raise closed(key_id)
         return rollout
 
     def get(self, rollout_id: str) -> Rollout | None:
-        """An open rollout by its id, for whoever controls them."""
+        """An open rollout by its id, without a key: for the controller only."""
         return self._open.get(rollout_id, (b"", None))[1]
 
     def all(self) -> list[Rollout]:
@@ -141,7 +147,7 @@ class OpenRollouts:
         return [rollout for _, rollout in self._open.values()]
 
     def close(self, rollout_id: str) -> None:
-        """From now on its key is refused, and what is under way ends. May be called twice."""
+        """Refuses the rollout's key from now on and cancels its requests. May be called twice."""
         digest, rollout = self._open.pop(rollout_id, (b"", None))
         if rollout is None:
             return
@@ -154,7 +160,10 @@ class OpenRollouts:
 
     @contextmanager
     def admit(self, rollout: Rollout, *, turns: int, max_tokens: int) -> Iterator[Admission]:
-        """Let a request in that samples `turns` turns, or refuse it by the rollout's limits."""
+        """Admits a request for `turns` turns, or raises `Refused` by the rollout's limits.
+
+        Turns and tokens are reserved during the block, and what was not used is returned after it.
+        """
         use, limits = rollout.use, rollout.limits
         _check(rollout, turns)
         if limits.max_tokens:
@@ -180,14 +189,14 @@ class OpenRollouts:
             use.tokens += admission.sampled
 
 
-NO_KEY = (
+KEY_REFUSED = (
     "the key is missing or wrong; send the rollout's own as `Authorization: Bearer KEY` or as "
     "`x-api-key: KEY`"
 )
 
 
 def closed(rollout_id: str) -> Refused:
-    """The refusal of a rollout that is over."""
+    """The refusal for a closed rollout."""
     return Refused(
         409,
         f"the rollout {rollout_id} is closed; its episode is over, so open another",
@@ -222,3 +231,103 @@ def _check(rollout: Rollout, turns: int) -> None:
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
+
+
+ENVIRONMENT = "gateway"
+"""The environment's name in traces of programs that Practicum does not run."""
+
+
+@dataclass(slots=True)
+class RolloutRecord:
+    """The controller's data on a rollout."""
+
+    task_id: str
+    started_at: float
+    score: Score
+
+
+class RolloutController:
+    """Opens, rewards and closes rollouts for programs that Practicum does not run.
+
+    Args:
+        rollouts: The registry.
+        converse: Makes a new conversation with the model from a seed.
+        keep: Called with the episode of every closed rollout.
+        model: The model's name.
+        seed: The seed from which the rollouts' seeds are derived, in the order of opening.
+    """
+
+    def __init__(
+        self,
+        rollouts: OpenRollouts,
+        converse: Callable[[int], CapturedConversation],
+        keep: Callable[[Episode], None],
+        *,
+        model: str = "",
+        seed: int = 0,
+    ) -> None:
+        self._rollouts = rollouts
+        self._converse = converse
+        self._keep = keep
+        self._model = model
+        self._seed = seed
+        self._opened = 0
+        self._records: dict[str, RolloutRecord] = {}
+
+    def open(self, limits: RolloutLimits, task_id: str = "") -> Rollout:
+        """Opens a rollout. Only the returned object has its key."""
+        conversation = self._converse(turn_seed(self._seed, self._opened))
+        self._opened += 1
+        rollout = self._rollouts.open(conversation, limits)
+        self._records[rollout.id] = RolloutRecord(
+            task_id=task_id or rollout.id,
+            started_at=time.time(),
+            score=Score.unscored("no reward was given"),
+        )
+        return rollout
+
+    def open_rollouts(self) -> list[tuple[Rollout, RolloutRecord]]:
+        """The open rollouts, oldest first."""
+        return [(found, self._records[found.id]) for found in self._rollouts.all()]
+
+    def reward(self, rollout_id: str, components: Mapping[str, float]) -> Score:
+        """Sets a rollout's score, replacing an earlier one."""
+        record = self._records.get(rollout_id)
+        if record is None:
+            raise _unknown(rollout_id)
+        for name, value in components.items():
+            if not math.isfinite(value):
+                raise Refused(400, f"the reward {name!r:.60} is {value}; it must be a number")
+        record.score = Score(components=dict(components))
+        return record.score
+
+    def close(self, rollout_id: str) -> Episode:
+        """Closes a rollout and stores its episode."""
+        rollout, record = self._rollouts.get(rollout_id), self._records.pop(rollout_id, None)
+        if rollout is None or record is None:
+            raise _unknown(rollout_id)
+        self._rollouts.close(rollout_id)
+        trace = Trace(
+            id=f"{ENVIRONMENT}/{rollout_id}",
+            task_id=record.task_id,
+            env=ENVIRONMENT,
+            nodes=tuple(rollout.conversation.nodes),
+            model=self._model,
+            started_at=record.started_at,
+            duration_s=time.time() - record.started_at,
+            tools=rollout.conversation.tools,
+        )
+        episode = Episode(trace=trace, outcome=None, score=record.score)
+        self._keep(episode)
+        return episode
+
+    def close_all(self) -> int:
+        """Closes every open rollout; returns how many there were."""
+        names = [rollout.id for rollout, _ in self.open_rollouts()]
+        for name in names:
+            self.close(name)
+        return len(names)
+
+
+def _unknown(rollout_id: str) -> Refused:
+    return Refused(404, f"there is no open rollout {rollout_id!r:.60}", "not_found_error")

@@ -1,20 +1,20 @@
-"""Sandboxes by name, never weaker than asked for."""
+"""Opens sandboxes by kind, after a self-check, and reports which kinds work on this machine."""
 
 import asyncio
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.core.command import SandboxProfile, SandboxSpec
-from practicum.core.errors import ConfigError, UserError
+from practicum.core.errors import ConfigError, PracticumError, UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.sandboxes.bubblewrap.bubblewrap_sandboxes import BubblewrapSandboxes
 from practicum.sandboxes.bubblewrap.rootfs import build_root, cached_root, granted_ids
-from practicum.sandboxes.bubblewrap.sandboxes import BubblewrapSandboxes
-from practicum.sandboxes.selfcheck import check_sandboxes
-
-__all__ = ["KINDS", "CheckedSandboxes", "open_sandboxes", "unchecked_sandboxes"]
+from practicum.sandboxes.cgroups import why_no_cgroups
+from practicum.sandboxes.selfcheck import Finding, check_sandboxes
 
 KINDS = ("bubblewrap", "landlock", "docker", "podman", "process")
 ENGINES = ("docker", "podman")
@@ -24,11 +24,10 @@ PYTHON_INSIDE = "/usr/bin/python3"
 def open_sandboxes(
     kind: str = "auto", say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)
 ) -> "CheckedSandboxes":
-    """Sandboxes of a kind; `auto` takes bubblewrap, and landlock where only that can be had.
+    """Sandboxes of a kind; `auto` is bubblewrap, or landlock where bubblewrap is not available.
 
-    `docker:IMAGE` and `podman:IMAGE` name what their machines are made of. Which kind it is stands
-    in `kind`. Before the first sandbox of a profile is given out, the kind is tried out; one that
-    does not hold is not used, and nothing weaker takes its place.
+    `docker:IMAGE` and `podman:IMAGE` name the image. The self-check runs before the first sandbox
+    of a profile; if it fails, that is an error, and no weaker kind is used instead.
     """
     name, _, image = kind.partition(":")
     if (name != "auto" and name not in KINDS) or (image and name not in ENGINES):
@@ -43,7 +42,7 @@ def open_sandboxes(
 def _chosen() -> str:
     if why_no_bubblewrap() is None:
         return "bubblewrap"
-    from practicum.sandboxes.guarded.landlock import why_no_landlock
+    from practicum.sandboxes.guarded.confinement import why_no_landlock
 
     reasons = (why_no_bubblewrap(), why_no_landlock())
     if reasons[1] is None:
@@ -55,7 +54,7 @@ def _chosen() -> str:
 
 
 def why_no_bubblewrap() -> str | None:
-    """Why bubblewrap cannot be used, with what to type; None when nothing speaks against it."""
+    """Why bubblewrap cannot be used, with the command that helps; None if it can."""
     if platform.system() != "Linux":
         return f"it needs Linux, and this is {platform.system()}"
     if shutil.which("bwrap") is None:
@@ -69,26 +68,26 @@ def why_no_bubblewrap() -> str | None:
 
 
 def unchecked_sandboxes(kind: str, say: Callable[[str], None]) -> Sandboxes:
-    """Sandboxes of a kind that was not tried out: for what tries it out."""
+    """Sandboxes of a kind without the self-check, for the self-check itself."""
     if kind == "bubblewrap":
         return LazyBubblewrap(say)
     if kind == "landlock":
-        from practicum.sandboxes.guarded.landlock import LandlockSandboxes
+        from practicum.sandboxes.guarded.guarded_sandboxes import LandlockSandboxes
 
         return LandlockSandboxes()
     engine, _, image = kind.partition(":")
     if engine in ENGINES:
-        from practicum.sandboxes.containers.sandboxes import ContainerSandboxes
+        from practicum.sandboxes.containers import ContainerSandboxes
 
         # Few file systems let an engine limit a container's disk.
         return ContainerSandboxes(engine, image=image or None, limits_disk=False)
-    from practicum.sandboxes.guarded.process import ProcessSandboxes
+    from practicum.sandboxes.guarded.guarded_sandboxes import ProcessSandboxes
 
     return ProcessSandboxes()
 
 
 class LazyBubblewrap:
-    """Bubblewrap, with a root file system that is built when the first machine is asked for."""
+    """Bubblewrap; the root file system is built when the first `machine` is opened."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         reason = why_no_bubblewrap()
@@ -131,7 +130,7 @@ class LazyBubblewrap:
 
 
 class CheckedSandboxes:
-    """Gives out sandboxes of a profile only after the kind was tried out for it."""
+    """Opens sandboxes of a profile only after the self-check of the profile has passed."""
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
@@ -149,8 +148,8 @@ class CheckedSandboxes:
         return await self._sandboxes.open(spec)
 
     async def require(self, profile: SandboxProfile) -> None:
-        """Try the kind out for a profile, once; `UserError` when it does not hold."""
-        async with self._trying:  # many may ask at once before the first has been tried out
+        """Run the self-check of a profile, once; `UserError` if it fails."""
+        async with self._trying:  # concurrent episodes wait for one self-check
             await self._try_out(profile)
 
     async def _try_out(self, profile: SandboxProfile) -> None:
@@ -168,3 +167,89 @@ class CheckedSandboxes:
     async def close(self) -> None:
         """See `core.interfaces.Sandboxes`."""
         await self._sandboxes.close()
+
+
+PROFILES: tuple[SandboxProfile, ...] = ("code", "machine")
+NOT_TRIED = "it isolates nothing and is never tried: see the option `sandbox: process`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSurvey:
+    """The self-check of one profile of a kind."""
+
+    profile: SandboxProfile
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all claims hold, so that it may be used."""
+        return all(finding.holds for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSurvey:
+    """The self-check of one kind of sandbox."""
+
+    kind: str
+    missing: str = ""
+    """Why it cannot be tested, with the command that helps; empty if it was."""
+    profiles: tuple[ProfileSurvey, ...] = ()
+
+
+async def survey_kinds(say: Callable[[str], None]) -> list[KindSurvey]:
+    """The self-check of every kind that is available."""
+    return [await _surveyed(kind, say) for kind in KINDS]
+
+
+async def _surveyed(kind: str, say: Callable[[str], None]) -> KindSurvey:
+    if kind == "process":
+        return KindSurvey(kind=kind, missing=NOT_TRIED)
+    try:
+        sandboxes = unchecked_sandboxes(kind, say)
+    except PracticumError as error:
+        return KindSurvey(kind=kind, missing=str(error))
+    try:
+        found = [
+            ProfileSurvey(profile=p, findings=tuple(await check_sandboxes(sandboxes, p)))
+            for p in PROFILES
+        ]
+    finally:
+        await sandboxes.close()
+    return KindSurvey(kind=kind, profiles=tuple(found))
+
+
+def limits_note() -> str:
+    """How memory, processes and processor time are limited here."""
+    reason = why_no_cgroups()
+    if reason is None:
+        return "control groups limit memory, processes and processor time"
+    return (
+        f"no control groups ({reason}): memory and processes are counted every 0.1 s instead, "
+        "processor time is not limited"
+    )
+
+
+def broken_claims(survey: ProfileSurvey) -> Iterator[str]:
+    """The claims that do not hold, one line each."""
+    for finding in survey.findings:
+        if not finding.holds:
+            yield f"not so: {finding.claim} ({finding.seen.strip()[:300]})"
+
+
+class SharedSandboxes:
+    """One set of sandboxes per kind, shared by several environments."""
+
+    def __init__(self, opener: Callable[[str], Sandboxes]) -> None:
+        self._opener = opener
+        self._opened: dict[str, Sandboxes] = {}
+
+    def of_kind(self, kind: str) -> Sandboxes:
+        """The sandboxes of a kind, opened when first asked for."""
+        if kind not in self._opened:
+            self._opened[kind] = self._opener(kind)
+        return self._opened[kind]
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for opened in self._opened.values():
+            await opened.close()

@@ -1,8 +1,8 @@
-"""Tries out whether a kind of sandbox holds here, in about a second, before it is trusted.
+"""The self-check of a kind of sandbox: a second of harmless attacks before it is trusted.
 
-A few harmless attempts to get out, each judged from the host's side or by a fact that a command
-inside cannot make up. The whole list of attacks is in the tests; these are the ones that fail first
-when a kernel, a container or a setting takes something away.
+Each result is observed from the host, or by a fact that a command inside cannot fake. The full list
+of attacks is in the tests; these are the ones that succeed first where a kernel, a container or a
+setting lacks something.
 """
 
 import asyncio
@@ -17,8 +17,6 @@ from pathlib import Path
 from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
 from practicum.core.errors import PracticumError
 from practicum.core.interfaces import Sandbox, Sandboxes
-
-__all__ = ["Finding", "check_sandboxes"]
 
 LIMITS = {"memory_mb": 96, "disk_mb": 32, "processes": 48}
 EATS_MEMORY = "import os; held = [os.urandom(1 << 20) for _ in range(400)]"
@@ -41,17 +39,17 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was tried."""
+    """The result of one attack."""
 
     claim: str
-    """What ought to be so."""
+    """What should be true."""
     holds: bool
     seen: str = ""
-    """What was seen instead."""
+    """What was observed instead."""
 
 
 async def check_sandboxes(sandboxes: Sandboxes, profile: SandboxProfile) -> list[Finding]:
-    """Every finding about one profile; a sandbox that cannot be opened does not hold."""
+    """The findings about one profile; only a failure if no sandbox can be opened."""
     try:
         box = await sandboxes.open(SandboxSpec(profile=profile, **LIMITS))
     except PracticumError as error:
@@ -142,7 +140,7 @@ async def _is_nobody_outside(box: Sandbox) -> Finding:
 
 
 def _facts_of(mark: str) -> dict[str, str]:
-    """What the host knows of a process inside that has `mark` among its arguments."""
+    """/proc/PID/status on the host of the process inside whose first argument is `mark`."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             words = (path / "cmdline").read_bytes().split(b"\0")

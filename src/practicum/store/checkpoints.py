@@ -1,37 +1,51 @@
-"""`checkpoints/`: saved points of a run, each one whole or not there.
+"""`checkpoints/` of a run: saving, verifying and naming checkpoints. Each is complete or absent.
 
-    checkpoints/
+checkpoints/
         step_10/              the learner's and the loop's files, and manifest.json
         step_15/
         latest                the name of the newest, as text
         best                  the name of the best evaluated, as text
-        .step_20.tmp-4711/    being written
+        .step_20.tmp-4711/    being written by process 4711
         .step_15.old-4711/    replaced by a newer step_15, about to be removed
 
-Where a step is what others call an epoch the folders may be called `epoch_10` instead; whatever
-reads checkpoints takes both names.
+With the layout `epoch` the folders are called `epoch_10`; readers accept both names.
 
-A hidden folder is no checkpoint, with one exception: when a process died between moving `step_N`
-out of the way and putting its replacement there, the old one still counts.
+A hidden folder is not a checkpoint, with one exception: when a process died between renaming
+`step_N` to `.old` and renaming its replacement to `step_N`, the old one still counts.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from practicum.core.checkpoint import Checkpoint
 from practicum.core.errors import CheckpointError
-from practicum.store.durable import publish_folder, storage_errors, sync_folder, write_file
-from practicum.store.failpoints import DurableStep, durable_step
-from practicum.store.manifest import check_manifest, write_manifest
+from practicum.store.durable import (
+    DurableStep,
+    durable_step,
+    publish_folder,
+    storage_errors,
+    sync_folder,
+    write_file,
+)
+from practicum.store.run_dir import RunDir, find_run
 
-__all__ = ["CheckpointStore", "Damaged", "Found", "Layout", "verify_checkpoint"]
+MANIFEST = "manifest.json"
+FORMAT = 1
+BEST = "best"
+LATEST = "latest"
 
 Layout = Literal["step", "epoch"]
-"""What the folders are called: `step_10` or `epoch_10`."""
+"""Names of the folders: `step_10` or `epoch_10`."""
 
 STEP = re.compile(r"(?:step|epoch)_(\d+)")
 DISPLACED = re.compile(r"\.((?:step|epoch)_(\d+))\.old-\d+")
@@ -46,14 +60,14 @@ class Damaged(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The newest sound checkpoint, and the newer ones passed over."""
+    """The newest intact checkpoint, and the newer damaged ones."""
 
     checkpoint: Checkpoint | None
     damaged: tuple[Damaged, ...]
 
 
 class CheckpointStore:
-    """The checkpoints of one run folder. Only the process that holds the run may write.
+    """The checkpoints of one run. Only the process that holds the run's lock may write.
 
     Example:
         ```
@@ -78,29 +92,31 @@ class CheckpointStore:
         keep: int,
         protect: Set[int] = frozenset(),
     ) -> Checkpoint:
-        """Save step N, replacing a `step_N` that is there, and remove what is no longer kept.
+        """Save step N, replacing an existing `step_N`, and remove old checkpoints.
 
         Args:
             step: Steps completed.
-            write: Writes the files of the checkpoint into the folder it is given.
-            fingerprint: Of the weights saved.
-            keep: How many of the newest stay.
-            protect: Steps that stay besides those; the one `best` names always stays.
+            write: Writes the checkpoint's files into the folder it is given.
+            fingerprint: Of the weights.
+            keep: How many of the newest to keep.
+            protect: Steps to keep besides; the one that `best` names is always kept.
         """
         final = self.folder / self._name(step)
-        staged, displaced = self._hidden(step, "tmp"), self._hidden(step, "old")
+        temporary, displaced = self._hidden(step, "tmp"), self._hidden(step, "old")
         try:
             with storage_errors(final):
                 with durable_step(DurableStep.CHECKPOINT_FOLDER):
-                    staged.mkdir(parents=True)
+                    temporary.mkdir(parents=True)
                 with durable_step(DurableStep.CHECKPOINT_FILES):
-                    write(staged)
+                    write(temporary)
                 with durable_step(DurableStep.CHECKPOINT_MANIFEST):
-                    write_manifest(staged, step=step, fingerprint=fingerprint)
+                    write_manifest(temporary, step=step, fingerprint=fingerprint)
                 with durable_step(DurableStep.CHECKPOINT_PUBLISH):
-                    publish_folder(staged, final, displaced=displaced)
+                    publish_folder(temporary, final, displaced=displaced)
         except BaseException:
-            self._undo(staged, displaced, final)
+            shutil.rmtree(temporary, ignore_errors=True)
+            if displaced.exists() and not final.exists():
+                os.rename(displaced, final)
             raise
         with durable_step(DurableStep.CHECKPOINT_LATEST):
             self._point("latest", step)
@@ -113,8 +129,7 @@ class CheckpointStore:
     def mark_best(self, step: int) -> None:
         """Make `best` name a saved step, which is kept from then on.
 
-        A process killed between saving a step and marking it leaves the mark to its successor: the
-        loop, which saves what it knows to be the best, marks it again when it resumes.
+        If the process is killed between saving and marking, the resumed loop marks it again.
         """
         if step not in self.steps():
             raise CheckpointError(f"{self.folder / self._name(step)} is not there to be the best")
@@ -122,11 +137,11 @@ class CheckpointStore:
             self._point("best", step)
 
     def steps(self) -> list[int]:
-        """Steps that are saved, sound or not, oldest first."""
+        """Saved steps, intact or not, oldest first."""
         return sorted(self._folders())
 
     def pointed(self, pointer: str) -> int | None:
-        """The step `latest` or `best` names, None when nothing was marked."""
+        """The step that `latest` or `best` names; None if there is no such file."""
         path = self.folder / pointer
         if not path.is_file():
             return None
@@ -148,10 +163,10 @@ class CheckpointStore:
         return verify_checkpoint(folders[step])
 
     def load_latest(self) -> Found:
-        """The newest sound checkpoint; nothing at all only if none was ever saved.
+        """The newest intact checkpoint; none only if none was ever saved.
 
         Raises:
-            CheckpointError: when checkpoints are there and every one of them is damaged.
+            CheckpointError: If there are checkpoints and all are damaged.
         """
         damaged: list[Damaged] = []
         for _, path in sorted(self._folders().items(), reverse=True):
@@ -167,9 +182,9 @@ class CheckpointStore:
         return Found(None, ())
 
     def recover(self) -> list[Path]:
-        """Clear up after a process that died while saving; gives the folders it removed.
+        """Clean up after a process that died while saving; returns the folders removed.
 
-        To be called by the process that holds the run, before it saves anything.
+        For the process that holds the run's lock, before it saves anything.
         """
         removed = []
         for path in sorted(p for p in self.folder.glob(".*_*") if HIDDEN.match(p.name)):
@@ -188,7 +203,7 @@ class CheckpointStore:
         return removed
 
     def _folders(self) -> dict[int, Path]:
-        """Every checkpoint folder by step, and those displaced whose replacement never came."""
+        """Checkpoint folders by step; a displaced one only where its replacement is missing."""
         found: dict[int, Path] = {}
         for pattern in (STEP, DISPLACED):
             for path in sorted(self.folder.glob("*")):
@@ -197,7 +212,7 @@ class CheckpointStore:
         return found
 
     def _name(self, step: int) -> str:
-        """What the folder of a step is called: as it is there, or as it will be."""
+        """The name of a step's folder: as it exists, or as it will be created."""
         there = self._folders().get(step)
         found = DISPLACED.fullmatch(there.name) if there else None
         if there is None:
@@ -210,35 +225,30 @@ class CheckpointStore:
             shutil.rmtree(path)
         return path
 
-    def _undo(self, staged: Path, displaced: Path, final: Path) -> None:
-        shutil.rmtree(staged, ignore_errors=True)
-        if displaced.exists() and not final.exists():
-            os.rename(displaced, final)
-
     def _point(self, pointer: str, step: int) -> None:
         write_file(self.folder / pointer, f"{self._name(step)}\n".encode())
 
     def _prune(self, saved: int, keep: int, protect: Set[int]) -> None:
         folders = self._folders()
         for step in self._no_longer_kept(saved, keep, protect):
-            # Out of sight first: half of a folder would look like a damaged checkpoint.
+            # Rename first: a half-removed folder would look like a damaged checkpoint.
             hidden = self._hidden(step, "gone")
             os.rename(folders[step], hidden)
             shutil.rmtree(hidden)
 
     def _no_longer_kept(self, saved: int, keep: int, protect: Set[int]) -> set[int]:
         steps = self.steps()
-        # Steps past the one saved were made before the run went back to an older checkpoint: a
-        # later resume must not take them for its own, so they are not among the newest.
+        # Steps beyond the one just saved are from before the run went back to an older checkpoint.
+        # A later resume must not continue from them, so they are not kept.
         newest = [step for step in steps if step <= saved][-keep:]
         return set(steps) - {*newest, *protect, self.pointed("best")}
 
 
 def verify_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, with every file in it as it was written.
+    """The checkpoint in a folder, every file verified.
 
     Raises:
-        CheckpointError: naming the folder, the file and what is wrong with it.
+        CheckpointError: Names the folder, the file and what is wrong with it.
     """
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a checkpoint folder; name a run or one of its steps")
@@ -259,3 +269,155 @@ def _inspect(path: Path) -> Checkpoint:
     except CheckpointError as error:
         raise CheckpointError(f"checkpoint {path} is damaged: {error}") from None
     return Checkpoint(path=path, step=manifest.step, fingerprint=manifest.fingerprint)
+
+
+class Resolved(NamedTuple):
+    """A verified checkpoint, its run, and newer checkpoints that are damaged."""
+
+    checkpoint: Checkpoint
+    run: RunDir | None
+    """None for a checkpoint folder that was copied out of its run."""
+    damaged: tuple[Damaged, ...]
+
+
+def resolve_checkpoint(named: str | Path, runs_dir: Path) -> Resolved:
+    """The checkpoint named by a folder, a run, or a run and a step.
+
+    `RUN` and `RUN/latest` are the newest intact checkpoint, `RUN/best` the best evaluated one,
+    `RUN/step_10` that step; `RUN` is a path, a name in `runs_dir`, or `latest`. The path of a
+    checkpoint folder, also of a copy outside its run, is that checkpoint.
+    """
+    path = Path(named)
+    if (path / MANIFEST).is_file():
+        return Resolved(verify_checkpoint(path), _owner(path), ())
+    run_part, which = _split(path, runs_dir)
+    run = find_run(run_part, runs_dir)
+    store = CheckpointStore(run.path)
+    if which == LATEST:
+        found = store.load_latest()
+        if found.checkpoint is None:
+            raise CheckpointError(f"{run.path} has no checkpoint yet; go on with it by --resume")
+        return Resolved(found.checkpoint, run, found.damaged)
+    return Resolved(store.load(_step(store, which)), run, ())
+
+
+def _split(path: Path, runs_dir: Path) -> tuple[Path, str]:
+    """The part of a name that names the run, and the part that names its checkpoint."""
+    parent = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    if len(path.parts) > 1 and (path.name == BEST or STEP.fullmatch(path.name)):
+        return parent, path.name
+    if path.name == LATEST and (RunDir.is_run(parent) or RunDir.is_run(runs_dir / parent)):
+        return parent, LATEST
+    return path, LATEST
+
+
+def _step(store: CheckpointStore, which: str) -> int:
+    if named := STEP.fullmatch(which):
+        return int(named[1])
+    best = store.pointed(BEST)
+    if best is None:
+        raise CheckpointError(
+            f"no checkpoint of {store.run} has been marked as the best yet; "
+            f"use {store.run / LATEST}"
+        )
+    return best
+
+
+def _owner(checkpoint: Path) -> RunDir | None:
+    run = checkpoint.absolute().parent.parent
+    return RunDir(run) if RunDir.is_run(run) else None
+
+
+def base_of_adapter(folder: Path) -> str:
+    """The name of the base model of a checkpoint's adapter."""
+    path = folder / "adapter_config.json"
+    try:
+        return str(json.loads(path.read_text())["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; name another checkpoint") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSum:
+    """Size and digest of a file."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """`manifest.json`: the files of a checkpoint and their digests."""
+
+    step: int
+    fingerprint: str
+    """Of the weights in it."""
+    files: Mapping[str, FileSum]
+    """By path inside the folder, with forward slashes."""
+    format: int = FORMAT
+
+
+@cache
+def _manifests() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)
+
+
+def write_manifest(folder: Path, *, step: int, fingerprint: str) -> None:
+    """Write `manifest.json` for the files now in `folder`."""
+    files = {name: _sum(folder / name) for name in _names(folder)}
+    body = asdict(Manifest(step=step, fingerprint=fingerprint, files=files))
+    text = json.dumps({**body, "sha256": _digest(body)}, indent=2, sort_keys=True)
+    write_file(folder / MANIFEST, text.encode() + b"\n")
+
+
+def check_manifest(folder: Path) -> Manifest:
+    """Verify every file of a folder against its manifest.
+
+    Raises:
+        CheckpointError: Names the file that is missing or damaged.
+    """
+    manifest = _read(folder / MANIFEST)
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise CheckpointError(f"{name} is missing")
+        size = path.stat().st_size
+        if size != expected.size:
+            raise CheckpointError(f"{name} has {size} bytes where {expected.size} were written")
+        if _sum(path).sha256 != expected.sha256:
+            raise CheckpointError(f"{name} does not have the sha256 sum it was written with")
+    return manifest
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        body = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.name} is missing") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise CheckpointError(f"{path.name} is not readable JSON") from None
+    if not isinstance(body, dict) or body.pop("sha256", None) != _digest(body):
+        raise CheckpointError(f"{path.name} does not have the sha256 sum it was written with")
+    if body.get("format") != FORMAT:
+        raise CheckpointError(f"{path.name} has format {body.get('format')!r}, not {FORMAT}")
+    try:
+        return _manifests().validate_python(body)
+    except ValidationError as error:
+        raise CheckpointError(f"{path.name} does not describe a checkpoint: {error}") from None
+
+
+def _digest(body: Mapping[str, object]) -> str:
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / MANIFEST:
+            yield path.relative_to(folder).as_posix()
+
+
+def _sum(path: Path) -> FileSum:
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileSum(size=path.stat().st_size, sha256=sha256)

@@ -1,33 +1,34 @@
-"""An SQLite file of traces: opening it, transactions, and its failures as sentences."""
+"""`TraceDatabase`: the SQLite file of traces, its schema migrations, transactions and errors.
 
+A released migration is never changed: a new schema version is a new entry of `MIGRATIONS`.
+"""
+
+import json
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from practicum.core.errors import UserError
-from practicum.store.failpoints import DurableStep, durable_step
-from practicum.store.migrations import SHOWN_TO_OLD_FILES, check_version, migrate
-
-__all__ = ["TraceDatabase"]
+from practicum.store.durable import DurableStep, durable_step
 
 WAIT_S = 30.0
-"""How long to wait for another process's transaction."""
+"""SQLite's busy timeout for another process's transaction."""
 
 
 class TraceDatabase:
-    """The open file, in WAL mode: readers and one writer do not block each other.
+    """An open file in WAL mode: readers and one writer do not block each other.
 
-    What is committed survives `kill -9` and a power cut. One object belongs to one thread.
+    Commits survive SIGKILL and power cuts (`synchronous = FULL`). Not thread-safe.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         if read_only and not path.is_file():
             raise UserError(f"{path} does not exist: no episodes have been stored there")
-        with _sentences(path):
+        with _user_errors(path):
             mode = "rw" if read_only else "rwc"
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode={mode}",
@@ -42,23 +43,18 @@ class TraceDatabase:
                 raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _prepare(self, read_only: bool) -> None:
         if read_only:
-            for statement in SHOWN_TO_OLD_FILES.get(self._version(), ()):
+            for statement in VIEWS_OF_OLD_VERSIONS.get(self._version(), ()):
                 self._db.execute(statement)
             self._db.execute("PRAGMA query_only = ON")
             return
@@ -80,7 +76,7 @@ class TraceDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _sentences(self.path):
+        with _user_errors(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -92,17 +88,17 @@ class TraceDatabase:
                 raise
 
     def _query(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        with _sentences(self.path):
+        with _user_errors(self.path):
             return self._db.execute(sql, values).fetchall()
 
 
 @contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    """Turn the ways a database file can fail its user into sentences."""
+def _user_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite errors that the user can fix into `UserError`s."""
     try:
         yield
     except sqlite3.Error as error:
-        # The low byte is the kind of error; the rest is detail.
+        # The low byte of an extended result code is the primary one.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if kind not in _PROBLEMS:
             raise
@@ -122,3 +118,189 @@ _PROBLEMS = {
     sqlite3.SQLITE_CORRUPT: "is damaged; move it away to go on without the old episodes",
     sqlite3.SQLITE_NOTADB: "is not a trace database; move it away to go on without it",
 }
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Migrate the schema to the newest version, inside the caller's transaction."""
+    connection.create_function("model_in_body", 1, _model_in_body, deterministic=True)
+    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+    version = check_version(connection, path)
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            connection.execute(statement)
+    connection.execute("DELETE FROM schema_version")
+    connection.execute("INSERT INTO schema_version VALUES (?)", (len(MIGRATIONS),))
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema version, 0 for a new file; raises if it is newer than this Practicum."""
+    row = connection.execute("SELECT version FROM schema_version").fetchone()
+    version = int(row[0]) if row else 0
+    if version > len(MIGRATIONS):
+        raise UserError(
+            f"{path} has schema version {version}, and this Practicum reads up to "
+            f"{len(MIGRATIONS)}; type: pip install --upgrade practicum"
+        )
+    return version
+
+
+def _model_in_body(body: bytes) -> str:
+    """SQL function for the migration from version 1: the model of an encoded episode."""
+    return str(json.loads(zlib.decompress(body))["trace"].get("model", ""))
+
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE episodes (
+            row INTEGER PRIMARY KEY,
+            id TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            step INTEGER NOT NULL,
+            purpose TEXT NOT NULL,
+            task_id TEXT NOT NULL,
+            level INTEGER,
+            env TEXT NOT NULL,
+            score REAL,
+            success INTEGER,
+            stop TEXT NOT NULL,
+            n_turns INTEGER NOT NULL,
+            sampled_tokens INTEGER NOT NULL,
+            created_at REAL NOT NULL,
+            body BLOB NOT NULL
+        )
+        """,
+        "CREATE INDEX episodes_by_step ON episodes (purpose, step, attempt)",
+        "CREATE INDEX episodes_by_id ON episodes (id)",
+        """
+        CREATE TABLE tasks (
+            env TEXT NOT NULL,
+            id TEXT NOT NULL,
+            body TEXT NOT NULL,
+            PRIMARY KEY (env, id)
+        )
+        """,
+        "CREATE TABLE attempts (attempt INTEGER PRIMARY KEY, from_step INTEGER NOT NULL)",
+        # The rule of `events.current_rows`, in SQL.
+        """
+        CREATE VIEW current_episodes AS
+        SELECT * FROM episodes AS e
+        WHERE NOT EXISTS (
+            SELECT 1 FROM attempts AS a WHERE a.attempt > e.attempt AND e.step > a.from_step
+        )
+        AND e.attempt = (
+            SELECT MAX(n.attempt) FROM episodes AS n
+            WHERE n.purpose = e.purpose AND n.step = e.step
+        )
+        """,
+    ),
+    # Imported traces: their source, labels, import progress. The bodies move to a table of their
+    # own, so that queries over the columns read only short rows.
+    (
+        "CREATE TABLE bodies (row INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+        "INSERT INTO bodies SELECT row, body FROM episodes",
+        "DROP VIEW current_episodes",
+        "DROP INDEX episodes_by_step",
+        "DROP INDEX episodes_by_id",
+        "ALTER TABLE episodes RENAME TO episodes_1",
+        """
+        CREATE TABLE episodes (
+            row INTEGER PRIMARY KEY,
+            id TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            step INTEGER NOT NULL,
+            purpose TEXT NOT NULL,
+            task_id TEXT NOT NULL,
+            level INTEGER,
+            env TEXT NOT NULL,
+            score REAL,
+            success INTEGER,
+            stop TEXT NOT NULL,
+            n_turns INTEGER NOT NULL,
+            sampled_tokens INTEGER NOT NULL,
+            created_at REAL NOT NULL,
+            source TEXT NOT NULL DEFAULT '',
+            model TEXT NOT NULL DEFAULT '',
+            content_hash BLOB
+        )
+        """,
+        """
+        INSERT INTO episodes
+        SELECT row, id, attempt, step, purpose, task_id, level, env, score, success, stop, n_turns,
+            sampled_tokens, created_at, '', model_in_body(body), NULL
+        FROM episodes_1
+        """,
+        "DROP TABLE episodes_1",
+        "CREATE INDEX episodes_by_step ON episodes (purpose, step, attempt)",
+        "CREATE INDEX episodes_by_id ON episodes (id)",
+        # Imported episodes have a hash and are unique; rollouts of a run have none.
+        """
+        CREATE UNIQUE INDEX episodes_by_content ON episodes (content_hash)
+        WHERE content_hash IS NOT NULL
+        """,
+        "CREATE INDEX episodes_by_task ON episodes (env, task_id)",
+        "CREATE INDEX episodes_by_source ON episodes (source, model)",
+        "CREATE INDEX episodes_by_score ON episodes (score)",
+        "CREATE INDEX episodes_by_success ON episodes (success)",
+        "CREATE INDEX episodes_by_time ON episodes (created_at)",
+        """
+        CREATE VIEW current_episodes AS
+        SELECT * FROM episodes AS e
+        WHERE e.content_hash IS NOT NULL
+        OR (
+            NOT EXISTS (
+                SELECT 1 FROM attempts AS a WHERE a.attempt > e.attempt AND e.step > a.from_step
+            )
+            AND e.attempt = (
+                SELECT MAX(n.attempt) FROM episodes AS n
+                WHERE n.purpose = e.purpose AND n.step = e.step
+            )
+        )
+        """,
+        """
+        CREATE TABLE labels (
+            row INTEGER PRIMARY KEY,
+            episode_id TEXT NOT NULL,
+            value REAL NOT NULL,
+            author TEXT NOT NULL,
+            created_at REAL NOT NULL,
+            note TEXT NOT NULL,
+            is_suggestion INTEGER NOT NULL,
+            confidence REAL
+        )
+        """,
+        "CREATE INDEX labels_by_episode ON labels (episode_id, is_suggestion)",
+        """
+        CREATE TABLE imports (
+            content TEXT NOT NULL,
+            format TEXT NOT NULL,
+            options TEXT NOT NULL,
+            file TEXT NOT NULL,
+            position INTEGER NOT NULL,
+            is_done INTEGER NOT NULL,
+            kept INTEGER NOT NULL,
+            doubled INTEGER NOT NULL,
+            refused INTEGER NOT NULL,
+            updated_at REAL NOT NULL,
+            PRIMARY KEY (content, format, options)
+        )
+        """,
+    ),
+)
+
+_FIRST_COLUMNS = (
+    "row, id, attempt, step, purpose, task_id, level, env, score, success, stop, n_turns, "
+    "sampled_tokens, created_at, '' AS source, '' AS model, NULL AS content_hash"
+)
+
+VIEWS_OF_OLD_VERSIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        "CREATE TEMP VIEW bodies AS SELECT row, body FROM main.episodes",
+        f"CREATE TEMP VIEW episodes AS SELECT {_FIRST_COLUMNS} FROM main.episodes",
+        f"CREATE TEMP VIEW current_episodes AS SELECT {_FIRST_COLUMNS} FROM main.current_episodes",
+        "CREATE TEMP TABLE labels (row INTEGER PRIMARY KEY, episode_id, value, author, "
+        "created_at, note, is_suggestion, confidence)",
+    )
+}
+"""Temporary views that make a file of an older version look like the newest, for a connection that
+only reads and so may not migrate it."""

@@ -1,65 +1,69 @@
-"""Files and folders that are there whole or not at all, whenever the process dies.
+"""Atomic, durable writes of files and folders, and failpoints to test them with.
 
-New content is written beside its place, flushed to the disk and renamed; only then does a reader
-see it. What cannot be written becomes a sentence, with the content that was there untouched.
+New content is written to a temporary name beside its place, flushed with fsync and renamed, so a
+reader sees the old or the new content and never a part. Storage errors become one sentence.
+
+`PRACTICUM_FAILPOINT=checkpoint.publish.before` makes the process kill itself with SIGKILL at that
+point; `checkpoint.publish.before:3` the third time it gets there.
 """
 
 import errno
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 
 from practicum.core.errors import PracticumError, UserError
-from practicum.store.failpoints import DurableStep, durable_step
 
-__all__ = ["publish_folder", "storage_errors", "sync_folder", "sync_tree", "write_file"]
+VARIABLE = "PRACTICUM_FAILPOINT"
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file's content at once, flushed to the disk before the old content goes.
+    """Replace a file's content atomically and durably.
 
     Example:
         `write_file(run / "run.json", b"{}")`
     """
-    staged = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with storage_errors(path):
-            with durable_step(DurableStep.FILE_STAGE), open(staged, "wb") as file:
+            with durable_step(DurableStep.FILE_STAGE), open(temporary, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             with durable_step(DurableStep.FILE_RENAME):
-                os.replace(staged, path)
+                os.replace(temporary, path)
                 sync_folder(path.parent)
     except BaseException:
-        with suppress(OSError):  # a disk that refused the file may refuse this as well
-            staged.unlink()
+        with suppress(OSError):  # a broken disk may refuse this as well
+            temporary.unlink()
         raise
 
 
-def publish_folder(staged: Path, final: Path, *, displaced: Path | None = None) -> None:
-    """Give a finished folder its name, with every file in it flushed to the disk first.
+def publish_folder(temporary: Path, final: Path, *, displaced: Path | None = None) -> None:
+    """Flush a complete folder to disk and rename it to its final name.
 
-    A folder already at `final` is renamed to `displaced`, for the caller to remove once the new one
-    is in place, or to put back if the process dies between the two renames.
+    POSIX cannot replace a folder that is not empty, so an existing one is renamed to `displaced`
+    first; the caller removes it, or renames it back after a crash between the two renames.
     """
     with storage_errors(final):
-        sync_tree(staged)
+        sync_tree(temporary)
         if displaced is not None and final.exists():
             with durable_step(DurableStep.FOLDER_DISPLACE):
                 os.rename(final, displaced)
         with durable_step(DurableStep.FOLDER_RENAME):
-            os.rename(staged, final)
+            os.rename(temporary, final)
             sync_folder(final.parent)
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file and folder under `folder`, and the folder itself, to the disk."""
+    """Fsync every file and folder under `folder`, and the folder itself."""
     for parent, _, names in os.walk(folder):
         for name in names:
             _sync(Path(parent, name), os.O_RDONLY)
@@ -67,7 +71,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's list of names to the disk, so that a rename in it lasts."""
+    """Fsync a folder, so that a rename in it survives a power cut."""
     _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -81,10 +85,10 @@ def _sync(path: Path, flags: int) -> None:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a refused permission inside the block into a sentence about `path`.
+    """Turn a full disk or a denied permission inside the block into a `UserError` about `path`.
 
-    Errors that are neither pass through unchanged. What the block left half written must still be
-    there when the block ends, because a disk without a free block is evidence too.
+    Other errors pass through unchanged. Clean up outside the block: whether the disk is full is
+    also judged by its free space at the end of it.
     """
     try:
         yield
@@ -115,12 +119,107 @@ def _explain(error: Exception, path: Path) -> str | None:
 
 
 def _is_full(error: Exception, path: Path) -> bool:
-    """Whether a library's own error stands for a full disk.
+    """Whether a library's own exception means a full disk.
 
-    Tensor libraries report it as an exception of their own: some quote the system's words, others
-    only say that a write came up short, and then the file system without a free block tells.
+    Some tensor libraries quote the system's message, others only report a short write; then a
+    file system without free space tells.
     """
     if os.strerror(errno.ENOSPC) in str(error):
         return True
     existing = next((p for p in (path, *path.parents) if p.exists()), None)
     return existing is not None and shutil.disk_usage(existing).free == 0
+
+
+class DurableStep(StrEnum):
+    """Every operation that changes what a later process finds on disk."""
+
+    FILE_STAGE = "file.stage"
+    """A file's new content is written to a temporary file."""
+    FILE_RENAME = "file.rename"
+    """The temporary file is renamed."""
+    FOLDER_DISPLACE = "folder.displace"
+    """A folder that is being replaced is renamed."""
+    FOLDER_RENAME = "folder.rename"
+    """A complete folder is renamed to its final name."""
+    CHECKPOINT_FOLDER = "checkpoint.folder"
+    """A checkpoint's temporary folder is created."""
+    CHECKPOINT_FILES = "checkpoint.files"
+    """The learner and the loop write their files."""
+    CHECKPOINT_MANIFEST = "checkpoint.manifest"
+    """The manifest is written."""
+    CHECKPOINT_PUBLISH = "checkpoint.publish"
+    """The folder becomes `step_N`."""
+    CHECKPOINT_LATEST = "checkpoint.latest"
+    """The `latest` pointer is moved."""
+    CHECKPOINT_BEST = "checkpoint.best"
+    """The `best` pointer is moved."""
+    CHECKPOINT_PRUNE = "checkpoint.prune"
+    """Old checkpoints are removed."""
+    RUN_CREATE = "run.create"
+    """A run folder is created, with its config and facts."""
+    RUN_ATTEMPT = "run.attempt"
+    """The start of an attempt is recorded."""
+    METRICS_APPEND = "metrics.append"
+    """A row is added to `metrics.jsonl` or `events.jsonl`."""
+    TRACES_COMMIT = "traces.commit"
+    """Episodes are committed to `traces.sqlite`."""
+
+
+FAILPOINTS: tuple[str, ...] = tuple(
+    f"{step}.{side}" for step in DurableStep for side in ("before", "after")
+)
+"""Every name `PRACTICUM_FAILPOINT` takes."""
+
+
+class _Armed:
+    """The failpoint at which this process kills itself, and after how many hits."""
+
+    def __init__(self, setting: str) -> None:
+        self.name, _, nth = setting.partition(":")
+        if self.name not in FAILPOINTS or (nth and not (nth.isdecimal() and int(nth) > 0)):
+            raise UserError(
+                f"{VARIABLE}={setting!r} is not a failpoint; write a name, or a name and which "
+                f"time (name:2), of: {', '.join(FAILPOINTS)}"
+            )
+        self.hits_left = int(nth or 1)
+
+    def hit(self, name: str) -> None:
+        if name == self.name:
+            self.hits_left -= 1
+            if self.hits_left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+_setting = os.environ.get(VARIABLE, "")
+_armed: _Armed | None = None
+
+
+def arm(setting: str) -> None:
+    """Set the failpoint from inside the process, like the environment variable."""
+    global _setting, _armed
+    _setting, _armed = setting, None
+
+
+def failpoint(name: str) -> None:
+    """Kill the process if this failpoint is set.
+
+    An unknown name raises at the first failpoint reached: a crash test with a typo must not pass.
+    """
+    global _armed
+    if not _setting:
+        return
+    if _armed is None:
+        _armed = _Armed(_setting)
+    _armed.hit(name)
+
+
+@contextmanager
+def durable_step(step: DurableStep) -> Iterator[None]:
+    """The step's failpoints before and after a block.
+
+    >>> with durable_step(DurableStep.CHECKPOINT_MANIFEST):
+    ...     pass  # checkpoint.manifest.before and checkpoint.manifest.after are around this
+    """
+    failpoint(f"{step}.before")
+    yield
+    failpoint(f"{step}.after")

@@ -1,4 +1,4 @@
-"""Records to bytes and back, every float bit for bit."""
+"""Episodes and tasks to bytes and back; floats keep every bit."""
 
 import hashlib
 import json
@@ -11,22 +11,12 @@ from pydantic import TypeAdapter
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 
-__all__ = [
-    "HASHED",
-    "decode_episode",
-    "decode_task",
-    "encode_episode",
-    "encode_hashed_episode",
-    "encode_task",
-    "episode_to_json",
-]
-
 T = TypeVar("T")
 
 HASHED = "hash:"
-"""How an identity begins that is a hash already, as an exported episode's is."""
+"""Prefix of an identity that is already a hash, as in an export."""
 HASH_BYTES = 16
-"""Enough that no two of any number of traces collide by chance."""
+"""128 bits: accidental collisions are negligible."""
 
 
 @cache
@@ -45,19 +35,19 @@ def encode_episode(episode: Episode) -> bytes:
 
 
 def encode_hashed_episode(episode: Episode, identity: str = "") -> tuple[bytes, bytes]:
-    """The same, and a hash of its identity, or else of what happened in it: all but its score."""
+    """Compressed JSON, and a hash of `identity`, or without one of all but the score."""
     values = _episodes().dump_python(episode, warnings="error")
     score = _dumps(values.pop("score"))
-    happened = _dumps(values)
-    body = happened[:-1] + b',"score":' + score + b"}"
+    unscored = _dumps(values)
+    body = unscored[:-1] + b',"score":' + score + b"}"
     if identity.startswith(HASHED):
         return zlib.compress(body), bytes.fromhex(identity.removeprefix(HASHED))
-    same = identity.encode() or happened
-    return zlib.compress(body), hashlib.sha256(same).digest()[:HASH_BYTES]
+    hashed = identity.encode() or unscored
+    return zlib.compress(body), hashlib.sha256(hashed).digest()[:HASH_BYTES]
 
 
 def episode_to_json(episode: Episode) -> dict[str, Any]:
-    """An episode as values that JSON can hold."""
+    """An episode as JSON values."""
     values: dict[str, Any] = _episodes().dump_python(episode, mode="python", warnings="error")
     return values
 
@@ -82,6 +72,6 @@ def _to_json(adapter: TypeAdapter[T], record: T) -> bytes:
 
 
 def _dumps(values: Any) -> bytes:
-    # `dump_json` would write NaN and infinities as null; the standard library keeps them, and
-    # writes the shortest digits that read back as the same float.
+    # Not pydantic's `dump_json`, which writes NaN and infinities as null. The standard library
+    # keeps them, and writes the shortest digits that read back as the same float.
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()

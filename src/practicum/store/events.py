@@ -1,56 +1,32 @@
-"""Append-only rows of JSON: `metrics.jsonl` and `events.jsonl`.
+"""Append-only JSON lines: `metrics.jsonl` and `events.jsonl`; and which rows count after a resume.
 
-A row is one line, written by one system call, and complete when its newline is there. A process
-killed while it writes leaves at most a torn last line, which readers skip and the next writer cuts
-off.
+An attempt (one start of a run) that resumes at step s repeats every step after s; what earlier
+attempts recorded about those steps is then ignored. Two attempts can also record the same about
+step s itself (an evaluation just before a kill and again after it): the newer one counts.
+
+    attempt 1: step 1, 2, 3, 4, killed      attempt 2 resumes at 2: step 3, 4, 5
+    what counts: 1 and 2 of attempt 1; 3, 4 and 5 of attempt 2
+
+A row is one line, written by one `write` call. A process killed meanwhile leaves at most an
+incomplete last line, which readers skip and the next writer truncates.
 """
 
 import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 from practicum.core.task import JSON
-from practicum.store.attempts import Stamp, current_rows
-from practicum.store.durable import storage_errors, sync_folder
-from practicum.store.failpoints import DurableStep, durable_step
+from practicum.store.durable import DurableStep, durable_step, storage_errors, sync_folder
 
-__all__ = ["DamagedLine", "EventLog", "EventRow", "Rows", "read_metrics", "read_rows"]
+T = TypeVar("T")
 
 ATTEMPT = "attempt"
-"""Kind of the row every attempt begins with; its `from_step` is where the attempt resumed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRow:
-    """One line: what (`kind`), when, and the values recorded."""
-
-    kind: str
-    attempt: int
-    step: int
-    """Steps completed when it was recorded."""
-    time: float
-    """Seconds since the epoch."""
-    values: Mapping[str, JSON]
-
-
-class DamagedLine(NamedTuple):
-    """A line, other than a torn last one, that cannot be read."""
-
-    number: int
-    reason: str
-
-
-class Rows(NamedTuple):
-    """What a file holds, and the lines of it that cannot be read."""
-
-    rows: list[EventRow]
-    damaged: list[DamagedLine]
+"""Kind of the first row of every attempt; its `from_step` is where the attempt resumed."""
 
 
 class EventLog:
@@ -76,10 +52,7 @@ class EventLog:
         self.sync()
 
     def append(self, kind: str, *, step: int, values: Mapping[str, JSON]) -> None:
-        """Add one row.
-
-        Numbers that are not finite are written as null, since JSON has no word for them.
-        """
+        """Add one row; numbers that are not finite are written as null."""
         stamp: dict[str, JSON] = {
             "kind": kind,
             "attempt": self.attempt,
@@ -93,30 +66,25 @@ class EventLog:
             self._write(line)
 
     def sync(self) -> None:
-        """Flush the rows to the disk; called before a checkpoint that counts on them."""
+        """fsync; called before a checkpoint, so that it never knows more than the log."""
         with storage_errors(self.path):
             os.fsync(self._handle)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._handle)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _write(self, line: bytes) -> None:
         end = os.fstat(self._handle).st_size
         written = 0
         try:
-            # A second call only after a short write, which a full disk gives before its error.
+            # A full disk gives a short write before its error, hence the loop.
             while written < len(line):
                 written += os.write(self._handle, line[written:])
         except OSError:
@@ -131,8 +99,35 @@ class EventLog:
             os.ftruncate(self._handle, complete)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One line."""
+
+    kind: str
+    attempt: int
+    step: int
+    """Steps completed when it was recorded."""
+    time: float
+    """Seconds since the epoch."""
+    values: Mapping[str, JSON]
+
+
+class DamagedLine(NamedTuple):
+    """An unreadable line, other than an incomplete last one."""
+
+    number: int
+    reason: str
+
+
+class Rows(NamedTuple):
+    """The rows of a file, and its damaged lines."""
+
+    rows: list[EventRow]
+    damaged: list[DamagedLine]
+
+
 def read_rows(path: Path) -> Rows:
-    """Every row of every attempt, in the order written; no file, no rows."""
+    """All rows of all attempts, in the order written; none if there is no file."""
     rows: list[EventRow] = []
     damaged: list[DamagedLine] = []
     if not path.exists():
@@ -147,7 +142,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def read_metrics(path: Path) -> Rows:
-    """The rows that count: a step done twice is counted once (the rule is in `attempts`)."""
+    """The rows that count: a repeated step is counted once (see the module docstring)."""
     rows, damaged = read_rows(path)
     starts = {row.attempt: row.step for row in rows if row.kind == ATTEMPT}
     recorded = [row for row in rows if row.kind != ATTEMPT]
@@ -155,6 +150,36 @@ def read_metrics(path: Path) -> Rows:
         recorded, stamp=lambda row: Stamp(row.attempt, row.step, row.kind), starts=starts
     )
     return Rows(current, damaged)
+
+
+class Stamp(NamedTuple):
+    """The attempt and step of a row, and its kind."""
+
+    attempt: int
+    step: int
+    kind: str
+
+
+def current_rows(
+    rows: Iterable[T], *, stamp: Callable[[T], Stamp], starts: Mapping[int, int]
+) -> list[T]:
+    """The rows that count, in order (the rule is in the module docstring).
+
+    Args:
+        rows: The rows of all attempts.
+        stamp: Gives a row's attempt, step and kind.
+        starts: The step each attempt resumed at.
+    """
+    stamped = [(stamp(row), row) for row in rows]
+    live = [(at, row) for at, row in stamped if not _is_rolled_back(at, starts)]
+    newest: dict[tuple[str, int], int] = {}
+    for at, _ in live:
+        newest[at.kind, at.step] = max(at.attempt, newest.get((at.kind, at.step), at.attempt))
+    return [row for at, row in live if at.attempt == newest[at.kind, at.step]]
+
+
+def _is_rolled_back(at: Stamp, starts: Mapping[int, int]) -> bool:
+    return any(later > at.attempt and at.step > start for later, start in starts.items())
 
 
 def _parse(line: bytes) -> EventRow:

@@ -1,7 +1,7 @@
-"""Stored episodes as files: JSON lines, JSON, Parquet, or a folder that `datasets` loads.
+"""Export of episodes: JSON lines, JSON, Parquet, or a folder for Hugging Face `datasets`.
 
-Each record holds everything: the episode, its task, its labels, and what makes it the same episode
-when it is imported again. A file appears under its name only when it is whole.
+Each record is complete: the episode, its task, its labels, and the identity by which a later import
+recognises it. A file gets its name only when it is complete.
 """
 
 import json
@@ -17,21 +17,19 @@ from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.store.durable import storage_errors, write_file
 from practicum.store.episode_codec import HASHED, episode_to_json
-from practicum.store.traces import SqliteTraceStore
-
-__all__ = ["ExportKind", "export_kind", "export_traces"]
+from practicum.store.trace_store import SqliteTraceStore
 
 ExportKind = Literal["jsonl", "json", "parquet", "hf"]
 SUFFIXES: dict[str, ExportKind] = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
 VERSION = 1
 ROW_GROUP = 500
-"""Rows of a Parquet file that are held in memory at once."""
+"""Rows of a Parquet row group, which are in memory at once."""
 
 HF_DATA = Path("data") / "train.parquet"
 
 
 def export_kind(out: Path, named: str = "") -> ExportKind:
-    """What kind of export a path asks for, unless it is named."""
+    """The kind of export: as named, else by the path's suffix."""
     kinds: tuple[ExportKind, ...] = ("jsonl", "json", "parquet", "hf")
     for kind in kinds:
         if named == kind:
@@ -56,7 +54,7 @@ def export_traces(
     where: str = "",
     on_episode: Callable[[], None] = lambda: None,
 ) -> int:
-    """Write the episodes that match; gives how many there were."""
+    """Write the episodes that match; returns how many."""
     count = 0
 
     def counted() -> Iterator[dict[str, Any]]:
@@ -97,7 +95,7 @@ def _records(store: SqliteTraceStore, where: str) -> Iterator[dict[str, Any]]:
 
 
 def _columns(episode: Episode) -> dict[str, JSON]:
-    """What a reader of a table wants to see without opening the record."""
+    """The columns of a Parquet export besides the whole record."""
     trace, outcome = episode.trace, episode.outcome
     return {
         "id": trace.id,
@@ -127,24 +125,24 @@ def _text(record: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _staged(out: Path) -> Iterator[Path]:
-    staged = out.with_name(f".{out.name}.tmp")
+def _temporary_file(out: Path) -> Iterator[Path]:
+    temporary = out.with_name(f".{out.name}.tmp")
     try:
         with storage_errors(out):
-            yield staged
-            os.replace(staged, out)
+            yield temporary
+            os.replace(temporary, out)
     finally:
-        staged.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write_lines(out: Path, records: Iterator[dict[str, Any]]) -> None:
-    with _staged(out) as staged, staged.open("w", encoding="utf-8") as file:
+    with _temporary_file(out) as path, path.open("w", encoding="utf-8") as file:
         for record in records:
             file.write(_text(record) + "\n")
 
 
 def _write_array(out: Path, records: Iterator[dict[str, Any]]) -> None:
-    with _staged(out) as staged, staged.open("w", encoding="utf-8") as file:
+    with _temporary_file(out) as path, path.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, record in enumerate(records):
             file.write(("," if number else "") + "\n" + _text(record))
@@ -171,7 +169,10 @@ def _write_parquet(out: Path, records: Iterator[dict[str, Any]]) -> None:
             ("record", text),
         ]
     )
-    with _staged(out) as staged, parquet.ParquetWriter(staged, schema, compression="zstd") as file:
+    with (
+        _temporary_file(out) as path,
+        parquet.ParquetWriter(path, schema, compression="zstd") as file,
+    ):
         rows: list[dict[str, Any]] = []
         for record in records:
             rows.append({**record["_columns"], "record": _text(record)})
@@ -183,7 +184,7 @@ def _write_parquet(out: Path, records: Iterator[dict[str, Any]]) -> None:
 
 
 def _card(count: int, where: str) -> str:
-    """What a dataset's page shows, with the lines that tell `datasets` where the rows are."""
+    """The dataset card, whose front matter tells `datasets` where the rows are."""
     chosen = f" that match `{where}`" if where else ""
     return f"""---
 configs:

@@ -1,12 +1,12 @@
-"""`--where`: which episodes, in a small language that is never handed to the database as text.
+"""The `--where` language: parsed to SQL with bound parameters, so that no injection is possible.
 
     success and score >= 0.5
     source = openhands-v0 and not (label = none)
     task ~ "chmod" or created >= 2026-01-31
 
-A condition is a field, a comparison and a value. Conditions are joined by `and`, `or`, `not` and
-brackets. What is not known (no score, no label) matches no comparison but `= none`; `not` and `!=`
-turn a condition into its exact opposite, so that each episode is on one side or the other.
+A condition is a field, an operator and a value. Conditions are combined by `and`, `or`, `not` and
+parentheses. An unknown value (no score, no label) matches no comparison but `= none`. Unlike SQL's
+NULL, `not` and `!=` are exact opposites: each episode matches a condition or its negation.
 """
 
 import re
@@ -16,13 +16,11 @@ from typing import Literal, NamedTuple, NoReturn
 
 from practicum.core.errors import UserError
 
-__all__ = ["FIELDS", "Condition", "parse_where"]
-
 Kind = Literal["text", "number", "truth", "time"]
 
 
 class Field(NamedTuple):
-    """What a word of the language stands for."""
+    """A field of the language: its SQL expression, type and meaning."""
 
     sql: str
     kind: Kind
@@ -50,7 +48,7 @@ FIELDS: dict[str, Field] = {
     "step": Field("e.step", "number", "the training step it was made in"),
     "created": Field("e.created_at", "time", "when it began, or was stored"),
 }
-"""Every field, with its column in a query over `current_episodes AS e`."""
+"""All fields, as SQL over `current_episodes AS e`."""
 
 TOKEN = re.compile(
     r"""\s*(?:
@@ -68,28 +66,37 @@ ALLOWED: dict[Kind, tuple[str, ...]] = {
     "time": ("=", "!=", "<", "<=", ">", ">="),
 }
 JOINS = ("and", "or", "not")
-DEEPEST = 50
-"""Brackets inside each other; no question needs more, and the parser calls itself for each."""
+MAX_DEPTH = 50
+"""Nested parentheses; the parser is recursive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition as SQL with places for its values, and the values."""
+    """SQL with placeholders, and the values to bind."""
 
     sql: str
     values: tuple[str | float, ...] = ()
 
 
 def parse_where(text: str) -> Condition:
-    """The condition that `text` states; an empty text is true of every episode.
+    """Parse a condition; an empty text matches every episode.
 
     >>> parse_where("score >= 0.5 and env = math")
     Condition(sql='(e.score >= ? AND e.env = ?)', values=(0.5, 'math'))
 
     Raises:
-        UserError: in one sentence, with the place in the text.
+        UserError: One sentence with the place in the text.
     """
     return _Parser(text).whole() if text.strip() else Condition("1")
+
+
+def not_evaluated(where: str) -> str:
+    """The condition without evaluation episodes, which must not be trained on.
+
+    >>> not_evaluated("success or score > 0")
+    '(success or score > 0) and purpose != eval'
+    """
+    return f"({where}) and purpose != eval" if where.strip() else "purpose != eval"
 
 
 class _Token(NamedTuple):
@@ -142,8 +149,10 @@ class _Parser:
 
     def _one(self) -> Condition:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise UserError(f"--where has more than {DEEPEST} brackets inside each other; use less")
+        if self._depth > MAX_DEPTH:
+            raise UserError(
+                f"--where has more than {MAX_DEPTH} brackets inside each other; use less"
+            )
         try:
             if self._takes("not"):
                 inner = self._one()
@@ -231,7 +240,7 @@ def _join(parts: list[Condition], word: str) -> Condition:
 
 
 def _compare(field: Field, operator: str, value: str | float) -> Condition:
-    if operator == "!=":  # IS NOT is true of what is not known, as the opposite of = should be
+    if operator == "!=":  # IS NOT also matches NULL, as the opposite of = should
         return Condition(f"{field.sql} IS NOT ?", (value,))
     if operator == "~":
         return Condition(f"INSTR(LOWER({field.sql}), LOWER(?)) > 0", (value,))
@@ -243,6 +252,6 @@ def _unquoted(token: _Token) -> str:
 
 
 def _seconds(text: str) -> float:
-    """A day or a moment as seconds since the epoch; in UTC where it does not say otherwise."""
+    """An ISO date or time as seconds since the epoch; UTC unless it has an offset."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,10 +1,10 @@
-"""Steps whose material was recorded before: whole conversations with a mask of what to learn.
+"""Offline training steps (SFT, KTO, DPO) over recorded conversations with a loss mask.
 
-A method over whole conversations needs their log-probabilities before it can say what each one
-counts, and conversations of one update need not fit through the model together. So an update has
-two passes: the first measures, the method's loss is differentiated by hand of those few sums, and
-the second adds up each conversation's gradient times that slope. The result is the gradient of the
-method's own loss, however the conversations are divided.
+The loss of KTO and DPO is a function of the summed log-probabilities of whole conversations, which
+need not fit into memory together. So an update has two passes: the first measures the sums, the
+method differentiates its loss by them, and the second accumulates each conversation's gradient
+times that derivative. By the chain rule this is the gradient of the method's loss, however the
+conversations are divided into micro-batches.
 """
 
 import math
@@ -14,32 +14,118 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from practicum.batching import build_batches
+from practicum.core.errors import UserError
 from practicum.core.interfaces import Learner, Need, Objective, OfflineMethod
-from practicum.core.sample import Batch, Floats, Sample
+from practicum.core.sample import Batch, Credit, Episode, Example, Floats, Sample, TokenisedExample
 from practicum.core.task import JSON
-from practicum.training.rows import Row
+from practicum.training.prefix_tree import build_batches, episode_samples
 from practicum.training.stages import StepResult
 from practicum.training.step_metrics import update_metrics
 
-__all__ = ["ExampleSteps"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineExample:
+    """One tokenised conversation and its labels; see `LabelledExample` for the fields."""
+
+    sample: Sample
+    task_id: str = ""
+    label: bool | None = None
+    pair: str = ""
+    chosen: bool | None = None
+    weight: float = 1.0
+    reward: float | None = None
+
+    @property
+    def id(self) -> str:
+        """See `Sample.id`."""
+        return self.sample.id
+
+    def with_completion_of(self, other: "OfflineExample") -> Sample:
+        """This example's prompt followed by the other's completion."""
+        one, two = self.sample, other.sample
+        begin = int(one.loss_mask.argmax())  # the prompt ends at the first loss token
+        rest = slice(int(two.loss_mask.argmax()), None)
+        ones = np.ones(begin, np.float32)
+        token_ids = np.concatenate([one.token_ids[:begin], two.token_ids[rest]])
+        return replace(
+            one,
+            token_ids=token_ids,
+            loss_mask=np.concatenate([np.zeros(begin, np.bool_), two.loss_mask[rest]]),
+            old_logprobs=np.zeros(token_ids.size, np.float32),
+            advantages=np.zeros(token_ids.size, np.float32),
+            temperatures=np.concatenate([ones, two.temperatures[rest]]),
+            choices={at - rest.start + begin: c for at, c in two.choices.items()},
+        )
 
 
-Units = Sequence[tuple[Row, ...]]
-"""What is drawn together: a row alone, or the two sides of a preference."""
+def offline_example(example: Example, tokens: TokenisedExample) -> OfflineExample:
+    """An example whose text has been tokenised."""
+    length = tokens.token_ids.size
+    sample = Sample(
+        token_ids=tokens.token_ids,
+        loss_mask=tokens.loss_mask,
+        old_logprobs=np.zeros(length, np.float32),
+        advantages=np.zeros(length, np.float32),
+        temperatures=np.ones(length, np.float32),
+        choices={},
+        trace_id=example.id,
+    )
+    return OfflineExample(
+        sample=sample,
+        task_id=example.task_id,
+        label=example.label,
+        pair=example.pair,
+        chosen=example.chosen,
+        weight=example.weight,
+        reward=example.reward,
+    )
+
+
+def offline_examples(episode: Episode, label: bool | None) -> list[OfflineExample]:
+    """An episode that the model itself sampled: its own tokens, temperatures and choices."""
+    trace = episode.trace
+    credit = Credit(advantages=(0.0,) * len(trace.turns))
+    return [
+        OfflineExample(
+            sample=sample, task_id=trace.task_id, label=label, reward=episode.score.value
+        )
+        for sample in episode_samples(trace, credit, 1.0)
+    ]
+
+
+def units(rows: Sequence[OfflineExample], kind: str) -> list[tuple[OfflineExample, ...]]:
+    """Divide examples into units: the chosen and the rejected one for `dpo`, else single ones."""
+    if kind != "dpo":
+        return [(row,) for row in rows]
+    pairs: dict[str, list[OfflineExample]] = {}
+    for row in rows:
+        pairs.setdefault(row.pair, []).append(row)
+    found = []
+    for name, sides in pairs.items():
+        if sorted(bool(row.chosen) for row in sides) != [False, True]:
+            raise UserError(
+                f"the pair {name!r} has {len(sides)} sides, and a preference needs one that was "
+                "chosen and one that was rejected; build the data with --kind dpo"
+            )
+        found.append(tuple(sorted(sides, key=lambda row: not row.chosen)))
+    return found
+
+
+Units = Sequence[tuple[OfflineExample, ...]]
+"""Examples that must be in the same update: one alone, or the two sides of a pair."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ExampleSteps:
-    """Rows drawn epoch by epoch, each epoch in an order of its own."""
+    """A `StepSource` that goes through recorded examples in epochs, each shuffled by the seed."""
 
     load: Callable[[], Awaitable[Units]]
-    """Called once, when the first rows are drawn."""
+    """Called once, by the first `gather`."""
     method: OfflineMethod
     objective: Objective
     learner: Learner
     batch: int
-    """Units of an update at the most; an epoch is divided evenly, and each unit is in it once."""
+    """Most units of an update; an epoch is divided into updates of nearly equal size."""
     first: int
     """The stage's first step."""
     seed: int
@@ -48,11 +134,11 @@ class ExampleSteps:
 
     @property
     def episodes_expected(self) -> int:
-        """None are made."""
+        """No episodes are rolled out."""
         return 0
 
-    async def gather(self, step: int) -> list[Row]:
-        """The rows of a step; the seed and the step decide which."""
+    async def gather(self, step: int) -> list[OfflineExample]:
+        """The examples of a step, a function of the seed and the step."""
         self.units = self.units or await self.load()
         epoch, part = divmod(step - self.first, self._updates)
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.units))
@@ -61,15 +147,15 @@ class ExampleSteps:
 
     @property
     def _updates(self) -> int:
-        """Of an epoch."""
+        """Updates per epoch."""
         return math.ceil(len(self.units) / self.batch)
 
-    def learn(self, step: int, material: list[Row]) -> StepResult:
-        """Measure, let the method say what each row counts, and update."""
+    def learn(self, step: int, material: list[OfflineExample]) -> StepResult:
+        """Measure the examples if the method needs it, then update."""
         started = time.monotonic()
         advantages, loss, figures = self._advantages(material)
         tokens = sum(int(row.sample.loss_mask.sum()) for row in material)
-        # A likelihood is a mean over tokens; other methods see a conversation's sum as one number.
+        # SFT is a mean over tokens; the advantages of KTO and DPO are derivatives by whole sums.
         weight = 1.0 / tokens if self.method.kind == "sft" else 1.0
         samples = [
             replace(row.sample, weight=weight, advantages=np.full_like(row.sample.advantages, a))
@@ -83,27 +169,29 @@ class ExampleSteps:
         metrics["update_s"] = time.monotonic() - started
         return StepResult(report=report, metrics=metrics)
 
-    def _advantages(self, rows: list[Row]) -> tuple[Floats, float | None, Mapping[str, float]]:
+    def _advantages(
+        self, rows: list[OfflineExample]
+    ) -> tuple[Floats, float | None, Mapping[str, float]]:
         if not self.method.needs_measure:
             return self.method.advantages(rows, None, None, None)
         policy, base = self._sums(rows)
-        swapped = self._swapped(rows) if self.method.needs_mismatched else None
-        return self.method.advantages(rows, policy, base, swapped)
+        mismatched = self._mismatched_sums(rows) if self.method.needs_mismatched else None
+        return self.method.advantages(rows, policy, base, mismatched)
 
-    def _sums(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:
-        """Log-probabilities of whole rows: the policy's, and the base model's.
+    def _sums(self, rows: Sequence[OfflineExample]) -> tuple[Floats, Floats]:
+        """Summed log-probabilities of each example: the policy's and the base model's, (N,) each.
 
-        The base model's do not change, and yet are measured again: their last bits depend on what
-        else is in the batch, and a resumed run must find those of a run that was never stopped.
+        The base model's are not cached although they do not change: their last bits depend on the
+        other examples of the batch, and a resumed run must repeat those of an uninterrupted one.
         """
         policy, base = self._measure([row.sample for row in rows], BASE)
         ids = [row.sample.id for row in rows]
         return _array(policy, ids), _array(base, ids)
 
-    def _swapped(self, rows: Sequence[Row]) -> tuple[Floats, Floats]:
-        """The same for each row's beginning with the rest of the next one.
+    def _mismatched_sums(self, rows: Sequence[OfflineExample]) -> tuple[Floats, Floats]:
+        """The same for each prompt with the completion of the next example.
 
-        A row that is alone in its update takes it from outside.
+        An example that is alone in its update takes another one's from outside.
         """
         alone = [unit[0] for unit in self.units if unit[0].id != rows[0].id]
         others = [*rows[1:], rows[0]] if len(rows) > 1 else [*alone, rows[0]][:1]
@@ -133,9 +221,75 @@ NOTHING: frozenset[Need] = frozenset()
 
 
 def _sum_by_sample(batch: Batch, terms: Floats) -> dict[str, float]:
+    # float64: the difference of two long sums would lose its digits in float32.
     sums = np.bincount(batch.term_sample, terms.astype(np.float64), len(batch.sample_ids))
     return dict(zip(batch.sample_ids, sums.tolist(), strict=True))
 
 
 def _array(values: Mapping[str, float], ids: Sequence[str]) -> Floats:
     return np.asarray([values[key] for key in ids], np.float64)
+
+
+@dataclass(kw_only=True)
+class HeldOutSteps(ExampleSteps):
+    """Example steps that also report metrics of held-out examples.
+
+    `heldout_loss` is the method's loss; for `sft` the mean over tokens. `heldout_in_order` is, for
+    labelled examples, the accuracy of the implicit reward (policy minus base log-probability) on
+    pairs of a good and a bad one.
+    """
+
+    load_heldout: Callable[[], Awaitable[Units]]
+    """Called once, by the first `gather`."""
+    is_reported: Callable[[int], bool]
+    """Whether to report after this step."""
+    is_reported_before: bool = True
+    """Whether to report before the first step too."""
+    heldout: Units = ()
+
+    async def gather(self, step: int) -> list[OfflineExample]:
+        """The examples of a step; the first call loads the held-out ones too."""
+        if not self.units:
+            self.heldout = await self.load_heldout()
+        return await super().gather(step)
+
+    def learn(self, step: int, material: list[OfflineExample]) -> StepResult:
+        """Update, and report the held-out metrics where due."""
+        is_first = step == self.first and self.is_reported_before
+        before = self._heldout_metrics() if self.heldout and is_first else {}
+        result = super().learn(step, material)
+        figures: dict[str, JSON] = {f"{name}_before": value for name, value in before.items()}
+        if self.heldout and self.is_reported(step):
+            figures |= self._heldout_metrics()
+        result.metrics.update(figures)
+        return result
+
+    def _heldout_metrics(self) -> dict[str, float]:
+        rows = [row for unit in self.heldout for row in unit]
+        if self.method.kind == "sft":
+            sums, _ = self._measure([row.sample for row in rows], NOTHING)
+            tokens = sum(int(row.sample.loss_mask.sum()) for row in rows)
+            return {"heldout_loss": -sum(sums[row.id] for row in rows) / tokens}
+        policy, base = self._sums(rows)
+        mismatched = self._mismatched_sums(rows) if self.method.needs_mismatched else None
+        _, loss, _ = self.method.advantages(rows, policy, base, mismatched)
+        assert loss is not None  # a method that measures knows its loss
+        found = {"heldout_loss": loss}
+        share = share_in_order(rows, policy - base)
+        return found if share is None else {**found, "heldout_in_order": share}
+
+
+def share_in_order(rows: Sequence[OfflineExample], gained: Floats) -> float | None:
+    """Share of good/bad pairs in which the good one gained more; None where there are none.
+
+    The sides of a preference pair are compared with each other; other good examples with all bad
+    ones, which is the area under the ROC curve. Ties count half. `gained`: (N,).
+    """
+    sides: dict[str, tuple[list[int], list[int]]] = {}
+    for place, row in enumerate(rows):
+        good = row.chosen if row.pair else row.label
+        if good is not None:
+            sides.setdefault(row.pair, ([], []))[0 if good else 1].append(place)
+    gaps = [np.subtract.outer(gained[good], gained[bad]).ravel() for good, bad in sides.values()]
+    signs = np.sign(np.concatenate(gaps)) if gaps else np.zeros(0)
+    return float(0.5 + 0.5 * signs.mean()) if signs.size else None

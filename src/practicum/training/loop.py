@@ -1,64 +1,72 @@
-"""The loop: act, score, update, save, evaluate, again.
+"""The training loop (`Trainer`): step, save, evaluate, repeat; checkpoints; Ctrl-C.
 
-Each stage is a function over named types; this file only calls them in order. Components do not
-know the loop, and the two closed circles (weights to the sampler, scores to the curriculum) run
-through objects it was given.
+A step's work (rollouts, credit, update) is done by the stage's `StepSource`; this file only calls
+it in order and records the results.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from practicum.core.checkpoint import LoopState
-from practicum.core.config import RunConfig
-from practicum.core.errors import PracticumError
+from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import CheckpointError, PracticumError
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
-from practicum.core.report import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
-from practicum.store import CheckpointStore, EventLog
-from practicum.training import checkpointing
-from practicum.training.interrupt import Interrupted, InterruptGate
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import EventLog
 from practicum.training.overlapped_steps import OverlappedSteps
 from practicum.training.stages import StepResult, TrainingStage, stage_at
 
-__all__ = ["Trainer", "TrainingObserver", "TrainingParts", "TrainingResult"]
+T = TypeVar("T")
+
+STATE_FILE = "state.json"
+STATS_FILE = "training_stats.json"
 
 MAX_SKIPPED_UPDATES = 3
-"""Updates in a row that may be refused for a non-finite loss or gradient before the run stops."""
+"""Consecutive updates with a non-finite loss or gradient after which the run stops."""
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code by which shells know a process that Ctrl-C ended."""
+
+STDERR = 2
+SHOW_CURSOR = b"\x1b[?25h"
+"""Escape sequence: a progress bar may have hidden the cursor."""
 
 
 class TrainingObserver(Protocol):
-    """Told how the run goes on; a progress bar, usually."""
+    """Callbacks for progress, such as a progress bar."""
 
     def step_started(self, step: int, episodes: int) -> None:
-        """A step begins and will roll out about this many episodes."""
-        ...
+        """A step starts, with about this many episodes."""
 
     def episode_done(self, episode: Episode) -> None:
-        """One more episode."""
-        ...
+        """An episode has ended."""
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
         """A step is complete and recorded."""
-        ...
 
     def evaluation_started(self, step: int, episodes: int) -> None:
-        """A held-out evaluation of this many episodes begins."""
-        ...
+        """An evaluation of this many episodes starts."""
 
     def evaluated(self, step: int, report: EvalReport) -> None:
-        """A held-out evaluation is complete and recorded."""
-        ...
+        """An evaluation is complete and recorded."""
 
     def warned(self, sentence: str) -> None:
-        """Something the user should know, which does not stop the run."""
-        ...
+        """A warning for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingParts:
-    """What the loop works with."""
+    """The objects a `Trainer` uses."""
 
     config: RunConfig
     stages: Sequence[TrainingStage]
@@ -69,10 +77,9 @@ class TrainingParts:
     traces: TraceStore
     checkpoints: CheckpointStore
     evaluate: Callable[[int], Awaitable[EvalReport]] | None
-    """Evaluates the policy as it is now; told the number of steps completed. None where there are
-    no tasks to evaluate it on."""
+    """Evaluates the current policy, given the number of completed steps; None without tasks."""
     earlier_reports: Mapping[int, EvalReport]
-    """Evaluations that earlier attempts have recorded, by step."""
+    """Evaluations recorded before the run was resumed, by step."""
     observer: TrainingObserver
 
 
@@ -86,7 +93,7 @@ class TrainingResult:
 
 
 class Trainer:
-    """Drives one attempt of a run from a state to its last step."""
+    """Runs the steps of a run, from a state to the last one."""
 
     def __init__(self, parts: TrainingParts, state: LoopState) -> None:
         self._parts = parts
@@ -100,24 +107,25 @@ class Trainer:
 
     async def run(self) -> TrainingResult:
         """Train to the last step, or until the user interrupts."""
-        gate = InterruptGate()
+        gate, interrupted = InterruptGate(), False
         with gate.listening():
             try:
-                self._mark_best()  # an attempt killed just after an evaluation has not
+                self._mark_best()  # a kill just after an evaluation would have skipped it
                 await self._evaluate_if_due(gate)
                 while self._state.step < self._config.steps:
                     await self._step(gate)
                     self._save_if_due()
                     await self._evaluate_if_due(gate)
             except Interrupted:
+                interrupted = True
                 self._save()
             finally:
                 for source in self._overlapped:
                     await source.close()
-        return TrainingResult(state=self._state, interrupted=gate.asked, reports=self._reports)
+        return TrainingResult(state=self._state, interrupted=interrupted, reports=self._reports)
 
-    async def _step(self, gate: InterruptGate) -> None:
-        """One step. The state changes only once it is complete."""
+    async def _step(self, gate: "InterruptGate") -> None:
+        """One step. `_state` changes only at its end, so an interrupt saves the step before."""
         parts, step = self._parts, self._state.step + 1
         stage = stage_at(parts.stages, step)
         if step == stage.first:
@@ -136,8 +144,10 @@ class Trainer:
             tasks=result.tasks,
         )
         parts.metrics.append("step", step=step, values=metrics)
-        totals = _add(self._state.totals, metrics)
+        totals = _add_totals(self._state.totals, metrics)
         self._state = LoopState(step=step, curriculum=curriculum_state, totals=totals)
+        if result.report is not None and result.report.memory_notice:
+            parts.observer.warned(f"step {step}: {result.report.memory_notice}")
         self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
@@ -145,7 +155,7 @@ class Trainer:
 
     @property
     def _overlapped(self) -> list[OverlappedSteps]:
-        """Sources that may have episodes under way between two steps."""
+        """Sources that may have episodes in flight between two steps."""
         return [s.source for s in self._parts.stages if isinstance(s.source, OverlappedSteps)]
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
@@ -169,7 +179,7 @@ class Trainer:
         ends_stage = any(step == stage.last for stage in self._parts.stages)
         return ends_stage or bool(config.every and step % config.every == 0)
 
-    async def _evaluate_if_due(self, gate: InterruptGate) -> None:
+    async def _evaluate_if_due(self, gate: "InterruptGate") -> None:
         step, evaluate = self._state.step, self._parts.evaluate
         if evaluate is None or not self._is_evaluation_step(step):
             return
@@ -182,7 +192,7 @@ class Trainer:
         self._parts.observer.evaluated(step, report)
 
     def _mark_best(self) -> None:
-        """Point to the best evaluated step that is saved."""
+        """Mark the best of the evaluated steps that have a checkpoint."""
         saved = set(self._parts.checkpoints.steps())
         reports = {step: report for step, report in self._reports.items() if step in saved}
         if reports:
@@ -203,7 +213,7 @@ class Trainer:
             stats["rewards"] = self._last_rewards
             stats["accuracy"] = self._last_metrics["success"]
         stats["last_step"] = self._last_metrics
-        checkpointing.save(
+        save(
             self._parts.checkpoints,
             self._parts.learner,
             self._state,
@@ -214,12 +224,116 @@ class Trainer:
 
 
 def best_step(reports: Mapping[int, EvalReport]) -> int:
-    """The step with the highest lower bound of success, then the highest mean reward."""
+    """The step with the highest lower bound of success, then mean reward, then step."""
     return max(reports, key=lambda s: (reports[s].success.low, reports[s].reward.value, s))
 
 
-def _add(totals: object, metrics: dict[str, JSON]) -> dict[str, JSON]:
+def _add_totals(totals: object, metrics: dict[str, JSON]) -> dict[str, JSON]:
     before = dict(totals) if isinstance(totals, dict) else {}
     for key in ("episodes", "sampled_tokens", "rollout_s", "update_s"):
         before[key] = before.get(key, 0) + metrics.get(key, 0)
     return before
+
+
+def save(
+    store: CheckpointStore,
+    learner: Learner,
+    state: LoopState,
+    stats: Mapping[str, JSON],
+    *,
+    keep: int,
+) -> Checkpoint:
+    """Write the checkpoint of step `state.step`."""
+
+    def write(folder: Path) -> None:
+        learner.save(folder)
+        (folder / STATE_FILE).write_text(json.dumps(asdict(state), indent=2))
+        (folder / STATS_FILE).write_text(json.dumps(stats, indent=2))
+
+    return store.save(state.step, write, fingerprint=learner.fingerprint(), keep=keep)
+
+
+def read_state(folder: Path) -> LoopState:
+    """The loop's state in a checkpoint."""
+    try:
+        return LoopState(**json.loads((folder / STATE_FILE).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"{folder / STATE_FILE} cannot be read ({error}); resume from another checkpoint"
+        ) from None
+
+
+def restore(checkpoint: Checkpoint, learner: Learner, curriculum: Curriculum) -> LoopState:
+    """Restore learner and curriculum; raises `CheckpointError` if the weights differ."""
+    learner.load(checkpoint.path)
+    if learner.fingerprint() != checkpoint.fingerprint:
+        raise CheckpointError(
+            f"{checkpoint.path} was saved with weights {checkpoint.fingerprint} but gives "
+            f"{learner.fingerprint()}: the base model is not the one it was trained on"
+        )
+    state = read_state(checkpoint.path)
+    curriculum.restore(state.curriculum)
+    return state
+
+
+class Interrupted(Exception):
+    """The user asked the run to stop."""
+
+
+class InterruptGate:
+    """Turns a first Ctrl-C into `Interrupted` at the next await; a second ends the process."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._running: asyncio.Future[Any] | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle SIGINT within the block."""
+        loop = asyncio.get_running_loop()
+
+        def on_sigint(number: int, frame: object) -> None:
+            if self.asked:
+                _leave()
+            self.asked = True
+            loop.call_soon_threadsafe(self._stop)
+
+        # Not `loop.add_signal_handler`: that handler runs only when the event loop does, and the
+        # loop is blocked while a strict step updates.
+        before = signal.signal(signal.SIGINT, on_sigint)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    async def through(self, work: Awaitable[T]) -> T:
+        """Await `work`; a first Ctrl-C cancels it and raises `Interrupted`."""
+        if self.asked:
+            if asyncio.iscoroutine(work):
+                work.close()  # else Python warns that it was never awaited
+            raise Interrupted
+        job = asyncio.ensure_future(work)
+        self._running = job
+        try:
+            return await job
+        except asyncio.CancelledError:
+            if self.asked:
+                raise Interrupted from None
+            raise
+        finally:
+            self._running = None
+
+
+def _leave() -> None:
+    """Exit at once; an interactive session gets a `KeyboardInterrupt` instead."""
+    # An exception would wait for the thread that computes. Skipping cleanup is safe: files of a run
+    # are complete at any moment, and sandboxes die with the process.
+    if hasattr(sys, "ps1"):
+        raise KeyboardInterrupt
+    if os.isatty(STDERR):
+        os.write(STDERR, SHOW_CURSOR)
+    os._exit(INTERRUPTED)

@@ -1,26 +1,133 @@
-"""Steps whose material the policy makes itself: act, score, credit."""
+"""Online training steps: roll out groups, credit them, build batches, update.
+
+`RolloutSteps` is one strict on-policy step after the other; `overlapped_steps` builds on it.
+"""
 
 import time
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
-from practicum.core.config import RolloutConfig
+import numpy as np
+
+from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch, PracticumError
-from practicum.core.interfaces import Algorithm, Curriculum, Learner, Sampler, Teacher
-from practicum.core.sample import Batch, Episode, Group
+from practicum.core.interfaces import Algorithm, Curriculum, Learner, Need, Sampler, Teacher
+from practicum.core.sample import Batch, Credit, Episode, Estimates, Floats, Group, Sample
 from practicum.core.task import Task
-from practicum.rollouts import RolloutParts, run_groups
-from practicum.training.collect import CollectedStep, collect_step
-from practicum.training.crediting import credit_step, estimate, step_batches
+from practicum.core.trace import Trace
+from practicum.training.prefix_tree import (
+    build_batches,
+    episode_samples,
+    group_samples,
+    loss_tokens,
+    training_paths,
+)
 from practicum.training.stages import StepResult
-from practicum.training.step_metrics import rollout_metrics, update_metrics
+from practicum.training.step_metrics import (
+    CollectedStep,
+    collect_step,
+    rollout_metrics,
+    update_metrics,
+)
 
-__all__ = ["RolloutSteps"]
+ESTIMATED = ("logprobs", "base_logprobs", "values", "teacher_logprobs")
+"""Fields of `Estimates`; the last is the teacher's, the others are the learner's."""
+
+CreditedEpisodes = list[tuple[Episode, Credit]]
 
 
-class Rolled(NamedTuple):
-    """What was rolled out in a step, and how long that took."""
+def credit_step(
+    groups: Sequence[Group], algorithm: Algorithm, estimates: Mapping[str, Estimates]
+) -> CreditedEpisodes:
+    """The usable episodes of all groups, each with its credit."""
+    credits = algorithm.credit(groups, estimates)
+    return [
+        pair
+        for group, of_group in zip(groups, credits, strict=True)
+        for pair in zip(group.usable, of_group, strict=True)
+    ]
+
+
+def estimate(
+    groups: Sequence[Group],
+    needs: frozenset[Need],
+    learner: Learner,
+    teacher: Teacher | None,
+    budget_tokens: int,
+) -> dict[str, Estimates]:
+    """Learner and teacher outputs for the loss tokens of the groups' episodes, by trace id."""
+    if not needs:
+        return {}
+    traces = [episode.trace for group in groups for episode in group.usable]
+    samples = [sample for trace in traces for sample in _uncredited(trace)]
+    found: dict[str, dict[str, Floats]] = {name: {} for name in ESTIMATED}
+    if needs & {"base", "values"}:
+        batches = build_batches(samples, budget_tokens)
+        for batch, measured in zip(batches, learner.measure(batches, needs), strict=True):
+            for name in ESTIMATED[:3]:
+                found[name].update(_by_sample(batch, getattr(measured, name)))
+    if "teacher" in needs:
+        assert teacher is not None
+        logprobs = teacher.logprobs(samples)
+        found["teacher_logprobs"] = {s.id: x for s, x in zip(samples, logprobs, strict=True)}
+    return {
+        trace.id: Estimates(**{name: _by_turn(trace, of) for name, of in found.items() if of})
+        for trace in traces
+    }
+
+
+def _uncredited(trace: Trace) -> list[Sample]:
+    return episode_samples(trace, Credit(advantages=(0.0,) * len(trace.turns)), 1.0)
+
+
+def _by_sample(batch: Batch, terms: Floats | None) -> Iterable[tuple[str, Floats]]:
+    """The terms of each sample, in token order."""
+    if terms is None:
+        return []
+    return [(key, terms[batch.term_sample == n]) for n, key in enumerate(batch.sample_ids)]
+
+
+def _by_turn(trace: Trace, by_sample: Mapping[str, Floats]) -> tuple[Floats, ...]:
+    """An array for each turn; a turn without loss tokens has an empty one."""
+    turns: dict[int, Floats] = {}
+    for path in training_paths(trace):
+        sizes = [sum(s.loss_mask) if (s := trace.nodes[i].sampled) else 0 for i in path.fresh]
+        parts = np.split(by_sample[path.sample_id], list(accumulate(sizes))[:-1])
+        turns.update(zip(path.fresh, parts, strict=True))
+    return tuple(turns.get(node, np.zeros(0, np.float32)) for node in trace.turns)
+
+
+def step_batches(
+    credited: CreditedEpisodes,
+    algorithm: Algorithm,
+    *,
+    budget_tokens: int,
+    constant: int,
+    seed: Sequence[int],
+) -> list[Batch]:
+    """The batches of all minibatches; the seed decides which episode is in which minibatch.
+
+    Episodes without loss tokens are left out first, so that no minibatch is filled with them.
+    """
+    kept = [(e, credit) for e, credit in credited if credit.counts and loss_tokens(e.trace)]
+    count = min(algorithm.minibatches, len(kept))
+    if count > 1:
+        order = np.random.default_rng(list(seed)).permutation(len(kept))
+        kept = [kept[i] for i in order]
+    batches: list[Batch] = []
+    for number in range(count):
+        part = kept[number::count]
+        episodes, credits = [e for e, _ in part], [credit for _, credit in part]
+        samples = group_samples(episodes, credits, algorithm.averaging, constant)
+        batches += [replace(b, minibatch=number) for b in build_batches(samples, budget_tokens)]
+    return batches
+
+
+class StepRollouts(NamedTuple):
+    """The groups of a step, and the seconds they took."""
 
     collected: CollectedStep
     seconds: float
@@ -28,7 +135,7 @@ class Rolled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSteps:
-    """Groups of episodes of the curriculum's tasks, learned from once they are scored."""
+    """A `StepSource` that rolls out groups of the curriculum's tasks and trains on them."""
 
     parts: RolloutParts
     rollouts: RolloutConfig
@@ -43,16 +150,16 @@ class RolloutSteps:
 
     @property
     def episodes_expected(self) -> int:
-        """Without those that replace groups there is nothing to learn from."""
+        """Not counting groups that replace uninformative ones."""
         return self.rollouts.tasks_per_step * self.rollouts.group_size
 
-    async def gather(self, step: int) -> Rolled:
-        """Roll out a step's groups."""
+    async def gather(self, step: int) -> StepRollouts:
+        """Roll out a step's groups with an empty prefix cache, so that a resumed run repeats it."""
         self.sampler.forget()
         return await self.roll_out(step, self.curriculum)
 
-    async def roll_out(self, step: int, curriculum: Curriculum) -> Rolled:
-        """The groups of a step, of tasks from a curriculum."""
+    async def roll_out(self, step: int, curriculum: Curriculum) -> StepRollouts:
+        """Roll out a step's groups of the curriculum's next tasks."""
         started = time.monotonic()
 
         async def run(tasks: list[Task], round_number: int) -> list[Group]:
@@ -72,17 +179,19 @@ class RolloutSteps:
             tasks_per_step=self.rollouts.tasks_per_step,
             replace_share=self.rollouts.replace_flat_groups,
         )
-        return Rolled(collected, time.monotonic() - started)
+        return StepRollouts(collected, time.monotonic() - started)
 
-    def learn(self, step: int, material: Rolled) -> StepResult:
-        """Credit the episodes and update from them."""
+    def learn(self, step: int, material: StepRollouts) -> StepResult:
+        """Credit the episodes and update the weights."""
         started, collected = time.monotonic(), material.collected
         check_any_usable(collected)
         check_sampled_by(self.learner.fingerprint(), collected)
         return self.update(self.batches(step, collected), material, started)
 
-    def update(self, batches: Sequence[Batch], material: Rolled, started: float) -> StepResult:
-        """Learn from the batches of a step, which was begun at `started`."""
+    def update(
+        self, batches: Sequence[Batch], material: StepRollouts, started: float
+    ) -> StepResult:
+        """Update from a step's batches; `update_s` counts from `started` (`time.monotonic`)."""
         collected = material.collected
         report = self.learner.update(batches, self.algorithm) if batches else None
         metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
@@ -96,7 +205,7 @@ class RolloutSteps:
         )
 
     def batches(self, step: int, collected: CollectedStep) -> list[Batch]:
-        """What is learned from a step's groups, credited."""
+        """The batches of a step's groups, with their credit."""
         groups, budget = collected.trained, self.micro_batch_tokens
         needs = self.algorithm.credit_needs
         estimates = estimate(groups, needs, self.learner, self.teacher, budget)
@@ -110,7 +219,7 @@ class RolloutSteps:
 
 
 def check_any_usable(collected: CollectedStep) -> None:
-    """Stop a run in which nothing works any more, rather than go through its steps in vain."""
+    """Stop a run in which every episode failed: later steps would fail too."""
     episodes = [e for g in collected.groups for e in g.episodes]
     if any(e.is_usable for e in episodes):
         return
@@ -124,7 +233,7 @@ def check_any_usable(collected: CollectedStep) -> None:
 def check_sampled_by(
     fingerprint: str, collected: CollectedStep, recent: Set[str] = frozenset()
 ) -> None:
-    """Refuse episodes that weights other than these, or those of recent updates, have sampled."""
+    """Refuse episodes that were sampled by other weights than the learner's, or `recent` ones."""
     for group in collected.groups:
         for episode in group.episodes:
             foreign = episode.trace.fingerprints - {fingerprint} - recent

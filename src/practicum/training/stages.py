@@ -1,4 +1,4 @@
-"""What a run goes through: stages of steps, each with its own method and its own material."""
+"""`TrainingStage` (one algorithm for some steps) and `StepSource` (who does a step's work)."""
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
@@ -8,41 +8,36 @@ from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
 
-__all__ = ["StepResult", "StepSource", "TrainingStage", "stage_at"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What learning from one step's material came to."""
+    """The result of one training step."""
 
     report: UpdateReport | None
-    """None when there was nothing to learn from."""
+    """None when no group was informative, so there was no update."""
     metrics: dict[str, JSON]
     episodes: tuple[Episode, ...] = ()
-    """Those that were made in the step, to be kept."""
+    """Episodes of the step, to be stored."""
     tasks: tuple[Task, ...] = field(default=())
 
 
 class StepSource(Protocol):
-    """Where the material of a stage's steps comes from, and how it is learned from."""
+    """Gathers the training data of a step and updates the weights from it."""
 
     @property
     def episodes_expected(self) -> int:
-        """About how many episodes a step makes; 0 when it makes none."""
-        ...
+        """About how many episodes a step rolls out; 0 for recorded examples."""
 
     async def gather(self, step: int) -> Any:
-        """The material of a step, counted over the whole run from 1. May be cancelled."""
-        ...
+        """The data of a step (counted over the whole run, from 1). May be cancelled."""
 
     def learn(self, step: int, material: Any) -> StepResult | Awaitable[StepResult]:
-        """Update the weights from it, at once or beside the event loop."""
-        ...
+        """Update the weights; an awaitable where the update runs beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStage:
-    """One method for a number of steps."""
+    """One algorithm for a number of steps."""
 
     name: str
     first: int
@@ -50,7 +45,7 @@ class TrainingStage:
     steps: int
     source: StepSource
     settings: Any
-    """What the learner is tuned to when the stage begins."""
+    """Passed to `Learner.retune` when the stage starts."""
 
     @property
     def last(self) -> int:

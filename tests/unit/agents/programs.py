@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from practicum.core.conversing import Endpoint
+from practicum.core.conversation import Assignment, Endpoint
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm, Completion
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, StopReason
-from practicum.core.working import Assignment
 
 TASK = Task(
     id="a1",

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.agents.programs import ASSIGNMENT, Address, Note
 
-from practicum.agents import CommandAgent
-from practicum.agents.processes import KeptText
+from practicum.agents.command_agent import CommandAgent, KeptText
 from practicum.core.errors import AgentFailure
 from practicum.core.trace import StopReason
 

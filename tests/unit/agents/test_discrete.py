@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from practicum.agents import DiscreteAgent
+from practicum.agents.loops import DiscreteAgent
 from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome
 from practicum.core.trace import Message, StopReason
-from practicum.gateway import ScriptedConversation
+from practicum.gateway.scripted_conversation import ScriptedConversation
 
 
 class Counter:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.agents.programs import ASSIGNMENT, Address, Note
 
-from practicum.agents import FunctionAgent
+from practicum.agents.function_agent import FunctionAgent
 from practicum.core.errors import AgentFailure
 from practicum.core.score import Score
 from practicum.core.task import Task
@@ -131,7 +131,7 @@ async def test_one_that_takes_a_session_may_leave_the_score_to_the_environment()
 async def test_one_that_blocks_its_loop_is_left_behind_and_the_next_gets_a_fresh_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("practicum.agents.function_threads.ANSWER_S", 0.05)
+    monkeypatch.setattr("practicum.agents.function_agent.ANSWER_S", 0.05)
     blocks = True
 
     async def rollout(task: Task, client: Any) -> float:

@@ -1,6 +1,6 @@
 import pytest
 
-from practicum.agents.react import final_answer, read_react_call, with_react_rules
+from practicum.agents.call_styles import final_answer, read_react_call, with_react_rules
 from practicum.core.tool_calls import MalformedCall
 from practicum.core.trace import Message, ToolSpec
 

@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
-from practicum.agents import ContextBudget, NativeCalls, ReactCalls, ToolLoopAgent
+from practicum.agents.call_styles import NativeCalls, ReactCalls
+from practicum.agents.loops import ContextBudget, ToolLoopAgent
 from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import Observation
 from practicum.core.task import Outcome
 from practicum.core.tool_calls import write_tool_call
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
-from practicum.gateway import ScriptedConversation
+from practicum.gateway.scripted_conversation import ScriptedConversation
 
 GO = write_tool_call(ToolCall(name="go"))
 

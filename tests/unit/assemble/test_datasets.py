@@ -6,20 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.unit.datasets.made import make_episode
+from tests.unit.traces.datasets.made import make_episode
 
-from practicum.assemble.datasets import (
-    DatasetSource,
-    build_dataset,
-    recorded_examples,
-)
-from practicum.core.config import EnvConfig
+from practicum.assemble.datasets import build_dataset
+from practicum.core.config.config_sections import EnvConfig
 from practicum.core.errors import UserError
-from practicum.core.label import Label
 from practicum.core.sample import Episode
+from practicum.core.score import Label
 from practicum.core.task import Task
-from practicum.datasets import BuildOptions, Built, LeftOut, write_dataset
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces.datasets.build import BuildOptions, Built
+from practicum.traces.datasets.dataset_writing import write_dataset
+from practicum.traces.datasets.sources import DatasetSource, recorded_examples
+from practicum.traces.datasets.splits import LeftOut
 
 
 def store_at(path: Path, episodes: Iterable[Episode], purpose: str = "import") -> Path:

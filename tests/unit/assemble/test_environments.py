@@ -2,18 +2,15 @@ from typing import Any
 
 import pytest
 
-from practicum.assemble import (
-    LevelCheck,
-    check_levels,
-    open_environment,
-    run_and_close,
-    sandbox_kind,
-)
 from practicum.assemble import environments as assembled
+from practicum.assemble.environments import check_config, open_environment
+from practicum.core.capabilities import sandbox_kind
 from practicum.core.command import CommandResult, CommandStatus
-from practicum.core.config import EnvConfig
+from practicum.core.config.config_sections import EnvConfig
 from practicum.core.errors import UserError
-from practicum.sandboxes import FakeSandboxes
+from practicum.environments.checker import LevelCheck
+from practicum.environments.registry import run_and_close
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
 
 
 class Watcher:
@@ -61,7 +58,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Machines]:
 
 async def test_each_level_is_checked_with_as_many_tasks_where_that_costs_nothing() -> None:
     watcher = Watcher()
-    found = await check_levels(EnvConfig(name="math"), None, 2, 0, watcher)
+    found = await check_config(EnvConfig(name="math"), None, 2, 0, watcher)
     assert [(one.level, one.n) for one in found.levels] == [(n, 2) for n in range(1, 6)]
     assert (watcher.total, watcher.tasks, len(watcher.levels)) == (10, 10, 5)
 
@@ -70,7 +67,7 @@ async def test_levels_share_the_tasks_and_the_sandboxes_where_sessions_cost_some
     opened: list[Machines],
 ) -> None:
     watcher = Watcher()
-    found = await check_levels(EnvConfig(name="shell"), None, 3, 0, watcher)
+    found = await check_config(EnvConfig(name="shell"), None, 3, 0, watcher)
     assert [(one.level, one.n) for one in found.levels] == [(1, 1), (2, 1), (3, 1)]
     assert (watcher.total, watcher.tasks) == (3, 3)
     assert [one.closings for one in opened] == [1]
@@ -79,7 +76,7 @@ async def test_levels_share_the_tasks_and_the_sandboxes_where_sessions_cost_some
 
 async def test_tasks_without_end_cannot_all_be_checked() -> None:
     with pytest.raises(UserError, match=r"no end to the tasks of 'shell'.*--check 300"):
-        await check_levels(EnvConfig(name="shell"), None, None, 0, Watcher())
+        await check_config(EnvConfig(name="shell"), None, None, 0, Watcher())
 
 
 async def test_an_environment_is_closed_whatever_becomes_of_the_work(

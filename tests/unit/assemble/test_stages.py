@@ -1,14 +1,13 @@
 from typing import Any
 
 import pytest
-from tests.unit.policy.reference import build_fresh_policy
+from tests.unit.engine.reference import build_fresh_policy
 
-from practicum.assemble.models import learner_settings, stage_view
-from practicum.assemble.stages import stage_of
-from practicum.assemble.teachers import build_teacher
-from practicum.core.config import build_config
-from practicum.policy.remote_teacher import RemoteTeacher
-from practicum.policy.teacher import TorchTeacher
+from practicum.assemble.build_policy import frozen_models, learner_settings, plan_run, stage_view
+from practicum.assemble.build_stages import _teacher, stage_of
+from practicum.core.config.parse_config import build_config
+from practicum.engine.learning.teachers import RemoteTeacher, TorchTeacher
+from practicum.engine.planning.machine import detect_machine
 
 STAGED = build_config(
     {
@@ -55,4 +54,35 @@ def test_the_teacher_is_whom_the_config_names(algorithm: Any, kind: type) -> Non
         {"env": "math", "model": {"name": "tiny", "device": "cpu"}, "algorithm": algorithm}
     )
     view = stage_view(config, config.all_stages[0])
-    assert isinstance(build_teacher(view, build_fresh_policy()), kind)
+    assert isinstance(_teacher(view, build_fresh_policy()), kind)
+
+
+def test_the_plan_says_each_stages_micro_batch() -> None:
+    plan = plan_run(STAGED, detect_machine())
+    assert plan is not None
+    views = [stage_view(STAGED, stage) for stage in STAGED.stages]
+    assert list(plan.stage_batch_tokens) == [v.algorithm.micro_batch_tokens for v in views]
+
+
+def test_a_local_teacher_and_a_local_judge_are_in_the_plan_and_served_ones_are_not() -> None:
+    here, there = {"name": "judge", "model": "tiny"}, "http://localhost:1/v1"
+    judges = [
+        here,
+        {**here, "label": "again", "weight": 0.5},  # the same model, loaded once
+        {**here, "label": "served", "endpoint": there},
+    ]
+    names = []
+    for teacher in ("tiny", there):
+        config = build_config(
+            {
+                "env": "math",
+                "model": {"name": "tiny", "device": "cpu"},
+                "algorithm": {"name": "distill", "teacher": teacher, "reward_coef": 1.0},
+                "reward": {"components": ["outcome", *judges]},
+            }
+        )
+        names.append([model.role for model in frozen_models(config)])
+        plan = plan_run(config, detect_machine())
+        assert plan is not None
+        assert [p.name for p in plan.parts[-len(names[-1]) :]] == names[-1]
+    assert names == [["teacher", "judge"], ["judge"]]

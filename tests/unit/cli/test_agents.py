@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from practicum.cli.main import app
-from practicum.core.config.agent import TAKES
+from practicum.core.config.agent_config import AGENT_OPTIONS
 from practicum.core.errors import UserError
 
 
@@ -12,7 +12,7 @@ def test_the_list_says_of_each_agent_whether_it_is_ready() -> None:
     answer = CliRunner().invoke(app, ["agents", "list", "--json"])
     assert answer.exit_code == 0
     found = json.loads(answer.stdout)["agents"]
-    assert [one["name"] for one in found] == list(TAKES)
+    assert [one["name"] for one in found] == list(AGENT_OPTIONS)
     assert all(one["ready"] for one in found if one["name"] in ("auto", "actions", "tools"))
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.datasets.made import make_episode
+from tests.unit.traces.datasets.made import make_episode
 from typer.testing import CliRunner
 
 from practicum.cli.dataset import app
 from practicum.core.errors import UserError
-from practicum.datasets import read_examples, read_manifest
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces.datasets.dataset_reading import read_examples
+from practicum.traces.datasets.dataset_writing import read_manifest
 
 
 @pytest.fixture

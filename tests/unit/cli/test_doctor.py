@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from practicum.cli.doctor import doctor
 from practicum.core.errors import ConfigError, UserError
-from practicum.hardware import detect_machine
+from practicum.engine.planning.machine import detect_machine
 
 app = typer.Typer()
 app.command()(doctor)

@@ -21,7 +21,7 @@ def serve(*words: str) -> None:
 def test_without_its_extra_the_command_to_install_is_named_and_no_key_is_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delitem(sys.modules, "practicum.env_server.launch", raising=False)
+    monkeypatch.delitem(sys.modules, "practicum.environments.serving.env_server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match=r"practicum\[serve\]"):
         serve("math", "--key-file", str(tmp_path / "key"))

@@ -12,7 +12,7 @@ from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome
-from practicum.store import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(label)

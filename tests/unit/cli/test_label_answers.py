@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from practicum.cli.label_answers import Answer, from_file, from_keys, from_lines
+from practicum.cli.label import Answer, from_file, from_keys, from_lines
 from practicum.core.errors import UserError
 
 

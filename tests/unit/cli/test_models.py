@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from practicum.cli.models import app
 from practicum.core.errors import UserError
-from practicum.policy.catalog import KNOWN_MODELS
+from practicum.engine.models.catalog import KNOWN_MODELS
 
 
 @pytest.fixture(autouse=True)

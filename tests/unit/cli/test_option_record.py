@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from practicum.cli.option_record import takes_options
+from practicum.cli.arguments import takes_options
 
 
 @dataclass(frozen=True, kw_only=True)

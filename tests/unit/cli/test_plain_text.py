@@ -1,6 +1,6 @@
 import pytest
 
-from practicum.cli.plain_text import indented, plain
+from practicum.cli.arguments import indented, plain
 
 
 @pytest.mark.parametrize(

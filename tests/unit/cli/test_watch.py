@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.unit.monitor.builders import RunBuilder, finished_run
+from tests.unit.cli.views.builders import RunBuilder, finished_run
 from typer.testing import CliRunner
 
 from practicum.cli.watch import watch

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.core.label import Label
+from practicum.core.score import Label
 
 
 def make_label(value: float, confidence: float | None = None) -> Label:

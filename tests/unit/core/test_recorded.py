@@ -1,5 +1,4 @@
-from practicum.core.recorded import UNTOKENISED, RecordedTree, recorded_nodes
-from practicum.core.trace import Message, Trace
+from practicum.core.trace import UNTOKENISED, Message, RecordedTree, Trace, recorded_nodes
 
 
 def message(role: str, content: str) -> Message:

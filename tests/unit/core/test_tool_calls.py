@@ -2,12 +2,7 @@ import json
 
 import pytest
 
-from practicum.core.tool_calls import (
-    MalformedCall,
-    read_tool_call,
-    tools_as_text,
-    write_tool_call,
-)
+from practicum.core.tool_calls import MalformedCall, read_tool_call, tools_as_text, write_tool_call
 from practicum.core.trace import ToolCall, ToolSpec
 
 BASH = ToolSpec(

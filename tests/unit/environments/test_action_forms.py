@@ -4,7 +4,7 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.sampling import ActionForm, NextCharacters
-from practicum.environments.action_forms import is_writable, random_action_text
+from practicum.environments.reference_policies import is_writable, random_action_text
 
 
 def two_letters(written: str) -> NextCharacters:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message
-from practicum.environments import LevelCheck, check_environment
+from practicum.environments.checker import LevelCheck, check_environment
 
 
 @dataclass
@@ -85,6 +86,22 @@ async def test_a_sound_environment_passes_and_chance_is_reported() -> None:
     assert found.random_solved is not None
     assert 30 <= found.random_solved <= 70
     assert found.problems == ()
+
+
+class Halfway(CoinEnvironment):
+    """Its sessions can act, and nothing says how."""
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncIterator[Any]:
+        whole = CoinSession(task)
+        yield SimpleNamespace(prompt=whole.prompt, act=whole.act, outcome=whole.outcome)
+
+
+async def test_a_session_that_is_of_neither_kind_is_said_to_lack_something() -> None:
+    found = await check(Halfway(), n=1)
+    assert not found.is_sound
+    assert found.problems[0].startswith("task 'coin-heldout-0': its session, a SimpleNamespace")
+    assert found.problems[0].endswith("either actions and act or tools and call")
 
 
 class FreePoints(CoinSession):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from tests.unit.environments.test_checker import CoinEnvironment, CoinSession, check
 
 from practicum.core.task import Task
-from practicum.environments import check_environment
+from practicum.environments.checker import check_environment
 
 
 class Tempting(CoinEnvironment):

@@ -4,13 +4,13 @@ import pytest
 
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Task
-from practicum.environments import (
-    DoNothingActor,
+from practicum.environments.reference_policies import (
     RandomActor,
     ReferenceActor,
-    build_environment,
+    ScriptActor,
     play_episode,
 )
+from practicum.environments.registry import build_environment
 
 MATH = build_environment("math", {"level": 3})
 
@@ -21,7 +21,7 @@ async def test_the_reference_solves_and_says_what_it_did() -> None:
     assert play.outcome.success is True
     assert play.terminated
     assert play.texts == tuple(MATH.reference(task))
-    assert play.earned == sum(play.outcome.turn_rewards) > 0
+    assert play.total_reward == sum(play.outcome.turn_rewards) > 0
 
 
 async def test_one_reference_actor_plays_two_sessions_at_once() -> None:
@@ -38,8 +38,8 @@ async def test_one_reference_actor_plays_two_sessions_at_once() -> None:
 
 
 async def test_doing_nothing_takes_no_turn() -> None:
-    play = await play_episode(MATH, next(MATH.tasks("heldout", 0)), DoNothingActor())
-    assert (play.texts, play.earned, play.terminated) == ((), 0, False)
+    play = await play_episode(MATH, next(MATH.tasks("heldout", 0)), ScriptActor(()))
+    assert (play.texts, play.total_reward, play.terminated) == ((), 0, False)
 
 
 async def test_random_play_depends_on_seed_task_and_attempt_alone() -> None:
@@ -62,4 +62,4 @@ async def test_the_turn_limit_cuts_a_play_off() -> None:
 async def test_an_environment_that_breaks_is_named_with_its_task() -> None:
     broken = Task(id="math-1-lost", env="math", split="train", data={})
     with pytest.raises(EnvironmentFailure, match="math-1-lost"):
-        await play_episode(MATH, broken, DoNothingActor())
+        await play_episode(MATH, broken, ScriptActor(()))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from practicum.core.errors import ConfigError, UserError
-from practicum.environments import (
+from practicum.environments.registry import (
     build_environment,
     build_level,
     environment_class,
@@ -12,9 +12,9 @@ from practicum.environments import (
 )
 
 PLUGIN = """
-from practicum.core.config.stage import Stage
+from practicum.core.config.config_sections import ConfigModel
 
-class Options(Stage):
+class Options(ConfigModel):
     colour: str = "red"
 
 class Garden:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from practicum.core.checkpoint import EvalReport, TaskResult
 from practicum.core.errors import UserError
-from practicum.core.report import EvalReport, TaskResult
 from practicum.evaluation.compare import (
     compare_reports,
     is_difference,

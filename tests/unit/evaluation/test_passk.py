@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.evaluation.intervals import share_interval
-from practicum.evaluation.passk import pass_at_k, pass_at_k_interval
+from practicum.evaluation.intervals import pass_at_k, pass_at_k_interval, share_interval
 
 
 @pytest.mark.parametrize("solved", range(6))

@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from practicum.core.checkpoint import EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
-from practicum.core.report import EvalReport, Interval, TaskResult
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.intervals import mean_interval, share_interval
 from practicum.evaluation.report import (

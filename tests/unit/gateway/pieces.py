@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from practicum.core.conversing import SampledTurn, TurnDelta
+from practicum.core.conversation import SampledTurn, TurnDelta
 from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, ToolSpec
-from practicum.gateway import CapturedConversation
+from practicum.gateway.capture import CapturedConversation
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3, "tool": 4}

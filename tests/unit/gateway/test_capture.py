@@ -12,10 +12,9 @@ from practicum.core.sampling import (
     SamplingRequest,
 )
 from practicum.core.trace import Message, ToolSpec, Trace
-from practicum.gateway import CapturedConversation
-from practicum.gateway.capture import turn_seed
-from practicum.policy.scripted import ScriptedSampler
-from practicum.policy.torch_policy import load_adapted_sampler, load_for_policy
+from practicum.engine.policy import load_adapted_sampler, load_for_policy
+from practicum.engine.sampling.scripted_sampler import ScriptedSampler
+from practicum.gateway.capture import CapturedConversation, turn_seed
 
 
 def user(text: str) -> Message:

@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 from tests.unit.gateway.pieces import CharacterCodec, say, talk
 
-from practicum.batching.samples import episode_samples
 from practicum.core.sample import Credit
 from practicum.core.sampling import SamplingParams, SamplingRequest
 from practicum.core.trace import Message, ToolCall, ToolSpec, Trace
-from practicum.gateway import CapturedConversation, ChatRequest
-from practicum.gateway.capture import turn_seed
+from practicum.gateway.capture import CapturedConversation, turn_seed
+from practicum.gateway.requests import ChatRequest
+from practicum.training.prefix_tree import episode_samples
 
 
 async def answer(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.gateway.pieces import say, talk
 
-from practicum.core.conversing import TurnDelta
+from practicum.core.conversation import TurnDelta
 from practicum.core.errors import ContextFull
 from practicum.core.sampling import SamplingParams
-from practicum.gateway import ChatRequest, telling
+from practicum.gateway import capture
+from practicum.gateway.requests import ChatRequest
 
 QUESTION = ChatRequest(messages=(say("user", "q"),), params=SamplingParams(max_tokens=50))
 
@@ -20,7 +21,7 @@ async def test_what_is_told_while_it_is_sampled_is_the_message(
     pace_s: float, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokens that follow each other faster than the pace are told together, but for the first."""
-    monkeypatch.setattr(telling, "PACE_S", pace_s)
+    monkeypatch.setattr(capture, "MIN_INTERVAL_S", pace_s)
     conversation, _ = talk(lambda request: "some words")
     told: list[TurnDelta] = []
     turn = await conversation.respond(replace(QUESTION, on_delta=told.append))

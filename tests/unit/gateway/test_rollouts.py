@@ -3,8 +3,9 @@ import asyncio
 import pytest
 from tests.unit.gateway.pieces import talk
 
-from practicum.core.conversing import RolloutLimits
-from practicum.gateway import OpenRollouts, Refused, Rollout
+from practicum.core.conversation import RolloutLimits
+from practicum.gateway.requests import Refused
+from practicum.gateway.rollouts import OpenRollouts, Rollout
 
 
 def opened(**limits: float) -> tuple[OpenRollouts, Rollout]:

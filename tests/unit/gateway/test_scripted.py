@@ -1,6 +1,6 @@
 from practicum.core.sampling import ActionForm
 from practicum.core.trace import Message
-from practicum.gateway import ScriptedConversation
+from practicum.gateway.scripted_conversation import ScriptedConversation
 
 
 async def test_turns_are_recorded_as_a_models_would_be_but_without_loss() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.rewards.traces import make_task, make_trace
 
 from practicum.core.task import Outcome
-from practicum.rewards import AgentCompanyScore
+from practicum.rewards.verifiable import AgentCompanyScore
 
 
 async def score_of(checkpoints: Any) -> float | None:

@@ -3,19 +3,12 @@ from typing import Any
 import pytest
 from tests.unit.rewards.traces import make_group, make_task, make_trace
 
-from practicum.algorithms import Grpo
 from practicum.core.score import Score
 from practicum.core.task import Outcome
-from practicum.rewards import (
-    CompositeReward,
-    Efficiency,
-    FunctionReward,
-    InOrder,
-    NormalisedComponents,
-    OutcomeReward,
-    RewardPart,
-    TurnRewards,
-)
+from practicum.rewards.behaviour import Efficiency
+from practicum.rewards.composite import CompositeReward, InOrder, NormalisedComponents, RewardPart
+from practicum.rewards.verifiable import FunctionReward, OutcomeReward, TurnRewards
+from practicum.training.algorithms.grpo import Grpo
 
 
 def part(label: str, value: Any, weight: float = 1.0) -> RewardPart:
@@ -91,7 +84,7 @@ async def test_each_component_is_divided_by_its_spread() -> None:
 async def test_the_scale_of_a_component_no_longer_matters() -> None:
     small = make_group(scores((0, 1, 0), (1, 0, 0), (1, 1, 0)))
     large = make_group(scores((0, 100, 0), (1, 0, 0), (1, 100, 0)))
-    algorithm = Grpo(credit_by="episode")
+    algorithm = Grpo(credit="episode")
     credits = []
     for group in (small, large):
         found = await NormalisedComponents().rescore(group)

@@ -12,10 +12,16 @@ from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Trace
-from practicum.rewards import BorrowedSandboxes, CodeExecution, SyntaxCheck
-from practicum.rewards.syntax import parses
-from practicum.rewards.written import CodeBlock, code_blocks
-from practicum.sandboxes.fake import FakeSandboxes, RanCommand
+from practicum.rewards.code import (
+    BorrowedSandboxes,
+    CodeBlock,
+    CodeExecution,
+    SyntaxCheck,
+    code_blocks,
+    parses,
+)
+from practicum.sandboxes.commands import RanCommand
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
 
 OUTCOME = Outcome(success=None)
 

@@ -4,11 +4,14 @@ from collections import Counter
 import pytest
 from tests.unit.rewards.traces import fenced, make_task, make_trace
 
-from practicum.core.repetition import repeated_share
 from practicum.core.task import Outcome
-from practicum.core.trace import Trace
-from practicum.rewards import FormatCompliance, LengthPenalty, RepetitionPenalty
-from practicum.rewards.form import overlong_penalty
+from practicum.core.trace import Trace, repeated_share
+from practicum.rewards.behaviour import (
+    FormatCompliance,
+    LengthPenalty,
+    RepetitionPenalty,
+    overlong_penalty,
+)
 
 OUTCOME = Outcome(success=True)
 

@@ -6,7 +6,7 @@ from tests.unit.rewards.traces import make_task, make_trace
 
 from practicum.core.score import Score
 from practicum.core.task import Outcome
-from practicum.rewards import FunctionReward
+from practicum.rewards.verifiable import FunctionReward
 
 
 async def scored(function: Any) -> Score:

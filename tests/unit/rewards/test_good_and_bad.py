@@ -9,16 +9,10 @@ from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.interfaces import Reward
 from practicum.core.task import Outcome
 from practicum.core.trace import Trace
-from practicum.rewards import (
-    BorrowedSandboxes,
-    CodeExecution,
-    Efficiency,
-    FormatCompliance,
-    SyntaxCheck,
-    TaskCompletion,
-    ToolSuccess,
-)
-from practicum.sandboxes.fake import FakeSandboxes, RanCommand
+from practicum.rewards.behaviour import Efficiency, FormatCompliance, TaskCompletion, ToolSuccess
+from practicum.rewards.code import BorrowedSandboxes, CodeExecution, SyntaxCheck
+from practicum.sandboxes.commands import RanCommand
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
 
 
 def code_runs_unless_it_says_fail(ran: RanCommand) -> CommandResult:

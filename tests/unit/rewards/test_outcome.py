@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from practicum.algorithms import Grpo
 from practicum.core.sample import Episode, Group
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, StopReason, Trace
-from practicum.gateway import ScriptedConversation
-from practicum.rewards import OutcomeReward
+from practicum.gateway.scripted_conversation import ScriptedConversation
+from practicum.rewards.verifiable import OutcomeReward
+from practicum.training.algorithms.grpo import Grpo
 
 TASK = Task(id="t", env="shell", split="train")
 
@@ -81,13 +81,13 @@ async def credit_of(algorithm: Grpo) -> list[tuple[Any, ...]]:
 
 async def test_credit_by_episode_is_the_score_against_the_groups_mean() -> None:
     """Scores 1, -0.5, -0.5: mean 0, so each is its own advantage, for every turn it has."""
-    credit = await credit_of(Grpo(credit_by="episode", scale="none"))
+    credit = await credit_of(Grpo(credit="episode", scale="none"))
     assert credit == [(1.0, 1.0), (-0.5,), (-0.5, -0.5)]
 
 
 async def test_the_groups_deviation_scales_it() -> None:
     """Squares 1, 0.25, 0.25 over 3 - 1: variance 0.75."""
-    credit = await credit_of(Grpo(credit_by="episode"))
+    credit = await credit_of(Grpo(credit="episode"))
     spread = 0.75**0.5 + 1e-4
     assert credit[0] == pytest.approx((1 / spread, 1 / spread))
     assert credit[1] == pytest.approx((-0.5 / spread,))
@@ -99,7 +99,7 @@ async def test_credit_by_turn_works_with_a_reward_for_the_whole() -> None:
     The first turns stand in the same state: mean 0. The second ones stand in states of their own,
     and are compared with 1, -0.5, and 0 for the one that had ended: mean 1/6.
     """
-    credit = await credit_of(Grpo(credit_by="turn", scale="none"))
+    credit = await credit_of(Grpo(credit="turn", scale="none"))
     assert credit[0] == pytest.approx((1.0, 1 - 1 / 6))
     assert credit[1] == pytest.approx((-0.5,))
     assert credit[2] == pytest.approx((-0.5, -0.5 - 1 / 6))

@@ -4,7 +4,7 @@ import pytest
 
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Trace
-from practicum.rewards import OutcomeReward, ReportedScore
+from practicum.rewards.verifiable import OutcomeReward, ReportedScore
 
 TASK = Task(id="a", env="tasks", split="train")
 TRACE = Trace(id="t", task_id="a", env="tasks")

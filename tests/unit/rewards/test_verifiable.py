@@ -2,8 +2,8 @@ import pytest
 
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, Trace
-from practicum.gateway import ScriptedConversation
-from practicum.rewards import TurnRewards
+from practicum.gateway.scripted_conversation import ScriptedConversation
+from practicum.rewards.verifiable import TurnRewards
 
 TASK = Task(id="t", env="e", split="train")
 

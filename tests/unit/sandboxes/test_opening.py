@@ -7,7 +7,9 @@ import pytest
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import ConfigError, UserError
-from practicum.sandboxes import CheckedSandboxes, FakeSandboxes, open_sandboxes, opening
+from practicum.sandboxes import opening
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
+from practicum.sandboxes.opening import CheckedSandboxes, open_sandboxes
 from practicum.sandboxes.selfcheck import Finding
 
 ANSWER = CommandResult(status=CommandStatus.OK, exit_code=0)

@@ -12,14 +12,16 @@ import pytest
 
 from practicum.core.command import SandboxProfile
 from practicum.core.errors import UserError
-from practicum.sandboxes.seccomp import Sharing, filter_program, rules_of
-from practicum.sandboxes.syscalls import (
+from practicum.sandboxes.seccomp import (
     ARCHITECTURES,
     AUDIT,
     NUMBERS,
     Architecture,
+    Sharing,
+    filter_program,
     native_architecture,
     number_of,
+    rules_of,
 )
 
 PROFILES: tuple[SandboxProfile, ...] = ("code", "machine")

@@ -8,7 +8,8 @@ import pytest
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
-from practicum.sandboxes.fake import FakeSandboxes, RanCommand
+from practicum.sandboxes.commands import RanCommand
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
 from practicum.sandboxes.selfcheck import check_sandboxes
 
 Answer = Callable[[RanCommand], CommandResult]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.config import RunConfig, build_config
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome

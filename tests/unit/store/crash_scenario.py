@@ -15,11 +15,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from practicum.core.config import build_config
+from practicum.core.config.parse_config import build_config
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Trace
-from practicum.store import CheckpointStore, EventLog, RunDir, SqliteTraceStore, failpoints
+from practicum.store import durable
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import EventLog
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
 
 LAST_STEP = 3
 
@@ -97,7 +101,7 @@ def in_a_fork(work: Callable[[], None]) -> int:
 
 def kill_everywhere(root: Path) -> None:
     """Kill the run at each failpoint as often as it is reached, and resume a copy of each."""
-    for name in failpoints.FAILPOINTS:
+    for name in durable.FAILPOINTS:
         nth = 0
         while True:
             nth += 1
@@ -105,7 +109,7 @@ def kill_everywhere(root: Path) -> None:
             killed.mkdir(parents=True)
 
             def killed_run(setting: str = f"{name}:{nth}", folder: Path = killed) -> None:
-                failpoints.arm(setting)
+                durable.arm(setting)
                 train(folder)
 
             if in_a_fork(killed_run) != signal.SIGKILL:

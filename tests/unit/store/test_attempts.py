@@ -1,4 +1,4 @@
-from practicum.store.attempts import Stamp, current_rows
+from practicum.store.events import Stamp, current_rows
 
 
 def current(rows: list[Stamp], starts: dict[int, int]) -> list[Stamp]:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from practicum.store import CheckpointStore, RunDir, SqliteTraceStore, read_metrics
-from practicum.store.failpoints import FAILPOINTS
-from practicum.store.lock import lock_holder
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.durable import FAILPOINTS
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir, lock_holder
+from practicum.store.trace_store import SqliteTraceStore
 
 pytestmark = pytest.mark.slow
 

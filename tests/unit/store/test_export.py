@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import MissingExtra, UserError
-from practicum.core.label import Label
 from practicum.core.sample import Episode
-from practicum.store import SqliteTraceStore, export_kind, export_traces
+from practicum.core.score import Label
+from practicum.store.export import export_kind, export_traces
+from practicum.store.trace_store import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]
 

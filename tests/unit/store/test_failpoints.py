@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.store import failpoints
-from practicum.store.failpoints import FAILPOINTS, VARIABLE, DurableStep, durable_step, failpoint
+from practicum.store import durable
+from practicum.store.durable import FAILPOINTS, VARIABLE, DurableStep, durable_step, failpoint
 
 HIT_THREE_TIMES = """
-from practicum.store.failpoints import failpoint
+from practicum.store.durable import failpoint
 for number in range(1, 4):
     failpoint("traces.commit.before")
     print(number, flush=True)
@@ -57,8 +57,8 @@ def test_the_process_is_killed_at_the_hit_it_was_told(setting: str, printed: lis
 def test_a_failpoint_that_does_not_exist_is_refused(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failpoints, "_armed", None)
-    monkeypatch.setattr(failpoints, "_setting", setting)
+    monkeypatch.setattr(durable, "_armed", None)
+    monkeypatch.setattr(durable, "_setting", setting)
     with pytest.raises(UserError, match="is not a failpoint; write a name") as caught:
         failpoint("file.stage.before")
     assert setting in str(caught.value)
@@ -66,7 +66,7 @@ def test_a_failpoint_that_does_not_exist_is_refused(
 
 def test_a_step_that_failed_does_not_reach_its_second_failpoint(tmp_path: Path) -> None:
     code = f"""
-from practicum.store.failpoints import DurableStep, arm, durable_step
+from practicum.store.durable import DurableStep, arm, durable_step
 arm("{DurableStep.FILE_STAGE}.after")
 try:
     with durable_step(DurableStep.FILE_STAGE):

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.label import Label
 from practicum.core.sample import Episode
-from practicum.core.score import Score
+from practicum.core.score import Label, Score
 from practicum.core.task import Task
-from practicum.store import ImportProgress, SqliteTraceStore, Stored
+from practicum.store.trace_store import ImportProgress, SqliteTraceStore, Stored
 
 MakeEpisode = Callable[..., Episode]
 PROGRESS = ImportProgress(content="c", format="art", file="a.jsonl", position=2, refused=1)

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.core.label import Label
 from practicum.core.sample import Episode
-from practicum.store import SqliteTraceStore
+from practicum.core.score import Label
+from practicum.store.trace_store import SqliteTraceStore
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import RunBusy
-from practicum.store.lock import hold_lock, lock_holder
+from practicum.store.run_dir import hold_lock, lock_holder
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def other(path: Path) -> Iterator[subprocess.Popen[str]]:
     code = f"""
 import sys
 from pathlib import Path
-from practicum.store.lock import hold_lock
+from practicum.store.run_dir import hold_lock
 with hold_lock(Path({str(path)!r})):
     print("held", flush=True)
     sys.stdin.read()

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import CheckpointError
-from practicum.store.manifest import MANIFEST, check_manifest, write_manifest
+from practicum.store.checkpoints import MANIFEST, check_manifest, write_manifest
 
 
 @pytest.fixture
@@ -55,6 +55,6 @@ def test_a_missing_manifest_is_named(folder: Path) -> None:
 def test_a_manifest_of_another_format_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("practicum.store.manifest.FORMAT", 2)
+    monkeypatch.setattr("practicum.store.checkpoints.FORMAT", 2)
     with pytest.raises(CheckpointError, match="has format 1, not 2"):
         check_manifest(folder)

@@ -7,9 +7,9 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
-from practicum.store import SqliteTraceStore
+from practicum.store.database import MIGRATIONS, check_version, migrate
 from practicum.store.episode_codec import encode_episode
-from practicum.store.migrations import MIGRATIONS, check_version, migrate
+from practicum.store.trace_store import SqliteTraceStore
 
 
 @pytest.fixture

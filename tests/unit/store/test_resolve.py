@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.config import RunConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, UserError
-from practicum.store.checkpoints import CheckpointStore
-from practicum.store.resolve import resolve_checkpoint
+from practicum.store.checkpoints import CheckpointStore, resolve_checkpoint
 from practicum.store.run_dir import RunDir
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.config import RunConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, RunBusy, UserError
 from practicum.store.run_dir import RunDir, check_name
 

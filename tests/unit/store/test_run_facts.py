@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.store.run_facts import RunFacts, installed_versions, read_facts, write_facts
+from practicum.store.run_dir import RunFacts, installed_versions, read_facts, write_facts
 
 
 def test_facts_come_back_as_written(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.config import RunConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
-from practicum.store.run_dir import RunDir
-from practicum.store.runs import find_run, latest_run, list_runs
+from practicum.store.run_dir import RunDir, find_run, latest_run, list_runs
 
 
 @pytest.fixture

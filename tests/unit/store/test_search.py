@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.core.label import Label
 from practicum.core.sample import Episode
-from practicum.core.score import Score
-from practicum.store import SqliteTraceStore
+from practicum.core.score import Label, Score
+from practicum.store.trace_store import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]
 MANY = 200_000
@@ -55,7 +54,7 @@ def test_a_query_gives_whole_episodes_one_after_the_other(
 def test_a_query_goes_on_beyond_one_page(
     store: SqliteTraceStore, make_episode: MakeEpisode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("practicum.store.search.PAGE", 2)
+    monkeypatch.setattr("practicum.store.trace_store.PAGE", 2)
     episodes = fill(store, make_episode, 7)
     assert list(store.query()) == episodes
     assert list(store.query("source = art", limit=2)) == episodes[1:5:2]

@@ -9,8 +9,8 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
-from practicum.store.migrations import MIGRATIONS
-from practicum.store.traces import SqliteTraceStore
+from practicum.store.database import MIGRATIONS
+from practicum.store.trace_store import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Trace
-from practicum.store.traces import SqliteTraceStore
+from practicum.store.trace_store import SqliteTraceStore
 store = SqliteTraceStore(Path(sys.argv[1]))
 step = 0
 while True:

@@ -9,24 +9,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from practicum.algorithms import Grpo
+from practicum.agents.rollout import RolloutParts
 from practicum.core.checkpoint import LoopState
-from practicum.core.config import build_config
+from practicum.core.config.parse_config import build_config
 from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Batch, Episode
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, Node, SampledSpan, StopReason
-from practicum.rollouts import RolloutParts
-from practicum.store import CheckpointStore, EventLog, SqliteTraceStore
-from practicum.training import (
-    OverlappedSteps,
-    RolloutSteps,
-    TaskLedger,
-    Trainer,
-    TrainingParts,
-    TrainingStage,
-)
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import EventLog
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.curriculum import TaskLedger
+from practicum.training.loop import Trainer, TrainingParts
+from practicum.training.overlapped_steps import OverlappedSteps
+from practicum.training.rollout_steps import RolloutSteps
+from practicum.training.stages import TrainingStage
 
 TASKS, GROUP, TURNS = 2, 2, 3
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.unit.policy.reference import build_policy, stock_model
+from tests.unit.engine.reference import build_policy, stock_model
 
 from practicum.core.interfaces import OfflineMethod
 from practicum.core.sample import Sample
-from practicum.policy.lora import trainable
-from practicum.policy.torch_policy import TorchPolicy
-from practicum.training import ExampleSteps, Row
+from practicum.engine.models.lora import trainable
+from practicum.engine.policy import TorchPolicy
+from practicum.training.example_steps import ExampleSteps, OfflineExample
 
 PAD = 257
 
 
-def make_row(number: int, **known: Any) -> Row:
+def make_row(number: int, **known: Any) -> OfflineExample:
     """Two turns after two given parts; every third row begins alike."""
     chance = np.random.default_rng(number)
     shared = np.random.default_rng(1000 + number % 3).integers(0, 250, 9)
@@ -34,7 +34,7 @@ def make_row(number: int, **known: Any) -> Row:
         choices={},
         trace_id=f"row {number}",
     )
-    return Row(sample=sample, **known)
+    return OfflineExample(sample=sample, **known)
 
 
 def padded(samples: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -73,16 +73,16 @@ def base_sums(model: Any, samples: Sequence[Sample]) -> torch.Tensor:
 def steps_over(
     policy: TorchPolicy,
     method: OfflineMethod,
-    units: Sequence[tuple[Row, ...]],
+    units: Sequence[tuple[OfflineExample, ...]],
     *,
     batch: int = 100,
     budget_tokens: int = 10_000,
     first: int = 1,
     seed: int = 0,
 ) -> ExampleSteps:
-    from practicum.algorithms import Likelihood
+    from practicum.training.algorithms.losses import Likelihood
 
-    async def load() -> Sequence[tuple[Row, ...]]:
+    async def load() -> Sequence[tuple[OfflineExample, ...]]:
         return units
 
     return ExampleSteps(

@@ -3,13 +3,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.algorithms.cases import group, make_episode, whole
+from tests.unit.training.algorithms.cases import group, make_episode, whole
 
-from practicum.algorithms import Dapo, DrGrpo, Grpo, Ppo
 from practicum.core.interfaces import Measured
 from practicum.core.sample import Batch, Credit, Episode, Floats, Sample
 from practicum.core.trace import Node, SampledSpan, Trace
-from practicum.training.crediting import credit_step, estimate, step_batches
+from practicum.training.algorithms.dapo import Dapo
+from practicum.training.algorithms.grpo import DrGrpo, Grpo
+from practicum.training.algorithms.ppo import Ppo
+from practicum.training.rollout_steps import credit_step, estimate, step_batches
 
 
 class SaysTheTarget:
@@ -165,6 +167,6 @@ def test_what_does_not_count_or_has_no_decision_is_left_out() -> None:
 
 def test_credits_go_with_their_episodes() -> None:
     groups = [group(*episodes([2, 2])), group(*episodes([1, 1, 1]))]
-    found = credit_step(groups, Grpo(credit_by="episode", scale="none"), {})
+    found = credit_step(groups, Grpo(credit="episode", scale="none"), {})
     assert [e.trace.id for e, _ in found] == ["e0", "e1", "e0", "e1", "e2"]
     assert [c.advantages for _, c in found] == [(-0.5,), (0.5,), (-1.0,), (0.0,), (1.0,)]

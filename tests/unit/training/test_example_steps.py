@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.policy.training_cases import relative_error
+from tests.unit.engine.training_cases import relative_error
 from tests.unit.training.recorded_rows import (
     base_sums,
     make_row,
@@ -17,20 +17,22 @@ from tests.unit.training.recorded_rows import (
     watch_gradients,
 )
 
-from practicum.algorithms import Dpo, Kto, Sft
-from practicum.training import ExampleSteps, Row, units
+from practicum.training.algorithms.dpo import Dpo
+from practicum.training.algorithms.kto import Kto
+from practicum.training.algorithms.sft import Sft, WeightedSft
+from practicum.training.example_steps import ExampleSteps, OfflineExample, units
 
 SAME_GRADIENT = 1e-5
 BUDGETS = [10_000, 60, 1]
 """All rows at once; a few; each alone."""
 
 
-def gathered(steps: ExampleSteps, step: int) -> list[Row]:
+def gathered(steps: ExampleSteps, step: int) -> list[OfflineExample]:
     return asyncio.run(steps.gather(step))
 
 
 def kto_by_the_paper(
-    model: Any, rows: Sequence[Row], *, beta: float, good: float, bad: float
+    model: Any, rows: Sequence[OfflineExample], *, beta: float, good: float, bad: float
 ) -> torch.Tensor:
     samples = [row.sample for row in rows]
     others = [*rows[1:], rows[0]]
@@ -50,7 +52,7 @@ def kto_by_the_paper(
 def test_kto_has_the_gradient_of_its_loss_on_the_padded_batch(budget_tokens: int) -> None:
     rows = [make_row(n, label=n % 3 != 0, weight=1.0 + n / 5) for n in range(7)]
     policy = unclipped_policy()
-    method = Kto(beta=0.3, desirable_weight=1.2, undesirable_weight=0.7)
+    method = Kto(beta=0.3, desirable=1.2, undesirable=0.7)
     steps = steps_over(policy, method, units(rows, "kto"), budget_tokens=budget_tokens)
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
     result = steps.learn(1, drawn)
@@ -60,7 +62,7 @@ def test_kto_has_the_gradient_of_its_loss_on_the_padded_batch(budget_tokens: int
     assert result.metrics["examples"] == 7
 
 
-def dpo_by_the_paper(model: Any, rows: Sequence[Row], beta: float) -> torch.Tensor:
+def dpo_by_the_paper(model: Any, rows: Sequence[OfflineExample], beta: float) -> torch.Tensor:
     samples = [row.sample for row in rows]
     reward = beta * (padded_sums(model, samples) - base_sums(model, samples))
     margins = [
@@ -72,7 +74,7 @@ def dpo_by_the_paper(model: Any, rows: Sequence[Row], beta: float) -> torch.Tens
     return -torch.log(torch.sigmoid(torch.stack(margins))).mean()
 
 
-def pairs(count: int) -> list[tuple[Row, ...]]:
+def pairs(count: int) -> list[tuple[OfflineExample, ...]]:
     sides = [
         make_row(10 * pair + side, pair=f"pair {pair}", chosen=bool(side))
         for pair in range(count)
@@ -92,7 +94,7 @@ def test_dpo_has_the_gradient_of_its_loss_on_the_padded_batch(budget_tokens: int
     assert relative_error(gradients, expected) <= SAME_GRADIENT
 
 
-def cross_entropy(model: Any, rows: Sequence[Row]) -> torch.Tensor:
+def cross_entropy(model: Any, rows: Sequence[OfflineExample]) -> torch.Tensor:
     samples = [row.sample for row in rows]
     ids, _, mask = padded(samples)
     labels = ids.masked_fill(~mask, -100)[:, 1:]
@@ -116,7 +118,7 @@ def test_weights_by_reward_count_as_so_many_copies() -> None:
     """Rewards of 3 and 1 teach as the first row three times and the second once."""
     rows = [make_row(0, reward=3.0), make_row(1, reward=1.0), make_row(2, reward=-1.0)]
     policy = unclipped_policy()
-    steps = steps_over(policy, Sft(weigh="positive"), units(rows, "sft"))
+    steps = steps_over(policy, WeightedSft(weigh="positive"), units(rows, "sft"))
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
     steps.learn(1, drawn)
     counts = torch.tensor([max(row.reward or 0.0, 0.0) for row in drawn])

@@ -17,19 +17,25 @@ from tests.unit.training.recorded_rows import (
     untrained_stock,
 )
 
-from practicum.algorithms import Dpo, Kto, Likelihood, Sft
 from practicum.core.interfaces import OfflineMethod
-from practicum.training import HeldOutSteps, Row, units
-from practicum.training.heldout_steps import share_in_order
+from practicum.training.algorithms.dpo import Dpo
+from practicum.training.algorithms.kto import Kto
+from practicum.training.algorithms.losses import Likelihood
+from practicum.training.algorithms.sft import Sft
+from practicum.training.example_steps import HeldOutSteps, OfflineExample, share_in_order, units
 
 
 def steps_with(
-    method: OfflineMethod, train: Sequence[Row], heldout: Sequence[Row], *, before: bool = True
+    method: OfflineMethod,
+    train: Sequence[OfflineExample],
+    heldout: Sequence[OfflineExample],
+    *,
+    before: bool = True,
 ) -> HeldOutSteps:
-    async def load_train() -> list[tuple[Row, ...]]:
+    async def load_train() -> list[tuple[OfflineExample, ...]]:
         return units(train, method.kind)
 
-    async def load_heldout() -> list[tuple[Row, ...]]:
+    async def load_heldout() -> list[tuple[OfflineExample, ...]]:
         return units(heldout, method.kind)
 
     return HeldOutSteps(
@@ -64,7 +70,7 @@ def test_the_loss_of_imitation_is_the_mean_over_held_out_tokens() -> None:
 
 
 def test_the_loss_of_preferences_is_their_own_over_held_out_pairs() -> None:
-    def pair(name: int) -> list[Row]:
+    def pair(name: int) -> list[OfflineExample]:
         known = {"pair": f"p{name}"}
         return [
             make_row(name, chosen=True, **known),

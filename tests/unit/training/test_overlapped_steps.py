@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from tests.unit.training.overlapped_cases import GROUP, TASKS, Setup, Talk, Weights
 
+from practicum.core.checkpoint import EvalReport, Interval
 from practicum.core.errors import PolicyMismatch
-from practicum.core.report import EvalReport, Interval
 from practicum.core.task import Task
-from practicum.store import CheckpointStore, SqliteTraceStore, read_metrics
-from practicum.training.checkpointing import read_state
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import read_metrics
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.training.loop import read_state
 
 
 def learned(folder: Path) -> list[tuple[int, str]]:

@@ -1,14 +1,14 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.algorithms.cases import group, make_episode, whole
+from tests.unit.training.algorithms.cases import group, make_episode, whole
 
 from practicum.core.errors import PolicyMismatch, PracticumError
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Failure, StopReason
-from practicum.training.collect import CollectedStep
 from practicum.training.rollout_steps import check_any_usable, check_sampled_by
+from practicum.training.step_metrics import CollectedStep
 
 
 def collected(*episodes: Episode) -> CollectedStep:

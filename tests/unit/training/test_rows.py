@@ -1,18 +1,23 @@
 import numpy as np
 import pytest
-from tests.unit.algorithms.cases import make_episode, whole
+from tests.unit.training.algorithms.cases import make_episode, whole
 from tests.unit.training.recorded_rows import make_row
 
 from practicum.core.errors import UserError
-from practicum.core.example import Example, TokenisedExample
-from practicum.training import Row, episode_rows, example_row, units
+from practicum.core.sample import Example, TokenisedExample
+from practicum.training.example_steps import (
+    OfflineExample,
+    offline_example,
+    offline_examples,
+    units,
+)
 
 
-def row(*ids: int, given: int, choices: dict[int, tuple[int, ...]] | None = None) -> Row:
+def row(*ids: int, given: int, choices: dict[int, tuple[int, ...]] | None = None) -> OfflineExample:
     """Tokens of which all after the first `given` are learned from."""
     mask = np.arange(len(ids)) >= given
     tokens = TokenisedExample(token_ids=np.asarray(ids), loss_mask=mask, given=given)
-    made = example_row(Example(id=str(ids), task_id="t", messages=()), tokens)
+    made = offline_example(Example(id=str(ids), task_id="t", messages=()), tokens)
     if choices:
         object.__setattr__(made.sample, "choices", choices)
     return made
@@ -36,14 +41,14 @@ def test_an_example_keeps_what_its_training_set_says() -> None:
     tokens = TokenisedExample(
         token_ids=np.arange(3), loss_mask=np.array([False, True, True]), given=1
     )
-    made = example_row(example, tokens)
+    made = offline_example(example, tokens)
     assert (made.id, made.task_id, made.label, made.pair) == ("a", "t", False, "p")
     assert (made.chosen, made.weight, made.reward) == (True, 2.5, 0.5)
     assert made.sample.old_logprobs.tolist() == [0, 0, 0]
 
 
 def test_an_episode_is_learned_from_as_it_was_sampled() -> None:
-    [made] = episode_rows(make_episode((3, 4), (5,), score=whole(0.5), name="e"), True)
+    [made] = offline_examples(make_episode((3, 4), (5,), score=whole(0.5), name="e"), True)
     assert made.sample.token_ids.tolist() == [0, 3, 4, 0, 5]
     assert made.sample.loss_mask.tolist() == [False, True, True, False, True]
     assert (made.id, made.label, made.reward) == ("e", True, 0.5)

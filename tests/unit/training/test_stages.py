@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from practicum.core.checkpoint import LoopState
-from practicum.core.config import RunConfig, build_config
-from practicum.core.report import EvalReport, Interval
-from practicum.store import CheckpointStore, EventLog, SqliteTraceStore, read_metrics
-from practicum.training import TaskStream, Trainer, TrainingParts, TrainingStage
-from practicum.training.stages import StepResult, stage_at
+from practicum.core.checkpoint import EvalReport, Interval, LoopState
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import EventLog, read_metrics
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.training.curriculum import TaskStream
+from practicum.training.loop import Trainer, TrainingParts
+from practicum.training.stages import StepResult, TrainingStage, stage_at
 
 CONFIG = build_config(
     {

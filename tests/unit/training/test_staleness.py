@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.algorithms.cases import group, make_episode, whole
+from tests.unit.training.algorithms.cases import group, make_episode, whole
 
-from practicum.batching import build_batches, episode_samples
 from practicum.core.errors import PolicyMismatch
 from practicum.core.sample import Credit, Episode
 from practicum.core.trace import Node, SampledSpan, Trace
-from practicum.training.collect import CollectedStep
+from practicum.training.overlapped_steps import RecentWeights, mark_on_policy, staleness_metrics
+from practicum.training.prefix_tree import build_batches, episode_samples
 from practicum.training.rollout_steps import check_sampled_by
-from practicum.training.staleness import RecentWeights, mark_present, staleness_metrics
+from practicum.training.step_metrics import CollectedStep
 
 
 def by(episode: Episode, *fingerprints: str) -> Episode:
@@ -29,7 +29,7 @@ def test_only_the_weights_of_the_last_updates_are_accepted() -> None:
     weights = RecentWeights(2, "w0")
     for name in ("w1", "w2", "w3"):
         weights.updated(name)
-    assert weights.present == "w3"
+    assert weights.current == "w3"
     assert weights.accepted == {"w1", "w2", "w3"}
     assert [weights.age(name) for name in ("w3", "w2", "w1", "")] == [0, 1, 2, 0]
     episode = make_episode((1, 2), (3,), score=whole(1.0), name="old")
@@ -93,7 +93,7 @@ def test_terms_are_marked_by_who_sampled_them_in_every_walk_and_batch() -> None:
     fresh = {1, 2, 7, 8, 9, 4}
     for budget in (100, 5):
         batches = build_batches(samples, budget)
-        marked = mark_present(batches, [group(*episodes)], "now")
+        marked = mark_on_policy(batches, [group(*episodes)], "now")
         for batch, before in zip(marked, batches, strict=True):
             assert before.term_checked is None
             targets = batch.target[batch.term_decision]

@@ -4,8 +4,7 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.task import Task
-from practicum.training import TaskLedger, TaskStream
-from practicum.training.task_ledger import StepTasks
+from practicum.training.curriculum import StepTasks, TaskLedger, TaskStream
 
 
 def stream(count: int = 100) -> Iterator[Task]:

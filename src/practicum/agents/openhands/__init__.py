@@ -1,5 +1,1 @@
-"""The agent of the OpenHands SDK, in a process and a Python of its own."""
-
-from practicum.agents.openhands.agent import OpenHandsAgent
-
-__all__ = ["OpenHandsAgent"]
+"""The agent of the OpenHands SDK, in its own process and Python environment."""

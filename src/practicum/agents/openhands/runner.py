@@ -1,10 +1,9 @@
-"""Holds conversations of the OpenHands SDK: a script, run by its path.
+"""Runs conversations of the OpenHands SDK: a script, started by `openhands_process`.
 
-The Python that runs it is that of the SDK's own environment, where Practicum is not installed, so
-nothing of Practicum is imported here and the SDK is imported by name. To load the SDK takes ten
-seconds, so it is loaded once and each conversation is held by a child in a session of its own.
-What a child is to do, and what the agent wants done in the sandbox, goes through a socket, a JSON
-object a line each way. No command is run here.
+It runs in the Python of the SDK's virtual environment, where Practicum is not installed, so it
+imports nothing of Practicum. Loading the SDK takes ten seconds, so it is loaded once, and each
+conversation runs in a forked child. The child gets its job through a socket, as one JSON object per
+line, and sends the agent's commands back through it: no command is run here.
 """
 
 import ctypes
@@ -20,8 +19,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-__all__ = ["main"]
-
 LOADED = (
     "openhands.sdk",
     "openhands.sdk.conversation.response_utils",
@@ -30,20 +27,20 @@ LOADED = (
 )
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.1
-"""How soon a child that died is noticed."""
+"""Seconds until a child that died is noticed."""
 ORDER_BYTES = 8
-"""An order is the number of a conversation: with two descriptors to begin it, without to end it."""
+"""An order is a conversation's number: with two file descriptors to start it, without to end it."""
 
 Children = dict[int, tuple[int, int]]
-"""Process and kept descriptor of each conversation.
+"""Process id and socket of each conversation, by its number.
 
-The descriptor is that of the child's line. It is closed when the child is gone for good, and that
-is what the other side waits for.
+The parent keeps the child's socket open until all processes of the child are dead: the other side
+waits for it to close.
 """
 
 
 def main() -> None:
-    """Begin and end conversations as told, until whoever tells is gone."""
+    """Starts and ends conversations as ordered, until the other side closes the socket."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     adopt_orphans()
     for name in LOADED:
@@ -67,13 +64,13 @@ def main() -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a child leaves behind, so that its end can be waited for."""
-    with suppress(AttributeError):  # only Linux has it
+    """Becomes the parent of processes that a dead child leaves, so that they can be waited for."""
+    with suppress(AttributeError):  # Linux only
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def begin(number: int, descriptors: list[int], orders: socket.socket, children: Children) -> None:
-    """Start a child that holds one conversation."""
+    """Forks a child that runs one conversation."""
     line, log = descriptors
     pid = os.fork()
     if pid:
@@ -87,8 +84,8 @@ def begin(number: int, descriptors: list[int], orders: socket.socket, children: 
             os.close(other)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        hold(Link(line))
-    except BaseException:  # noqa: BLE001 - it must not go on as a second parent
+        run_conversation(Link(line))
+    except BaseException:  # noqa: BLE001 - the child must not return into the parent's loop
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -97,7 +94,7 @@ def begin(number: int, descriptors: list[int], orders: socket.socket, children: 
 
 
 def end(child: tuple[int, int]) -> None:
-    """Kill a child and its children, and wait for them all."""
+    """Kills a child and its process group, and waits for them all."""
     pid, line = child
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -110,27 +107,27 @@ def end(child: tuple[int, int]) -> None:
 
 
 class Link:
-    """The line to the process that holds the sandbox."""
+    """The channel to the process that has the sandbox."""
 
     def __init__(self, descriptor: int) -> None:
         self._lines = socket.socket(fileno=descriptor).makefile("rw", encoding="utf-8")
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Send one message."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message."""
         self._lines.write(json.dumps(message) + "\n")
         self._lines.flush()
 
-    def hear(self) -> dict[str, Any]:
-        """Wait for one message."""
+    def receive(self) -> dict[str, Any]:
+        """Waits for a message."""
         line = self._lines.readline()
         if not line:
             raise SystemExit("the other side has gone away")
         return dict(json.loads(line))
 
 
-def hold(link: Link) -> None:
-    """Hold one conversation and say how it ended."""
-    job = link.hear()
+def run_conversation(link: Link) -> None:
+    """Runs one conversation and sends how it ended."""
+    job = link.receive()
     os.chdir(job["folder"])
     os.environ.update(HOME=job["folder"], TMPDIR=job["folder"])
     conversation = open_conversation(job, link)
@@ -139,18 +136,18 @@ def hold(link: Link) -> None:
         show_example(conversation, job["example"])
         conversation.send_message(job["task"])
         conversation.run()
-    except Exception as failed:  # noqa: BLE001 - whatever it is, the other side is told
+    except Exception as failed:  # noqa: BLE001 - the other side gets it
         cause = failed.__cause__ or failed
         error = f"{type(cause).__name__}: {cause}"
     ended = ending(conversation, error)
     conversation.close()
-    link.say(ended)
+    link.send(ended)
 
 
 def open_conversation(job: dict[str, Any], link: Link) -> Any:
-    """The SDK's own agent, whose terminal is in the sandbox."""
+    """A conversation with the SDK's own agent, whose commands run in the sandbox."""
     sdk = import_module("openhands.sdk")
-    # Defaults of the request (temperature, tokens) are left to the server, which knows the run's.
+    # Temperature and token limit are left to the server, which has the run's.
     llm = sdk.LLM(
         model=f"openai/{job['model']}",
         base_url=job["base_url"],
@@ -182,7 +179,7 @@ def open_conversation(job: dict[str, Any], link: Link) -> Any:
 
 
 def register_tools(link: Link, *, short: bool) -> list[str]:
-    """Make the tools known to the SDK; their names."""
+    """Registers the tools with the SDK and returns their names."""
     terminal = import_module("openhands.tools.terminal")
     tools = import_module("openhands.sdk.tool")
     executor = forwarding_executor(link, tools.ToolExecutor, terminal.TerminalObservation)
@@ -204,13 +201,13 @@ def register_tools(link: Link, *, short: bool) -> list[str]:
         __base__=tools.Action,
         command=(str, pydantic.Field(description="The command.")),
     )
-    brief_terminal = brief(terminal.TerminalTool, "terminal")(
+    brief_terminal = without_extras(terminal.TerminalTool, "terminal")(
         action_type=command_action,
         observation_type=terminal.TerminalObservation,
         description="Run a command in bash and see what it prints.",
         executor=executor,
     )
-    brief_finish = brief(finish.FinishTool, "finish")(
+    brief_finish = without_extras(finish.FinishTool, "finish")(
         action_type=finish.FinishAction,
         observation_type=finish.FinishObservation,
         description="Say that the task is done.",
@@ -221,10 +218,10 @@ def register_tools(link: Link, *, short: bool) -> list[str]:
     return ["terminal", "finish"]
 
 
-def brief(tool_class: Any, name: str) -> Any:
-    """A tool that shows its own arguments only.
+def without_extras(tool_class: Any, name: str) -> Any:
+    """The tool class without the arguments that the SDK adds to every tool.
 
-    The SDK adds a summary and a guess of the risk to each, which are optional when they are read.
+    These are a summary and a risk estimate, which the SDK does not need when it parses a call.
     """
 
     def to_openai_tool(self: Any, *_: Any, **__: Any) -> dict[str, Any]:
@@ -238,13 +235,13 @@ def brief(tool_class: Any, name: str) -> Any:
     def fill(namespace: dict[str, Any]) -> None:
         namespace.update(name=name, to_openai_tool=to_openai_tool, __module__=__name__)
 
-    # The SDK takes no classes that are local to a function, and there is no SDK to derive from
-    # where this file is only read.
+    # The SDK rejects classes that are local to a function, and a module-level class would need the
+    # SDK when this file is imported elsewhere.
     return types.new_class(f"Brief{tool_class.__name__}", (tool_class,), {}, fill)
 
 
 def forwarding_executor(link: Link, base: Any, observation: Any) -> Any:
-    """Has the commands run elsewhere."""
+    """A tool executor that sends commands through the channel."""
 
     def call(self: Any, action: Any, conversation: Any = None) -> Any:
         if getattr(action, "is_input", False) or getattr(action, "reset", False):
@@ -253,8 +250,8 @@ def forwarding_executor(link: Link, base: Any, observation: Any) -> Any:
                 "reset: each command runs in a shell of its own."
             )
             return observation.from_text(text=text, command=action.command, is_error=True)
-        link.say({"command": action.command})
-        answer = link.hear()
+        link.send({"command": action.command})
+        answer = link.receive()
         if answer["over"] and conversation is not None:
             conversation.pause()
         return observation.from_text(
@@ -268,7 +265,7 @@ def forwarding_executor(link: Link, base: Any, observation: Any) -> Any:
 
 
 def show_example(conversation: Any, steps: list[dict[str, str]]) -> None:
-    """Put a task and its solution before the real one, as if the agent had done it."""
+    """Adds a solved example task to the conversation, as if the agent had done it."""
     if not steps:
         return
     events = import_module("openhands.sdk.event")
@@ -303,7 +300,7 @@ def show_example(conversation: Any, steps: list[dict[str, str]]) -> None:
 
 
 def ending(conversation: Any, error: str) -> dict[str, Any]:
-    """How the conversation stands, for the other side."""
+    """The conversation's end, as the message for the other side."""
     replies = import_module("openhands.sdk.conversation.response_utils")
     events = list(conversation.state.events)
     kinds = [type(one).__name__ for one in events if getattr(one, "source", "") == "agent"]

@@ -1,1 +1,1 @@
-"""Environments whose turns are one named action each."""
+"""Environments with a discrete action space: each turn is one named action."""

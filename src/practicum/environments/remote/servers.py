@@ -1,4 +1,4 @@
-"""Where a remote environment's episodes live: a server that runs, or one that is kept running."""
+"""The server of a `remote` environment: its options, and a server process that is kept running."""
 
 import json
 import os
@@ -12,68 +12,142 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from practicum.core.config.config_sections import ConfigModel
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.environments.remote.options import RemoteOptions
 
-__all__ = ["OwnServer", "Place", "RunningServer", "Server", "server_of"]
+
+class RemoteOptions(ConfigModel):
+    """Options of the `remote` environment: `url` of a server that runs, or what to `serve`."""
+
+    url: str = ""
+    """Address of a server that runs already, such as http://127.0.0.1:8000."""
+    key_file: str = ""
+    """File with the server's key; else the variable PRACTICUM_ENV_KEY, else no key is sent."""
+    serve: str = ""
+    """Environment to serve: the server is started, watched and stopped with the run."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the environment that is served."""
+    port: int = Field(default=0, ge=0, le=65535)
+    """Where to serve it; 0 takes a free port."""
+    max_episodes: int = Field(default=256, ge=1)
+    """Episodes at once of the server that is started; more wait for their turn."""
+    startup_timeout_s: float = Field(default=60.0, gt=0)
+    """What the server may take to start."""
+    max_restarts: int = Field(default=3, ge=0)
+    """How often in a row a server that died is started again before the run ends."""
+    open_timeout_s: float = Field(default=300.0, gt=0)
+    """What an episode may take to open, waiting for a place included."""
+    call_timeout_s: float = Field(default=330.0, gt=0)
+    """What a turn may take; a server that is silent for longer has failed the episode."""
+    give_up_s: float = Field(default=600.0, gt=0)
+    """When no episode could be opened for so long, the run ends."""
+    instruction: str = ""
+    """Other OpenEnv servers: what the policy is told first, before the first observation."""
+    action_field: str = ""
+    """Other OpenEnv servers: where in an action the policy's text goes; found out where there is
+    only one text in it."""
+    observation_field: str = ""
+    """Other OpenEnv servers: which part of an observation the policy sees; all of it, as JSON,
+    unless told."""
+    success_at: float = 1.0
+    """Other OpenEnv servers: rewards of an episode that add up to this mean that it succeeded."""
+
+    @field_validator("url")
+    @classmethod
+    def _usable_address(cls, value: str) -> str:
+        if not value:
+            return value
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise PydanticCustomError(
+                "url", "an address begins with http:// or https://, as in http://127.0.0.1:8000"
+            )
+        if parts.username or parts.password:
+            raise PydanticCustomError(
+                "url",
+                "a key in the address would be kept in the run's folder; put it into a file and "
+                "name that with key_file",
+            )
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "RemoteOptions":
+        if bool(self.url) == bool(self.serve):
+            raise PydanticCustomError(
+                "server",
+                "say where the episodes live: url for a server that runs, or serve for an "
+                "environment to be served, and not both",
+            )
+        if self.serve == "remote":
+            raise PydanticCustomError("server", "serve cannot be remote itself; name another")
+        return self
+
 
 KEY_VARIABLE = "PRACTICUM_ENV_KEY"
 USER_MISTAKE = 2
-"""Exit code of a server that was given something it cannot use: trying again would not help."""
+"""Exit code of a server for a `UserError`: a restart would not help."""
 
 STOPPING_S = 10.0
-"""What a server is given to close its episodes before it is killed."""
+"""Seconds a server has to close its episodes before it is killed."""
 
 
-class Place(NamedTuple):
-    """Where a server answers, and which of its lives that is."""
+class ServerInstance(NamedTuple):
+    """Where a server answers; `generation` counts its starts."""
 
-    address: str
-    life: int
+    url: str
+    generation: int
 
 
 class Server(Protocol):
-    """Something with an address."""
+    """A server to open episodes on. Methods may block; call them on a worker thread."""
 
     key: str
 
     @property
     def pid(self) -> int | None:
-        """Its process, where that is ours and lives."""
+        """Its pid, where we started it and it runs."""
         ...
 
-    def place(self) -> Place:
-        """Where it answers; may take as long as a server needs to start."""
+    def instance(self) -> ServerInstance:
+        """Where it answers; waits for a server that has to be started."""
         ...
 
-    def unreachable(self, why: str) -> None:
-        """An episode could not be opened."""
+    def report_unreachable(self, why: str) -> None:
+        """An episode could not be opened; `UserError` after too long without success."""
         ...
 
-    def hangs(self, place: Place) -> None:
-        """It does not even say that it is healthy."""
+    def report_hang(self, instance: ServerInstance) -> None:
+        """It does not answer `/health`."""
         ...
 
-    def answered(self) -> None:
-        """An episode came to its end: the server works."""
+    def report_success(self) -> None:
+        """An episode ended normally: the server works."""
         ...
 
     def stop(self) -> None:
-        """Not needed any more."""
+        """Stop it, if we started it."""
         ...
 
 
-class _Patience:
-    """Ends the run when nothing has worked for too long; single failures are only masked."""
+class _FailureTimer:
+    """Raises when nothing has worked for too long; single failures only mask their episodes."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._since: float | None = None
 
     def failed(self, what: str, why: str) -> None:
-        """Nothing came of one more attempt."""
+        """Count a failure."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since >= self._limit_s:
@@ -83,123 +157,123 @@ class _Patience:
             )
 
     def worked(self) -> None:
-        """Begin to count anew."""
+        """Reset after a success."""
         self._since = None
 
 
-class RunningServer:
-    """A server somebody else started."""
+class ExternalServer:
+    """A server that somebody else runs (option `url`)."""
 
     def __init__(self, options: RemoteOptions) -> None:
         self.key = _read_key(options.key_file)
         self._url = options.url
-        self._patience = _Patience(options.give_up_s)
+        self._failures = _FailureTimer(options.give_up_s)
 
     @property
     def pid(self) -> int | None:
-        """It is not ours."""
+        """None: it is not our process."""
         return None
 
-    def place(self) -> Place:
-        """As the config has it."""
-        return Place(self._url, 1)
+    def instance(self) -> ServerInstance:
+        """The configured url."""
+        return ServerInstance(self._url, 1)
 
-    def unreachable(self, why: str) -> None:
-        """One more failure."""
-        self._patience.failed(self._url, why)
+    def report_unreachable(self, why: str) -> None:
+        """See `Server`."""
+        self._failures.failed(self._url, why)
 
-    def hangs(self, place: Place) -> None:
-        """Whoever started it must see to it."""
+    def report_hang(self, instance: ServerInstance) -> None:
+        """Nothing: it is not ours to kill."""
 
-    def answered(self) -> None:
-        """It works."""
-        self._patience.worked()
+    def report_success(self) -> None:
+        """See `Server`."""
+        self._failures.worked()
 
     def stop(self) -> None:
-        """It is not ours to stop."""
+        """Nothing: it is not ours to stop."""
 
 
-class OwnServer:
-    """A server that is started when first needed and again when it dies.
+class ManagedServer:
+    """A server process (option `serve`), started when first needed and again when it dies.
 
-    It holds one end of a pipe from this process and stops when that closes, so it does not outlive
-    a run that is killed.
+    Its standard input is a pipe from this process, and it stops when that closes: so it does not
+    outlive a run that is killed. The lock makes concurrent episodes start it only once.
     """
 
     def __init__(self, options: RemoteOptions) -> None:
         self.key = secrets.token_urlsafe(24)
         self._options = options
-        self._patience = _Patience(options.give_up_s)
+        self._failures = _FailureTimer(options.give_up_s)
         self._process: subprocess.Popen[bytes] | None = None
-        self._address = ""
-        self._life = 0
+        self._url = ""
+        self._generation = 0
         self._starts_in_a_row = 0
-        self._complaints: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
         self._lock = threading.Lock()
 
     @property
     def pid(self) -> int | None:
-        """The server's process, while there is one."""
+        """Its pid, while it runs."""
         return None if self._process is None else self._process.pid
 
-    def place(self) -> Place:
-        """Where it answers, started first if it does not run."""
+    def instance(self) -> ServerInstance:
+        """Where it answers; started first if it does not run."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            return Place(self._address, self._life)
+            return ServerInstance(self._url, self._generation)
 
-    def unreachable(self, why: str) -> None:
-        """A server that lives and does not answer is only waited for so long."""
-        self._patience.failed(f"the server of {self._options.serve!r}", why)
+    def report_unreachable(self, why: str) -> None:
+        """See `Server`."""
+        self._failures.failed(f"the server of {self._options.serve!r}", why)
 
-    def hangs(self, place: Place) -> None:
-        """End it by force; the next episode starts it again. It may have been started meanwhile."""
+    def report_hang(self, instance: ServerInstance) -> None:
+        """Kill it, unless it was restarted meanwhile; the next episode starts it again."""
         with self._lock:
-            if self._process is not None and place.life == self._life:
+            if self._process is not None and instance.generation == self._generation:
                 self._process.kill()
 
-    def answered(self) -> None:
-        """It works: earlier deaths are forgiven."""
+    def report_success(self) -> None:
+        """Reset the counts of restarts and failures."""
         self._starts_in_a_row = 0
-        self._patience.worked()
+        self._failures.worked()
 
     def stop(self) -> None:
-        """Let it close its episodes, and see that it is gone."""
+        """Let it close its episodes; kill it if that takes too long."""
         with self._lock:
             if self._process is not None:
                 _stop(self._process)
                 self._process = None
-            if self._complaints is not None:
-                self._complaints.close()
-                self._complaints = None
+            if self._stderr is not None:
+                self._stderr.close()
+                self._stderr = None
 
     def _start(self) -> None:
         if self._starts_in_a_row > self._options.max_restarts:
             raise UserError(
                 f"the server of {self._options.serve!r} stopped {self._starts_in_a_row} times in a "
-                f"row{self._last_words()}; see why with: {' '.join(_command(self._options)[:4])}"
+                f"row{self._last_error()}; see why with: {' '.join(_command(self._options)[:4])}"
             )
         self._starts_in_a_row += 1
-        self._life += 1
+        self._generation += 1
         if self._process is not None:
             _stop(self._process)  # closes its pipes
-        if self._complaints is None:
-            self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        if self._stderr is None:
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         process = subprocess.Popen(
             _command(self._options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             env={**os.environ, KEY_VARIABLE: self.key},
-            start_new_session=True,  # Ctrl-C is for the run, which stops it in its own time
+            start_new_session=True,  # Ctrl-C reaches only the run, which then stops the server
         )
         weakref.finalize(self, _stop, process)
         self._process = process
-        self._address = self._wait(process)
+        self._url = self._read_url(process)
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> str:
-        """The address that the server prints once it listens."""
+    def _read_url(self, process: subprocess.Popen[bytes]) -> str:
+        """The url that the server prints once it listens."""
         limit, said = self._options.startup_timeout_s, b""
         with selectors.DefaultSelector() as waiting:
             assert process.stdout is not None
@@ -215,22 +289,23 @@ class OwnServer:
         is_late = process.poll() is None and time.monotonic() >= end
         _stop(process)
         how = f"did not start within {limit:g} s" if is_late else "ended while starting"
-        sentence = f"the server of {self._options.serve!r} {how}{self._last_words()}"
+        sentence = f"the server of {self._options.serve!r} {how}{self._last_error()}"
         if process.returncode == USER_MISTAKE:
             raise UserError(sentence)
         raise EnvironmentFailure(sentence)
 
-    def _last_words(self) -> str:
-        if self._complaints is None:
+    def _last_error(self) -> str:
+        """The last line of its standard error, in brackets."""
+        if self._stderr is None:
             return ""
-        self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1][:300]})" if lines else ""
 
 
-def server_of(options: RemoteOptions) -> Server:
+def make_server(options: RemoteOptions) -> Server:
     """The server that the options name; nothing is started yet."""
-    return RunningServer(options) if options.url else OwnServer(options)
+    return ExternalServer(options) if options.url else ManagedServer(options)
 
 
 def _command(options: RemoteOptions) -> list[str]:
@@ -255,7 +330,7 @@ def _command(options: RemoteOptions) -> list[str]:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a server: by closing its standard input, and by force if that does not help."""
+    """Stop a server by closing its standard input; kill it if that takes too long."""
     if process.stdin is not None:
         process.stdin.close()
     try:

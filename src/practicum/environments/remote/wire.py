@@ -1,13 +1,18 @@
-"""Talking to a server: one WebSocket for each episode, HTTP for the rest.
+"""Connections to a server: a WebSocket for each episode, HTTP otherwise, on a thread of their own.
 
-Whatever goes wrong on the way (no answer, nonsense, a closed connection) is the environment's
-fault, so it is an `EnvironmentFailure`, and the episode is masked.
+Every error (no answer, malformed answer, closed connection) is an `EnvironmentFailure`, so that the
+episode is masked.
+
+The main event loop samples and learns, and is blocked for seconds at a time. On a separate thread
+connections stay alive meanwhile, and a timeout measures the server and not the learner.
 """
 
 import asyncio
 import json
+import threading
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from practicum.core.errors import EnvironmentFailure, MissingExtra
 
@@ -18,20 +23,19 @@ try:
 except ImportError:
     raise MissingExtra.for_extra("serve", "the environment 'remote'") from None
 
-__all__ = ["Line", "ServerBusy", "ask_over_http", "dial"]
 
 LONGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes; an observation beyond it is taken for nonsense."""
+"""Bytes; a longer answer is an error."""
 
 CLOSING_S = 5.0
 
 
 class ServerBusy(Exception):
-    """The server holds as many episodes as it can; worth trying again."""
+    """The server is at its limit of episodes; worth trying again."""
 
 
-class Line:
-    """One WebSocket connection."""
+class EpisodeSocket:
+    """One WebSocket connection, which carries one episode."""
 
     def __init__(self, socket: sockets.ClientConnection) -> None:
         self._socket = socket
@@ -41,7 +45,8 @@ class Line:
         message = json.dumps({"type": kind, **({"data": data} if kind != "state" else {})})
         try:
             async with asyncio.timeout(timeout_s):
-                with suppress(ConnectionClosed):  # a full server says so and hangs up, unasked
+                # A full server sends its error and closes without waiting for a request.
+                with suppress(ConnectionClosed):
                     await self._socket.send(message)
                 raw = await self._socket.recv()
         except TimeoutError:
@@ -52,7 +57,7 @@ class Line:
             raise EnvironmentFailure(f"the connection broke at {kind!r}: {error}") from None
         return _answer(raw, kind)
 
-    async def hang_up(self) -> None:
+    async def close(self) -> None:
         """Close the connection, and with it the episode."""
         try:
             async with asyncio.timeout(CLOSING_S):
@@ -62,7 +67,7 @@ class Line:
             self._socket.transport.abort()
 
 
-async def dial(address: str, key: str, timeout_s: float) -> Line:
+async def connect(address: str, key: str, timeout_s: float) -> EpisodeSocket:
     """A connection to the server at an http address."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     url = "ws" + address.removeprefix("http") + "/ws"
@@ -72,23 +77,23 @@ async def dial(address: str, key: str, timeout_s: float) -> Line:
             additional_headers=headers,
             open_timeout=timeout_s,
             max_size=LONGEST_ANSWER,
-            ping_interval=None,  # time limits on calls tell a dead server sooner
+            ping_interval=None,  # timeouts of requests find a dead server sooner
             proxy=None,
         )
     except (TimeoutError, WebSocketException, OSError, EOFError) as error:
         raise EnvironmentFailure(
             f"no connection to {address}: {str(error) or type(error).__name__}"
         ) from None
-    return Line(socket)
+    return EpisodeSocket(socket)
 
 
-async def ask_over_http(
+async def http_request(
     address: str, path: str, key: str, timeout_s: float, *, body: Any = None
 ) -> tuple[int, Any]:
-    """The status of an answer, and what it says; None where that is no JSON."""
+    """Status and JSON body of a GET, or of a POST where there is a `body`; None for no JSON."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        # Certificates are only read, which takes long, where there is one to check.
+        # Loading the certificates takes long, so only where one has to be verified.
         encrypted = address.startswith("https:")
         async with httpx.AsyncClient(
             timeout=timeout_s, trust_env=False, verify=encrypted
@@ -120,3 +125,56 @@ def _answer(raw: str | bytes, kind: str) -> dict[str, Any]:
             raise ServerBusy(str(data.get("message")))
         raise EnvironmentFailure(f"the server: {data.get('message')} ({data.get('code')})")
     return data
+
+
+T = TypeVar("T")
+
+
+class NetworkThread:
+    """An event loop on a thread of its own, started when first used."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the thread, awaited from another loop; cancelled with its caller."""
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        )
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the thread and block until its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._running_loop()).result()
+
+    def stop(self) -> None:
+        """End the thread; the next use starts another."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="remote environment", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+async def _cancel_all() -> None:
+    """Cancel the other tasks of the loop, and let connections finish closing."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0)
+    await asyncio.get_running_loop().shutdown_default_executor()

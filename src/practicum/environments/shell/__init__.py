@@ -1,1 +1,1 @@
-"""Shell work: tasks done with commands in a sandbox, checked by the state they leave."""
+"""Tasks solved with shell commands in a sandbox, checked by the state of its files and accounts."""

@@ -1,4 +1,6 @@
-r"""What a policy writes in the text protocol, read as an action.
+"""Prompts and turns of shell tasks in both protocols, `text` and `tools`; solutions as turns.
+
+A turn of the text protocol:
 
     I look at the folder first.
     Act: bash
@@ -6,21 +8,95 @@ r"""What a policy writes in the text protocol, read as an action.
     ls /tmp
     ```
 
-The word after `Act:` is `bash`, `finish` or `answer(...)`. LifelongAgentBench reads the first
-`Act:` of a turn and knows no answers; AgentBench reads the last one that it knows. Every block
-marked `bash` belongs to the action, and several are run one after the other.
+After `Act:` comes `bash`, `finish` or `answer(...)`. As in LifelongAgentBench, the first `Act:` of
+a turn counts and there are no answers; or as in AgentBench, the last valid one counts. All blocks
+marked `bash` are run, one after the other.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Action", "read_action", "write_answer", "write_bash", "write_finish"]
+from practicum.core.task import JSON
+from practicum.core.tool_calls import write_tool_call
+from practicum.core.trace import Message, Role, ToolCall, ToolSpec
+from practicum.environments.shell.plan_of_task import Plan, Script
+
+
+def text_rules(rounds: int, cwd: str, takes_answers: bool) -> str:
+    """The system prompt of the text protocol."""
+    answers = (
+        "When the task asks a question, answer it, and write nothing but the answer between the "
+        "brackets:\nAct: answer(42)\n"
+        if takes_answers
+        else ""
+    )
+    return (
+        "You are root on a Linux machine and do one task there with bash commands.\n"
+        "To run commands, write:\n"
+        "Act: bash\n"
+        "```bash\n"
+        "ls -l /tmp\n"
+        "```\n"
+        "You are then shown what they print. "
+        f"{_shell_facts(cwd)}\n"
+        f"{answers}"
+        "When the task is done, write:\n"
+        "Act: finish\n"
+        f"Each turn holds one Act. There are {rounds} turns."
+    )
+
+
+def tool_rules(rounds: int, cwd: str) -> str:
+    """The system prompt of the tools protocol."""
+    return (
+        "You are root on a Linux machine and do one task there. Call one tool a turn: bash runs "
+        "commands and shows what they print, answer gives the answer where the task asks a "
+        f"question, finish says that the task is done. {_shell_facts(cwd)} "
+        f"There are {rounds} turns."
+    )
+
+
+def _shell_facts(cwd: str) -> str:
+    return (
+        f"Each turn's commands run in a new shell that starts in {cwd}, and nothing can be typed "
+        "while they run."
+    )
+
+
+def _schema(name: str, description: str, *, required: bool) -> dict[str, JSON]:
+    schema: dict[str, JSON] = {
+        "type": "object",
+        "properties": {name: {"type": "string", "description": description}},
+    }
+    return {**schema, "required": [name]} if required else schema
+
+
+TOOLS = (
+    ToolSpec(
+        name="bash",
+        description="Run commands in bash and see what they print.",
+        parameters=_schema("script", "The commands.", required=True),
+    ),
+    ToolSpec(
+        name="finish",
+        description="Say that the task is done.",
+        parameters=_schema("thought", "Why it is done.", required=False),
+    ),
+    ToolSpec(
+        name="answer",
+        description="Answer the question that the task asks, and end it.",
+        parameters=_schema("answer", "The answer and nothing else.", required=True),
+    ),
+)
+"""The tools of every shell task."""
+
 
 ACT = re.compile(r"Act:\s*(.+)")
 BLOCK = re.compile(r"```bash\n(.*?)\n```", re.DOTALL)
 
 Reading = Literal["first", "last"]
+"""Which `Act:` of a turn counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +105,7 @@ class Action:
 
     kind: Literal["bash", "finish", "answer", "invalid"]
     content: str = ""
-    """The script, the answer, or why the turn is none of them."""
+    """The script, the answer, or why the turn is invalid."""
 
 
 def read_action(text: str, reading: Reading = "first") -> Action:
@@ -67,16 +143,73 @@ def _action(word: str, text: str, *, takes_answers: bool) -> Action | None:
     return None
 
 
-def write_bash(script: str) -> str:
+Protocol = Literal["text", "tools"]
+
+
+def bash_turn(script: str, protocol: Protocol) -> str:
     """A turn that runs a script."""
-    return f"Act: bash\n```bash\n{script.strip()}\n```"
+    if protocol == "text":
+        return f"Act: bash\n```bash\n{script.strip()}\n```"
+    return write_tool_call(ToolCall(name="bash", arguments={"script": script}))
 
 
-def write_finish() -> str:
+def finish_turn(protocol: Protocol) -> str:
     """A turn that says the task is done."""
-    return "Act: finish"
+    return "Act: finish" if protocol == "text" else write_tool_call(ToolCall(name="finish"))
 
 
-def write_answer(answer: str) -> str:
-    """A turn that answers a question; an answer is one line."""
-    return f"Act: answer({' '.join(answer.split())})"
+def answer_turn(answer: str, protocol: Protocol) -> str:
+    """A turn that answers the task's question; on one line in the text protocol."""
+    if protocol == "text":
+        return f"Act: answer({' '.join(answer.split())})"
+    return write_tool_call(ToolCall(name="answer", arguments={"answer": answer}))
+
+
+def answers_what_it_prints(plan: Plan) -> bool:
+    """Whether the right answer is what the reference prints when it is run."""
+    return plan.check["kind"] == "chain" and plan.reference is not None
+
+
+def reference_turns(plan: Plan, protocol: Protocol) -> list[str]:
+    """The turns of a solution; empty where none is known."""
+    if plan.check["kind"] == "match":
+        wanted = plan.check.get("answer")
+        return [] if wanted is None else [answer_turn(str(wanted), protocol)]
+    return [] if plan.reference is None else turns_of(plan.reference, protocol)
+
+
+def turns_of(script: Script, protocol: Protocol) -> list[str]:
+    """Two turns: run a script, then finish."""
+    code = script.code
+    if script.language == "python":
+        code = f"python3 - <<'END_OF_PROGRAM'\n{code}\nEND_OF_PROGRAM"
+    return [bash_turn(code, protocol), finish_turn(protocol)]
+
+
+def example_messages(protocol: Protocol) -> list[Message]:
+    """A small task and its solution: a one-shot example before the real task."""
+    answers: Role = "user" if protocol == "text" else "tool"
+    script = "mkdir -p /srv/example && echo hello > /srv/example/greeting.txt"
+    return [
+        Message(
+            role="user",
+            content="Create the file /srv/example/greeting.txt with the single line: hello",
+        ),
+        Message(role="assistant", content=bash_turn(script, protocol)),
+        Message(role=answers, content="The output of the OS is empty."),
+        Message(role="assistant", content=finish_turn(protocol)),
+    ]
+
+
+def turn_from_line(line: str, protocol: Protocol) -> str:
+    """A line that a person typed, as a turn: `finish`, `answer TEXT` or a command.
+
+    >>> turn_from_line("finish", "text")
+    'Act: finish'
+    """
+    word, _, rest = line.strip().partition(" ")
+    if word == "finish" and not rest:
+        return finish_turn(protocol)
+    if word == "answer" and rest:
+        return answer_turn(rest, protocol)
+    return bash_turn(line, protocol)

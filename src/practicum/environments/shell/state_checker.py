@@ -1,14 +1,13 @@
-"""Judges the state of a system against assertions.
+"""Tests assertions about files, accounts and processes, inside the sandbox.
 
-This file is a whole program as well as a module: its text with a call of `main` behind it goes to
-`python3 -I -S -` inside a sandbox (`generated.checker_input` writes that). It therefore imports
-nothing but the standard library. It prints one line, a nonce and a JSON list of one
-`{"ok": ..., "why": ...}` for each assertion, and exits with 0; anything else is a checker that
-failed, which says nothing about the state.
+The text of this file, with a call of `main` appended, is run by `python3 -I -S -` in the sandbox
+(see `generated.assertions.checker_input`), so it imports only the standard library. It prints one
+line, a nonce and a JSON list with one `{"ok": ..., "why": ...}` for each assertion, and exits with
+0. Any other output means that the checker failed, which says nothing about the policy.
 
-What it looks at was left by untrusted commands. Plain files are opened without following a link
-and only where they are plain files, reads are bounded, accounts are read from the files in /etc
-and not through libraries that a changed setting could turn.
+Everything it reads was left by untrusted commands. Files are opened without following links and
+only if they are regular files (a FIFO would block), reads are bounded, and accounts are read from
+/etc directly, not through NSS, which the policy could redirect in /etc/nsswitch.conf.
 """
 
 import gzip
@@ -22,8 +21,6 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from typing import Any
-
-__all__ = ["CHECKS", "judge_state", "main"]
 
 READ_LIMIT = 4_194_304
 """Bytes read of one file, and of all that an archive unpacks to."""
@@ -40,7 +37,7 @@ class Wrong(Exception):
 
 
 STATE_ERRORS = (Wrong, OSError, ValueError)
-"""What untrusted state can make reading it raise: the assertion fails. Any other error is ours."""
+"""Errors that untrusted state can cause: the assertion fails. Any other error is a bug of ours."""
 
 
 def judge_state(assertions: list[Assertion]) -> list[dict[str, Any]]:
@@ -64,13 +61,15 @@ def main(nonce: str, assertions: list[Assertion]) -> None:
 
 
 def expect(claim: bool, why: str) -> None:
-    """Say why where the claim does not hold."""
+    """Raise `Wrong` unless the claim holds."""
     if not claim:
         raise Wrong(why)
 
 
 def read_bytes(path: str) -> bytes:
-    """A plain file's bytes; never through a link, never from a pipe or device."""
+    """A regular file's bytes; never through a link, never from a pipe or device."""
+    # Twice: lstat before opening, since opening a device can have effects; fstat after, since a
+    # process of the policy may have replaced the file in between.
     expect(stat.S_ISREG(os.lstat(path).st_mode), f"{path} is not a plain file")
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
@@ -85,20 +84,24 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode("utf-8")
 
 
-def unended(text: str) -> str:
-    """Without its last line end: whether there is one is never what a task is about."""
+def without_newline(text: str) -> str:
+    """Without the final newline, which never matters to a task."""
     return text.removesuffix("\n")
 
 
 def shorten(text: str) -> str:
-    """Enough of a text to say what was found."""
+    """At most 60 characters of a text, for an error."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def content(a: Assertion) -> None:
-    """The file holds the text; with `trimmed`, whatever blank space is around it."""
+    """The file holds the text; with `trimmed`, whitespace around it is ignored."""
     found, wanted = read_text(a["path"]), a["text"]
-    same = found.strip() == wanted.strip() if a["trimmed"] else unended(found) == unended(wanted)
+    same = (
+        found.strip() == wanted.strip()
+        if a["trimmed"]
+        else without_newline(found) == without_newline(wanted)
+    )
     expect(same, f"{a['path']} holds {shorten(found)}")
 
 
@@ -110,7 +113,7 @@ def contains(a: Assertion) -> None:
 
 def lines(a: Assertion) -> None:
     """The file's lines, in this order or in any."""
-    found, wanted = unended(read_text(a["path"])).split("\n"), list(a["lines"])
+    found, wanted = without_newline(read_text(a["path"])).split("\n"), list(a["lines"])
     found = [line.rstrip() for line in found] if wanted or found != [""] else []
     if not a["ordered"]:
         found, wanted = sorted(found), sorted(wanted)
@@ -135,7 +138,7 @@ def absent(a: Assertion) -> None:
 
 
 def type_of(path: str) -> str:
-    """`file`, `folder`, `link` or `other`, of the thing itself."""
+    """`file`, `folder`, `link` or `other`; links are not followed."""
     mode = os.lstat(path).st_mode
     if stat.S_ISREG(mode):
         return "file"
@@ -158,7 +161,7 @@ def mode(a: Assertion) -> None:
 
 
 def modified(a: Assertion) -> None:
-    """The second in which the file was last modified."""
+    """The file's modification time, in whole seconds."""
     found = int(os.lstat(a["path"]).st_mtime)
     expect(found == a["seconds"], f"{a['path']} was modified at {found}")
 
@@ -178,7 +181,7 @@ def group_owner(a: Assertion) -> None:
 
 
 def symlink(a: Assertion) -> None:
-    """A symbolic link to the target; written as given with `exact`, else in any way."""
+    """A symbolic link to the target; with `exact`, its text equals it, else it resolves to it."""
     expect(type_of(a["path"]) == "link", f"{a['path']} is no symbolic link")
     found = os.readlink(a["path"])
     if not a["exact"]:
@@ -188,7 +191,7 @@ def symlink(a: Assertion) -> None:
 
 
 def same_file(a: Assertion) -> None:
-    """Two names of one plain file, or two files of their own."""
+    """Two names of one file (hard links), or two independent files."""
     one, other = os.lstat(a["path"]), os.lstat(a["other"])
     expect(stat.S_ISREG(one.st_mode), f"{a['path']} is not a plain file")
     expect(stat.S_ISREG(other.st_mode), f"{a['other']} is not a plain file")
@@ -312,12 +315,12 @@ def archive(a: Assertion) -> None:
         raise Wrong(f"{a['path']} is no sound {a['format']} archive: {error}") from error
     expect(sorted(found) == sorted(a["members"]), f"{a['path']} holds {sorted(found)[:8]}")
     for name, text in a["members"].items():
-        same = unended(found[name].decode("utf-8")) == unended(text)
+        same = without_newline(found[name].decode("utf-8")) == without_newline(text)
         expect(same, f"{name} in {a['path']} has another content")
 
 
 def bounded(file: Any, left: int) -> bytes:
-    """All of a stream that unpacks to no more than so many bytes."""
+    """All of a stream, at most `left` bytes: an archive bomb must not fill the memory."""
     content = file.read(left + 1)
     expect(len(content) <= left, f"it unpacks to over {READ_LIMIT} bytes")
     return bytes(content)
@@ -359,7 +362,7 @@ def zip_members(data: bytes) -> dict[str, bytes]:
 
 
 def command_line(pid: str) -> list[str] | None:
-    """A live process's program, without folder, and arguments; None for none, or its remains."""
+    """A live process's program (base name) and arguments; None for no process or a zombie."""
     try:
         with open(os.path.join(PROC, pid, "stat"), "rb") as file:
             state = file.read(4096).rpartition(b")")[2].split()[0]
@@ -395,4 +398,4 @@ CHECKS: dict[str, Callable[[Assertion], None]] = {
     "processes": processes, "regex": regex, "same_file": same_file, "symlink": symlink,
     "type": type_is, "unchanged": unchanged, "user": user,
 }  # fmt: skip
-"""Every kind of assertion and what judges it."""
+"""The check of each kind of assertion."""

@@ -1,4 +1,1 @@
-"""How clients word requests and answers: one module a dialect, each made of pure functions.
-
-Every dialect has the same functions, given by `Dialect`; the server only routes.
-"""
+"""HTTP APIs that clients speak: one module per dialect, each made of pure functions."""

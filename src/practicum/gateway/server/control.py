@@ -1,7 +1,8 @@
-"""The control socket: opening, rewarding and closing rollouts, for the user's own programs only.
+"""The control socket: HTTP routes to open, reward and close rollouts, for the user's own programs.
 
-It is a unix socket in a folder that only its owner enters, it talks to processes of the same user
-alone, and it asks for a key on top. A rollout's own key opens nothing here.
+An agent must not be able to reward itself. So this is a unix socket in a folder that only its owner
+can enter, it refuses processes of other users, and it needs a key that agents do not have: a
+rollout's key is not accepted here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,35 +15,34 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from practicum.core.conversing import Endpoint, RolloutLimits
-from practicum.gateway.desk import RolloutDesk
-from practicum.gateway.dialects.fields import Fields, refuse
+from practicum.core.conversation import Endpoint, RolloutLimits
+from practicum.gateway.dialects.dialect import Fields, refuse
+from practicum.gateway.http_guard import Guard, GuardRules, Verdict, has_key
 from practicum.gateway.requests import Refused
-from practicum.gateway.rollouts import Rollout
-from practicum.gateway.server.body import read_json
-from practicum.gateway.server.settings import GatewaySettings
-from practicum.http.guard import Guard, GuardRules, Verdict, has_key
+from practicum.gateway.rollouts import Rollout, RolloutController
+from practicum.gateway.server.agent_routes import read_json
+from practicum.gateway.server.gateway_settings import GatewaySettings
 
-__all__ = ["control_app"]
-
-FAR = 1e9
+LARGEST = 1e9
 MOST_COMPONENTS = 100
 
 
 class ControlRoutes:
-    """What the control socket offers."""
+    """The routes of the control socket."""
 
-    def __init__(self, desk: RolloutDesk, endpoint: Callable[[Rollout], Endpoint]) -> None:
-        self._desk = desk
+    def __init__(
+        self, controller: RolloutController, endpoint: Callable[[Rollout], Endpoint]
+    ) -> None:
+        self._controller = controller
         self._endpoint = endpoint
 
     def routes(self) -> list[Route]:
         """Every route."""
         return [
-            Route("/rollouts", _told(self._list), methods=["GET"]),
-            Route("/rollouts", _told(self._open), methods=["POST"]),
-            Route("/rollouts/{rollout}/reward", _told(self._reward), methods=["POST"]),
-            Route("/rollouts/{rollout}", _told(self._close), methods=["DELETE"]),
+            Route("/rollouts", _with_refusals(self._list), methods=["GET"]),
+            Route("/rollouts", _with_refusals(self._open), methods=["POST"]),
+            Route("/rollouts/{rollout}/reward", _with_refusals(self._reward), methods=["POST"]),
+            Route("/rollouts/{rollout}", _with_refusals(self._close), methods=["DELETE"]),
         ]
 
     async def _list(self, request: Request) -> Response:
@@ -57,38 +57,38 @@ class ControlRoutes:
                 "reward": note.score.value,
                 "started_at": note.started_at,
             }
-            for rollout, note in self._desk.open_rollouts()
+            for rollout, note in self._controller.open_rollouts()
         ]
         return JSONResponse({"rollouts": listed})
 
     async def _open(self, request: Request) -> Response:
-        asked = await _fields(request)
+        fields = await _fields(request)
         limits = RolloutLimits(
-            max_turns=asked.integer("max_turns", 0) or 0,
-            max_tokens=asked.integer("max_tokens", 0) or 0,
-            deadline_s=asked.number("deadline_s", 0, FAR) or 0.0,
-            concurrency=asked.integer("concurrency", 1, 1000) or RolloutLimits().concurrency,
+            max_turns=fields.integer("max_turns", 0) or 0,
+            max_tokens=fields.integer("max_tokens", 0) or 0,
+            deadline_s=fields.number("deadline_s", 0, LARGEST) or 0.0,
+            concurrency=fields.integer("concurrency", 1, 1000) or RolloutLimits().concurrency,
         )
-        rollout = self._desk.open(limits, asked.text("task_id", ""))
+        rollout = self._controller.open(limits, fields.text("task_id", ""))
         endpoint = self._endpoint(rollout)
         return JSONResponse({"id": rollout.id, "url": endpoint.url, "key": endpoint.key}, 201)
 
     async def _reward(self, request: Request) -> Response:
-        asked = await _fields(request)
-        given = asked.inner("components")
+        fields = await _fields(request)
+        given = fields.inner("components")
         if len(given.values) > MOST_COMPONENTS:
             raise refuse(f"components can be at most {MOST_COMPONENTS}", "components")
-        found = {str(name)[:100]: given.number(name, -FAR, FAR) for name in given.values}
-        if asked.has("reward"):
-            found["reward"] = asked.number("reward", -FAR, FAR)
+        found = {str(name)[:100]: given.number(name, -LARGEST, LARGEST) for name in given.values}
+        if fields.has("reward"):
+            found["reward"] = fields.number("reward", -LARGEST, LARGEST)
         components = {name: value for name, value in found.items() if value is not None}
         if not components:
             raise refuse("reward is missing; send a number as reward, or several as components")
-        score = self._desk.reward(request.path_params["rollout"], components)
+        score = self._controller.reward(request.path_params["rollout"], components)
         return JSONResponse({"reward": score.value})
 
     async def _close(self, request: Request) -> Response:
-        episode = self._desk.close(request.path_params["rollout"])
+        episode = self._controller.close(request.path_params["rollout"])
         trace = episode.trace
         return JSONResponse(
             {
@@ -106,10 +106,10 @@ async def _fields(request: Request) -> Fields:
     return Fields(read_json(body or b"{}", request.headers.get("content-type", "")))
 
 
-def _told(
+def _with_refusals(
     handle: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The handler, with refusals as answers."""
+    """The handler, with `Refused` as a JSON answer."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -121,11 +121,13 @@ def _told(
 
 
 def control_app(
-    desk: RolloutDesk, endpoint: Callable[[Rollout], Endpoint], settings: GatewaySettings
+    controller: RolloutController,
+    endpoint: Callable[[Rollout], Endpoint],
+    settings: GatewaySettings,
 ) -> Starlette:
-    """The application behind the control socket."""
+    """The ASGI application of the control socket."""
 
-    def may(scope: Scope, headers: Mapping[str, str]) -> Verdict:
+    def authorize(scope: Scope, headers: Mapping[str, str]) -> Verdict:
         shown = headers.get("authorization", "")
         if settings.control_key and has_key(shown, settings.control_key):
             return 0, ""
@@ -133,13 +135,13 @@ def control_app(
 
     rules = GuardRules(
         host="localhost",
-        may=may,
+        authorize=authorize,
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         checks_host=False,
     )
     return Starlette(
-        routes=ControlRoutes(desk, endpoint).routes(),
+        routes=ControlRoutes(controller, endpoint).routes(),
         middleware=[Middleware(Guard, rules=rules)],
         exception_handlers={HTTPException: _on_no_route},
     )

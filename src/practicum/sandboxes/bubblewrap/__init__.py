@@ -1,1 +1,1 @@
-"""Sandboxes by bubblewrap: a launcher process, namespaces, a root file system."""
+"""Sandboxes by bubblewrap (`bwrap`): a launcher process, namespaces, a root file system."""

@@ -1,10 +1,9 @@
-"""The process that starts sandboxes: small, single-threaded, its own.
+"""The launcher: a small single-threaded process that starts sandboxes for its owner.
 
-`bwrap --die-with-parent` ends a sandbox with the thread that started it, and forking is not safe
-where other threads run, so neither a trainer nor a server starts sandboxes itself. It talks to this
-process over a socket; when that closes, for whatever reason, every sandbox ends and nothing stays
-behind. Should this process be killed, the kernel ends its sandboxes, and the next launcher removes
-the empty cgroups.
+`bwrap --die-with-parent` kills a sandbox when the thread that started it ends, and a process with
+threads must not fork. So a trainer or server does not start sandboxes itself but asks this process
+over a socket; when the socket closes, for whatever reason, all sandboxes are ended and removed. If
+this process is killed, the kernel ends its sandboxes, and the next launcher removes the cgroups.
 """
 
 import json
@@ -17,14 +16,12 @@ from contextlib import suppress
 from typing import Any
 
 from practicum.core.command import SandboxSpec
-from practicum.sandboxes.bubblewrap.starting import MESSAGE_LIMIT, Started, Starter, StartError
-from practicum.sandboxes.cgroups.finding import find_cgroups
-
-__all__ = ["Launcher", "main"]
+from practicum.sandboxes.bubblewrap.starter import MESSAGE_LIMIT, Started, Starter, StartError
+from practicum.sandboxes.cgroups import find_cgroups
 
 
 class Launcher:
-    """Serves one owner."""
+    """Serves the requests of one owner, `open` and `close`."""
 
     def __init__(self, owner: socket.socket, starter: Starter) -> None:
         self._owner = owner
@@ -34,7 +31,7 @@ class Launcher:
         self._number = 0
 
     def serve(self) -> None:
-        """Answer until the owner goes away, then end everything."""
+        """Answer until the owner closes the socket, then end all sandboxes."""
         try:
             while True:
                 timeout = 0.02 if self._leaving else None
@@ -82,8 +79,8 @@ class Launcher:
 
 
 def main() -> None:
-    """Arguments: the socket's file descriptor, and what `Starter` is told, as JSON."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the owner, who closes us
+    """Arguments: the socket's file descriptor, and the options of `Starter` as JSON."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes the socket
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     owner = socket.socket(fileno=int(sys.argv[1]))
     cgroups = find_cgroups()

@@ -1,8 +1,8 @@
-"""The root file system of `machine` sandboxes: built once from Debian's packages, then kept.
+"""The root file system of `machine` sandboxes: built once from Debian packages, then cached.
 
-`mmdebstrap` does the work: as root into a folder that root owns, for anyone else in a user
-namespace with the range of ids their sandboxes will have. A user who has no Debian at hand gives a
-tar archive instead, such as `docker export` writes.
+It is built by `mmdebstrap`: as root into a folder that root owns, for other users in a user
+namespace with the id range of their sandboxes. Without Debian, a user can give a tar archive
+instead, such as `docker export` writes.
 """
 
 import fcntl
@@ -19,33 +19,31 @@ from pathlib import Path
 from typing import BinaryIO
 
 from practicum.core.errors import UserError
-from practicum.sandboxes.bubblewrap.userns import granted_range, new_user_namespace
-
-__all__ = ["PACKAGES", "Granted", "build_root", "cached_root", "granted_ids"]
+from practicum.sandboxes.bubblewrap.user_namespaces import granted_range, new_user_namespace
 
 PACKAGES = (
     *("adduser", "bzip2", "ca-certificates", "curl", "file", "gawk", "git", "less", "passwd"),
     *("procps", "python3", "sudo", "tree", "unzip", "vim", "wget", "xz-utils", "zip", "zsh"),
 )
-"""Beside Debian's smallest system: what tasks about files, users, text and processes call."""
+"""Added to Debian's minimal system: the commands of tasks about files, users, text, processes."""
 SUITES = {"debian": "bookworm", "ubuntu": "noble"}
-"""Which release is taken when the host does not say its own."""
+"""The release where the host's own is not known."""
 READY = "ready"
 BUILDING = "building.lock"
 CLEARED = ("etc/apt/sources.list", "etc/apt/sources.list.d", "etc/apt/apt.conf.d/99mmdebstrap")
-"""What would tell where the packages came from."""
+"""Removed, since they name the mirror of the packages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """The first of the ids that sandboxes of this user have outside."""
+    """The first host ids of this user's sandboxes."""
 
     uid: int
     gid: int
 
 
 def granted_ids() -> Granted | None:
-    """The range of an ordinary user; root needs none, and gets zeros. None: nothing is granted."""
+    """The first subordinate ids of this user; zeros for root; None where none are granted."""
     if os.geteuid() == 0:
         return Granted(uid=0, gid=0)
     name, number = _user_name(), os.geteuid()
@@ -54,7 +52,7 @@ def granted_ids() -> Granted | None:
 
 
 def _user_name() -> str:
-    """As /etc/subuid may have it; a container often runs as a user without a name."""
+    """As in /etc/subuid; the number where the user has no name, as in many containers."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -62,9 +60,9 @@ def _user_name() -> str:
 
 
 def cache_folder() -> Path:
-    """Where root file systems are kept: a place that the ids of sandboxes can reach too.
+    """Where root file systems are cached.
 
-    A home folder usually lets no one else through.
+    Not in a home folder, which the host ids of sandboxes usually cannot enter.
     """
     if os.geteuid() == 0:
         return Path("/var/cache/practicum")
@@ -72,13 +70,13 @@ def cache_folder() -> Path:
 
 
 def cached_root() -> Path | None:
-    """The root file system that is here, or None."""
+    """The cached root file system, or None."""
     root = _place()
     return root if (root.parent / READY).exists() else None
 
 
 def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
-    """Build the root file system, or unpack an archive of one, unless it is here."""
+    """Build the root file system, unless it is cached; or unpack an archive of one."""
     root = _place()
     found = cached_root()
     if found is not None and archive is None:
@@ -109,7 +107,7 @@ def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process builds in a folder; the system ends the wait when one dies."""
+    """Wait until no other process builds in a folder; flock is released when a process dies."""
     with (folder / BUILDING).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -134,7 +132,7 @@ def _suite() -> tuple[str, str]:
 
 
 def _own_folder(folder: Path) -> None:
-    """Make a folder that only we can write; /var/tmp is everyone's."""
+    """Create a folder that only we can write; in /var/tmp another user may have been first."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     found = folder.lstat()
     if folder.is_symlink() or found.st_uid != os.geteuid():
@@ -172,7 +170,7 @@ def _debootstrap(archive: Path) -> None:
 
 
 def _unpack(archive: Path, folder: Path, granted: Granted) -> None:
-    """Unpack beside its place first, so that half a root file system is never taken for one."""
+    """Unpack beside the final folder and rename: half a root file system is never used."""
     fresh = folder.with_name(f"{folder.name}.new")
     for old in (fresh, folder):
         if old.exists():
@@ -196,7 +194,7 @@ def _remove(folder: Path, granted: Granted) -> None:
 
 
 def _in_namespace(granted: Granted, command: list[str], stdin: BinaryIO | None) -> None:
-    """Run a program as root of the granted ids; as root, simply run it."""
+    """Run a program as root of the granted id range; as root, run it directly."""
     words = command
     fds: tuple[int, ...] = ()
     if os.geteuid() != 0:

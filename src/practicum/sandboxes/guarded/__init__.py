@@ -1,1 +1,1 @@
-"""Sandboxes without namespaces: each command confined by itself, under a guardian."""
+"""Sandboxes without namespaces: a guardian process starts commands that confine themselves."""

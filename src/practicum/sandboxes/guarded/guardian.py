@@ -1,46 +1,127 @@
-"""The process that looks after one sandbox without namespaces: small, single-threaded, its own.
+"""The guardian: a small single-threaded process that serves one sandbox without namespaces.
 
-It makes the sandbox's folder and cgroup, starts its commands, and takes in what they leave behind:
-orphans become its children. When the host's end of the connection closes, for whatever reason, it
-ends everything and removes the folder and the cgroup. It is not confined itself; each command
-confines itself before it becomes what was asked for.
+It creates the sandbox's folder and cgroup, runs its commands, and is the subreaper: orphans become
+its children, so it can kill them. When the host closes the connection, for whatever reason, it
+kills everything and removes folder and cgroup. It is not confined itself; each command confines
+itself before its exec.
 """
 
-import errno
 import json
 import os
 import resource
 import select
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 from practicum.core.command import SandboxSpec
-from practicum.sandboxes.cgroups.files import put
-from practicum.sandboxes.cgroups.finding import Cgroup, find_cgroups
+from practicum.sandboxes.cgroups import Cgroup, find_cgroups, put
 from practicum.sandboxes.guarded.confinement import Confinement, become_subreaper, die_with_parent
-from practicum.sandboxes.guarded.footprint import Footprint, children_of_this_process, tasks_of_user
-from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
+from practicum.sandboxes.inside.frames import pack
+from practicum.sandboxes.inside.processes import PAGE, living, with_descendants
 from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running
+from practicum.sandboxes.inside.serving import Server, reap
 
-__all__ = ["FOLDER_PREFIX", "MESSAGE_LIMIT", "Guardian", "guard", "main"]
+MOST_FILES = 20_000
+BLOCK = 512
+MEBIBYTE = 1 << 20
+
+
+class Footprint:
+    """Polls the use of disk, and of memory and processes where there is no cgroup.
+
+    Where the disk is full before a command, the command may run, to remove files, but add none.
+    """
+
+    def __init__(self, spec: SandboxSpec, folder: str, *, counts_processes: bool) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._counts_processes = counts_processes
+        self._bytes_before, self._files_before = size_of_folder(folder)
+
+    @property
+    def file_limit(self) -> int:
+        """RLIMIT_FSIZE in bytes; 0 when the disk is full already."""
+        disk = self._spec.disk_mb * MEBIBYTE
+        return disk if self._bytes_before < disk else 0
+
+    def excess(self) -> str | None:
+        """The status of a command that exceeds a limit, or None."""
+        if self._counts_processes:
+            family = children_of_this_process()
+            if resident_bytes_of(family) > self._spec.memory_mb * MEBIBYTE:
+                return "oom"
+            if len(family) > self._spec.processes:
+                return "killed"
+        used, files = size_of_folder(self._folder)
+        is_full = used > max(self._spec.disk_mb * MEBIBYTE, self._bytes_before)
+        return "killed" if is_full or files > max(MOST_FILES, self._files_before) else None
+
+
+def children_of_this_process() -> set[int]:
+    """Its live descendants."""
+    me = os.getpid()
+    return with_descendants({me}, living()) - {me}
+
+
+def resident_bytes_of(pids: set[int]) -> int:
+    """Their resident memory; shared pages count for each process."""
+    pages = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                pages += int(file.read().split()[1])
+        except (OSError, IndexError):
+            continue  # it ended meanwhile
+    return pages * PAGE
+
+
+def size_of_folder(folder: str, most_files: int = MOST_FILES) -> tuple[int, int]:
+    """Bytes on disk and number of entries; stops counting just beyond `most_files`."""
+    used = files = 0
+    waiting = [folder]
+    while waiting and files <= most_files:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    used += entry.stat(follow_symlinks=False).st_blocks * BLOCK
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except FileNotFoundError:
+            continue  # it was removed meanwhile
+        except OSError:
+            return used, most_files + 1  # unreadable, or longer than PATH_MAX: over the limit
+    return used, files
+
+
+def tasks_of_user(uid: int) -> int:
+    """A user's threads, as the kernel counts them against RLIMIT_NPROC."""
+    tasks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                tasks += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue  # it ended meanwhile
+    return tasks
+
 
 FOLDER_PREFIX = "practicum-"
 MESSAGE_LIMIT = 65_536
 WATCH_S = 0.1
 KILL_S = 5.0
 OPEN_FILES = 1024
-MEBIBYTE = 1 << 20
 
 
-class Guardian:
+class Guardian(Server):
     """Serves one connection until it ends."""
 
     def __init__(
@@ -72,24 +153,12 @@ class Guardian:
         if cgroups is not None:
             self.cgroup = cgroups.create(f"practicum-{os.getpid()}-1", self._spec)
 
-    def serve(self) -> None:
-        """Answer requests until the host goes away."""
-        self._send([b"ready"])
-        answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
-            b"run": self._run,
-            b"judge": self._run,
-            b"read": self._read,
-            b"write": self._write,
-        }
-        while (parts := self._receive()) is not None:
-            self._send(answers[parts[0]](parts))
-
     def end(self) -> None:
-        """Leave nothing: no process, no file, no cgroup."""
+        """Remove everything: processes, files, cgroup."""
         self._end_processes()
-        bury()
+        reap()
         os.chdir("/")
-        # A tree may be deeper than Python can follow.
+        # Not shutil.rmtree: a command may make a tree deeper than the recursion limit.
         subprocess.run(["rm", "-rf", "--", self._top], check=False, stderr=subprocess.DEVNULL)
         if self.cgroup is not None:
             until = time.monotonic() + KILL_S
@@ -98,14 +167,6 @@ class Guardian:
 
     def _send(self, parts: list[bytes]) -> None:
         self._connection.sendall(pack(parts))
-
-    def _receive(self) -> list[bytes] | None:
-        head = self._exactly(4)
-        if head is None:
-            return None
-        (size,) = LENGTH.unpack(head)
-        body = self._exactly(size) if size <= FRAME_LIMIT else None
-        return None if body is None else unpack(body)
 
     def _exactly(self, size: int) -> bytes | None:
         taken = bytearray()
@@ -117,7 +178,7 @@ class Guardian:
         return bytes(taken)
 
     def _run(self, parts: list[bytes]) -> list[bytes]:
-        """Nothing outlives its command, so a checker, too, finds nobody running."""
+        """No process outlives its command, so a checker runs alone too."""
         request = Request(parts)
         request.environment.setdefault(b"TMPDIR", os.fsencode(self.folder))
         footprint = self._footprint()
@@ -126,21 +187,21 @@ class Guardian:
         pid = os.fork()
         if pid == 0:
             self._become(request, running, footprint.file_limit)
-        running.keep_own_ends()
+        running.close_child_ends()
         status = self._follow(pid, running, footprint, began + request.timeout_s)
         if status == "ok" and running.trouble():
             status = "denied"
         if not self._end_processes():
             raise SystemExit("processes that cannot be ended")
         running.finish(False)
-        bury()
+        reap()
         return running.report(status, time.monotonic() - began)
 
     def _footprint(self) -> Footprint:
         return Footprint(self._spec, self.folder, counts_processes=self.cgroup is None)
 
     def _follow(self, pid: int, running: Running, footprint: Footprint, deadline: float) -> str:
-        """Take output until the command ends or must be ended."""
+        """Read output until the command ends, times out or exceeds a limit; its status."""
         next_look = time.monotonic() + WATCH_S
         while True:
             now = time.monotonic()
@@ -150,7 +211,7 @@ class Guardian:
                 excess = footprint.excess()
                 if excess is not None:
                     return excess
-                # A folder with many files takes its time; most of it belongs to the command.
+                # Polling a large folder is slow; it may take a tenth of the time at most.
                 next_look = time.monotonic() + WATCH_S + 10 * (time.monotonic() - now)
             watched = [*running.outputs, self._wake, self._connection.fileno()]
             wait_s = max(0.0, min(deadline, next_look) - time.monotonic())
@@ -160,16 +221,16 @@ class Guardian:
                 raise SystemExit(0)  # the host is gone; it asks nothing while it waits
             if self._wake in ready:
                 os.read(self._wake, 4096)
-                code = bury(pid)
+                code = reap(pid)
                 if code is not None:
                     return running.ended(code)
 
     def _become(self, request: Request, running: Running, file_limit: int) -> NoReturn:
-        """In the forked process: turn into the command."""
+        """In the child: exec the command."""
         try:
             self._enter(file_limit)
             os.chdir(request.cwd)
-            running.take_places()
+            running.redirect_stdio()
             os.execvpe(request.command[0], request.command, request.environment)
         except OSError as error:
             running.say(f"{error.strerror or error}")
@@ -179,7 +240,7 @@ class Guardian:
             os._exit(NOT_STARTED)
 
     def _enter(self, file_limit: int) -> None:
-        """In a forked process: take on every limit."""
+        """In the child: enter the cgroup, set the limits, and confine the process."""
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
@@ -187,7 +248,7 @@ class Guardian:
         for path in () if self.cgroup is None else self.cgroup.procs_files:
             put(path, str(os.getpid()))
         with suppress(OSError):
-            put_first_to_die()
+            prefer_for_oom_kill()
         for kind, most in self._limits(file_limit):
             resource.setrlimit(kind, (most, most))
         if self._confinement is not None:
@@ -201,105 +262,41 @@ class Guardian:
         if self.cgroup is None:
             yield resource.RLIMIT_DATA, 2 * self._spec.memory_mb * MEBIBYTE
         if self._confinement is not None and self._confinement.uid is not None:
-            # The kernel counts by user, and this one has no processes but these.
+            # The kernel counts per user, and this user has no other processes.
             yield resource.RLIMIT_NPROC, self._spec.processes
         elif self.cgroup is None:
             yield resource.RLIMIT_NPROC, tasks_of_user(os.getuid()) + self._spec.processes
 
     def _end_processes(self) -> bool:
-        """End everything that was started here; whether nothing is left."""
+        """Kill all processes of the sandbox; returns whether none is left."""
         if self.cgroup is not None:
             return self.cgroup.kill(KILL_S)
         until = time.monotonic() + KILL_S
         while doomed := children_of_this_process():
-            # Stopped first, so that none of them can start another meanwhile.
+            # SIGSTOP to all first, so that none of them can fork meanwhile.
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in doomed:
                     with suppress(ProcessLookupError):
                         os.kill(pid, number)
-            bury()
+            reap()
             if time.monotonic() > until:
                 return False
         return True
 
-    def _read(self, parts: list[bytes]) -> list[bytes]:
-        path, limit = parts[1], int(parts[2])
-
-        def work(out: int) -> None:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(errno.EINVAL, "not an ordinary file")
-            left = limit + 1
-            while left > 0 and (piece := os.read(fd, min(left, 65536))):
-                os.write(out, piece)
-                left -= len(piece)
-
-        return self._apart(work, limit)
-
-    def _write(self, parts: list[bytes]) -> list[bytes]:
-        path, content = parts[1], parts[2]
-
-        def work(out: int) -> None:
-            folder = os.path.dirname(path)
-            if folder:
-                os.makedirs(folder, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-            with open(os.open(path, flags, 0o644), "wb") as file:
-                file.write(content)
-
-        return self._apart(work, 0)
-
-    def _apart(self, work: Callable[[int], None], limit: int) -> list[bytes]:
-        """Do something with files as a command would: in a process that has no more rights."""
-        outlet, inlet = os.pipe2(os.O_CLOEXEC)
-        troubles, trouble = os.pipe2(os.O_CLOEXEC)
-        file_limit = self._footprint().file_limit
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                self._enter(file_limit)
-                work(inlet)
-                code = 0
-            except OSError as error:
-                os.write(trouble, f"{error.errno or 0} {error.strerror}".encode())
-            finally:
-                os._exit(code)
-        os.close(inlet)
-        os.close(trouble)
-        with open(outlet, "rb") as content_file, open(troubles, "rb") as trouble_file:
-            content = content_file.read()
-            said = trouble_file.read()
-        _, status = os.waitpid(pid, 0)
-        if os.waitstatus_to_exitcode(status) == 0 and len(content) <= limit:
-            return [b"done", content]
-        return [b"failed", said or b"%d longer than %d bytes" % (errno.EFBIG, limit)]
+    def _entering(self) -> Callable[[], None]:
+        return partial(self._enter, self._footprint().file_limit)
 
 
-def put_first_to_die() -> None:
-    """When memory is short, the kernel is to end this process before any other."""
+def prefer_for_oom_kill() -> None:
+    """Let the out-of-memory killer choose this process before any other."""
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
-def bury(awaited: int = 0) -> int | None:
-    """Collect everything that ended; the exit code of the awaited one, or minus its signal."""
-    found = None
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return found
-        if pid == 0:
-            return found
-        if pid == awaited:
-            found = os.waitstatus_to_exitcode(status)
-
-
 def guard(connection: socket.socket, hello: int, asked: dict[str, Any]) -> None:
-    """Be the guardian of one sandbox, from its beginning to its end.
+    """Run the guardian of one sandbox.
 
-    The host reads one line from `hello`, and its end as ours.
+    The host reads one line from `hello`; its end of file means that the guardian has exited.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     os.umask(0o022)
@@ -323,7 +320,7 @@ def guard(connection: socket.socket, hello: int, asked: dict[str, Any]) -> None:
 
 
 def say(hello: int, told: dict[str, str]) -> None:
-    """The one line the host waits for; it may be gone already."""
+    """Write the hello line, unless the host is gone."""
     with suppress(BrokenPipeError):
         os.write(hello, json.dumps(told).encode() + b"\n")
 
@@ -334,8 +331,8 @@ def main() -> None:
     All that a guardian needs is imported here once. Guardians outlive this process: each has a
     connection of its own.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the host, which closes us
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that the kernel buries guardians
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which closes the socket
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps guardians
     line = socket.socket(fileno=int(sys.argv[1]))
     line.set_inheritable(False)
     while True:

@@ -1,19 +1,17 @@
-"""The first process of a sandbox: carries out what the host asks, one request at a time.
+"""The first process of a sandbox: serves the host's requests, one at a time.
 
-It is pid 1 of its process namespace, so the kernel lets no one inside end it, and everything ends
-with it. The host trusts nothing it says beyond the form of the messages.
+It is pid 1 of its pid namespace: no process inside can kill it, and when it ends the kernel kills
+all others. The host does not trust what it sends.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # without its enums: 6 ms a start
-import errno
 import os
 import resource
 import select
-import stat
 import sys
 import time
 
-from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
+from practicum.sandboxes.inside.frames import pack
 from practicum.sandboxes.inside.kernel import (
     drop_capabilities,
     forbid_new_privileges,
@@ -24,37 +22,30 @@ from practicum.sandboxes.inside.processes import (
     Held,
     kill_all,
     kill_all_but,
-    let_settle,
     living,
     resident_bytes,
+    wait_for_young,
 )
-from practicum.sandboxes.inside.running import (
-    NOT_STARTED,
-    Request,
-    Running,
-    become_program,
-    take,
-)
+from practicum.sandboxes.inside.running import NOT_STARTED, Request, Running, become_program, take
+from practicum.sandboxes.inside.serving import Server, reap
 from practicum.sandboxes.inside.system import System
 
-# Not from typing: every import is paid for at each start of a sandbox.
+# Not from typing: every import costs time at each start of a sandbox.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FirstProcess", "main"]
-
 WATCH_S = 0.1
-"""How often memory and processes are counted where no cgroup limits them."""
+"""Seconds between polls of memory and processes where there is no cgroup."""
 KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
 """chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
-setfcap: what root needs for files, users and groups, inside its own namespace."""
+setfcap: what root needs to administer files, users and groups, in its own user namespace."""
 OPEN_FILES = 1024
-BURIAL_S = 3.0
+REAP_S = 3.0
 
 
-class FirstProcess:
-    """Serves one connection until it ends."""
+class FirstProcess(Server):
+    """Pid 1 of a sandbox; `system` is None in the profile `code`."""
 
     def __init__(
         self,
@@ -72,40 +63,16 @@ class FirstProcess:
         self._filter = filter_program
         self._processes = processes
         self._watched_bytes = watched_bytes
-        self._lingering: set[int] = set()
+        self._lingering: set[int] = set()  # output pipes that background processes hold
         self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python's own handler would let it end us
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python's handler would end us
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-
-    def serve(self) -> None:
-        """Answer requests until the host goes away."""
-        answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
-            b"run": self._run,
-            b"judge": self._run,
-            b"read": self._read,
-            b"write": self._write,
-        }
-        self._send([b"ready"])
-        while True:
-            parts = self._receive()
-            if parts is None:
-                return
-            self._send(answers[parts[0]](parts))
 
     def _send(self, parts: "list[bytes]") -> None:
         message = memoryview(pack(parts))
         while message:
             message = message[os.write(self._connection, message) :]
-
-    def _receive(self) -> "list[bytes] | None":
-        """The next request; output of what runs in the background is thrown away meanwhile."""
-        head = self._exactly(4)
-        if head is None:
-            return None
-        (size,) = LENGTH.unpack(head)
-        body = self._exactly(size) if size <= FRAME_LIMIT else None
-        return None if body is None else unpack(body)
 
     def _exactly(self, size: int) -> "bytes | None":
         taken = bytearray()
@@ -123,15 +90,15 @@ class FirstProcess:
             ready = select.select(watched, [], [])[0]
             if self._lifeline in ready:
                 os._exit(0)  # the launcher is gone
-            self._look_after(ready)
+            self._reap_and_drain(ready)
             if self._connection in ready:
                 return
 
-    def _look_after(self, ready: "list[int]") -> None:
-        """Bury what ended and empty the pipes of what goes on."""
+    def _reap_and_drain(self, ready: "list[int]") -> None:
+        """Reap ended children, and drain the pipes of background processes."""
         if self._wake in ready:
             os.read(self._wake, 4096)
-            bury()
+            reap()
         for fd in self._lingering.intersection(ready):
             if not take(fd):
                 self._lingering.discard(fd)
@@ -145,36 +112,37 @@ class FirstProcess:
         spared = set() if self._system is None else set(living())
         began = time.monotonic()
         running = Running(request)
-        pid = fork_for_certain()
+        pid = fork_or_make_room()
         if pid == 0:
             self._become(request, running)
-        running.keep_own_ends()
+        running.close_child_ends()
         status = self._follow(pid, request, running, began)
         if status == "ok" and running.trouble():
             status = "denied"
         if self._system is None:
             kill_all()
         elif status in ("timeout", "oom") and not kill_all_but(spared):
+            self._send(running.report("broken", time.monotonic() - began))
             os._exit(1)
         self._lingering |= running.finish(self._system is not None)
-        bury()
+        reap()
         if held is not None:
-            held.let_go()
+            held.release()
         return running.report(status, time.monotonic() - began)
 
     def _hold(self) -> "Held | None":
-        """Hold still what runs in the background; who leaves others no room is ended instead."""
+        """Stop background processes while a checker runs; kill them if they use up the pids."""
         if self._system is None:
             return None
-        let_settle()
+        wait_for_young()
         held = Held()
         if len(living()) > self._processes // 2:
             kill_all()
-            bury_all()
+            reap_all()
         return held
 
     def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
-        """Take output until the command ends or must be ended."""
+        """Read output until the command ends, times out or exceeds a limit; its status."""
         deadline = began + request.timeout_s
         while True:
             left = deadline - time.monotonic()
@@ -190,10 +158,10 @@ class FirstProcess:
             running.take_output(ready)
             if self._connection in ready or self._lifeline in ready:
                 os._exit(0)  # the host is gone; it asks nothing while it waits for an answer
-            self._look_after([fd for fd in ready if fd != self._wake])
+            self._reap_and_drain([fd for fd in ready if fd != self._wake])
             if self._wake in ready:
                 os.read(self._wake, 4096)
-                code = bury(pid)
+                code = reap(pid)
                 if code is not None:
                     return running.ended(code)
 
@@ -201,7 +169,7 @@ class FirstProcess:
         return resident_bytes() > self._watched_bytes or len(living()) > 2 * self._processes
 
     def _become(self, request: Request, running: "Running") -> None:
-        """In the forked process: turn into the command."""
+        """In the child: exec the command."""
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
@@ -210,7 +178,7 @@ class FirstProcess:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             self._confine(request.is_judge)
             os.chdir(request.cwd)
-            running.take_places()
+            running.redirect_stdio()
             become_program(request.command, request.environment)
         except OSError as error:
             running.say(f"{error.strerror or error}")
@@ -220,7 +188,7 @@ class FirstProcess:
             os._exit(NOT_STARTED)
 
     def _confine(self, is_judge: bool) -> None:
-        """Give up everything a command must not have."""
+        """In the child: enter the private system, drop capabilities, set limits and filter."""
         if self._system is not None:
             if is_judge:
                 self._system.enter_as_judge()
@@ -237,104 +205,42 @@ class FirstProcess:
         if self._filter:
             install_filter(self._filter)
 
-    def _read(self, parts: "list[bytes]") -> "list[bytes]":
-        path, limit = parts[1], int(parts[2])
-
-        def work(out: int) -> None:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(errno.EINVAL, "not an ordinary file")
-            left = limit + 1
-            while left > 0:
-                piece = os.read(fd, min(left, 65536))
-                if not piece:
-                    break
-                os.write(out, piece)
-                left -= len(piece)
-
-        return self._apart(work, limit)
-
-    def _write(self, parts: "list[bytes]") -> "list[bytes]":
-        path, content = parts[1], parts[2]
-
-        def work(out: int) -> None:
-            folder = os.path.dirname(path)
-            if folder:
-                os.makedirs(folder, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-            with open(os.open(path, flags, 0o644), "wb") as file:
-                file.write(content)
-
-        return self._apart(work, 0)
-
-    def _apart(self, work: "Callable[[int], None]", limit: int) -> "list[bytes]":
-        """Do something with files as a command would: in a process that has no more rights.
-
-        What runs in the background is held still, or it could keep that process from its end.
-        """
+    def _in_child(self, work: "Callable[[int], None]", limit: int) -> "list[bytes]":
+        """See `Server`; background processes are stopped, as they could stall the child."""
         held = self._hold()
-        outlet, inlet = os.pipe2(os.O_CLOEXEC)
-        troubles, trouble = os.pipe2(os.O_CLOEXEC)
-        pid = fork_for_certain()
-        if pid == 0:
-            code = 1
-            try:
-                self._confine(False)
-                work(inlet)
-                code = 0
-            except OSError as error:
-                os.write(trouble, b"%d %s" % (error.errno or 0, str(error.strerror).encode()))
-            finally:
-                os._exit(code)
-        os.close(inlet)
-        os.close(trouble)
-        content = b"".join(iter(lambda: os.read(outlet, 65536), b""))
-        said = os.read(troubles, 4096)
-        os.close(outlet)
-        os.close(troubles)
-        _, status = os.waitpid(pid, 0)
+        answer = super()._in_child(work, limit)
         if held is not None:
-            held.let_go()
-        if os.waitstatus_to_exitcode(status) == 0 and len(content) <= limit:
-            return [b"done", content]
-        return [b"failed", said or b"%d longer than %d bytes" % (errno.EFBIG, limit)]
+            held.release()
+        return answer
+
+    def _fork(self) -> int:
+        return fork_or_make_room()
+
+    def _entering(self) -> "Callable[[], None]":
+        return lambda: self._confine(False)
 
 
-def bury(awaited: int = 0) -> "int | None":
-    """Collect everything that ended; the exit code of the awaited one, or minus its signal."""
-    found = None
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return found
-        if pid == 0:
-            return found
-        if pid == awaited:
-            found = os.waitstatus_to_exitcode(status)
-
-
-def bury_all() -> None:
-    """After everything was killed: until it is gone, which takes a moment."""
-    until = time.monotonic() + BURIAL_S
+def reap_all() -> None:
+    """After `kill_all`: wait until all processes are reaped."""
+    until = time.monotonic() + REAP_S
     while living() and time.monotonic() < until:
-        bury()
+        reap()
         time.sleep(0.001)
-    bury()
+    reap()
 
 
-def fork_for_certain() -> int:
-    """Fork, whoever has used up all processes: they go first."""
+def fork_or_make_room() -> int:
+    """Fork; if a fork bomb has used up the process limit, kill everything and fork then."""
     try:
         return os.fork()
     except OSError:
         kill_all()
-        bury_all()
+        reap_all()
         return os.fork()
 
 
 def close_if_open(fd: int) -> None:
-    """Close a file; a list of open files names the one by which it was read."""
+    """Close a file descriptor; that of the directory listing itself is closed already."""
     try:
         os.close(fd)
     except OSError:
@@ -342,7 +248,7 @@ def close_if_open(fd: int) -> None:
 
 
 def main() -> None:
-    """Arguments: profile, socket, lifeline, filter, processes, memory to watch (0: none)."""
+    """Arguments: profile, socket, lifeline, filter, processes, memory limit to poll (0: none)."""
     profile, fd, lifeline, filter_path, processes, watched = sys.argv[1:7]
     hide_from_tracers()
     os.umask(0o022)
@@ -350,11 +256,11 @@ def main() -> None:
         program = file.read()
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in (0, 1, 2, int(fd), int(lifeline)):
-            close_if_open(int(name))  # what bwrap needed and left open must not reach a command
+            close_if_open(int(name))  # left open by bwrap; must not reach a command
     for kept in (int(fd), int(lifeline)):
         os.set_inheritable(kept, False)
     if profile == "code":
-        # Once for all commands: it costs as much as a third of one.
+        # Here and not in each command: it takes a third of the time of one.
         forbid_new_privileges()
         install_filter(program)
         program = b""

@@ -1,19 +1,17 @@
-"""Messages on a socket: a list of byte strings, each with its length in front.
+"""Messages between host and sandbox: a list of byte strings, each preceded by its length.
 
-Used on both sides, so it trusts nothing: a length that is too large ends the connection.
+Both sides use it and trust nothing: a length that is too large ends the connection.
 """
 
 import struct
 
-__all__ = ["FRAME_LIMIT", "LENGTH", "FrameError", "pack", "unpack"]
-
 FRAME_LIMIT = 16 << 20
-"""No message is longer; whoever announces a longer one is not to be listened to."""
+"""Most bytes of a message; a peer that announces more is disconnected."""
 LENGTH = struct.Struct("!I")
 
 
 class FrameError(Exception):
-    """What arrived is no message."""
+    """Malformed message."""
 
 
 def pack(parts: list[bytes]) -> bytes:
@@ -27,7 +25,7 @@ def pack(parts: list[bytes]) -> bytes:
 
 
 def unpack(body: bytes) -> list[bytes]:
-    """The parts of a message, its own length already taken off."""
+    """The parts of a message without its leading length."""
     parts: list[bytes] = []
     at = 0
     while at < len(body):

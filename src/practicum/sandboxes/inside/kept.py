@@ -1,10 +1,8 @@
-"""What is kept of a command's output: its beginning and its end."""
-
-__all__ = ["Kept"]
+"""A bounded buffer for a command's output: keeps its beginning and its end."""
 
 
 class Kept:
-    r"""Keeps the first and the last half of a limit, and counts everything.
+    r"""Keeps the first and the last `limit // 2` bytes, and counts all.
 
     >>> kept = Kept(4)
     >>> kept.add(b"abcdefgh")
@@ -19,7 +17,7 @@ class Kept:
         self.total = 0
 
     def add(self, piece: bytes) -> None:
-        """More output."""
+        """Append output."""
         self.total += len(piece)
         room = self._half - len(self._head)
         if room > 0:
@@ -31,11 +29,11 @@ class Kept:
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is missing."""
+        """Whether bytes were dropped."""
         return self.total > len(self._head) + len(self._tail)
 
     def content(self) -> bytes:
-        """What was kept; where the middle is missing, a line says how much."""
+        """The kept bytes; a line in between says how many were dropped."""
         if not self.is_cut:
             return bytes(self._head + self._tail)
         left_out = self.total - len(self._head) - len(self._tail)

@@ -1,24 +1,7 @@
-"""Calls to the kernel that Python 3.11 has no function for."""
+"""System calls that Python 3.11 has no function for."""
 
 import ctypes
 import os
-
-__all__ = [
-    "CLONE_NEWNS",
-    "PTRACE_DETACH",
-    "PTRACE_INTERRUPT",
-    "PTRACE_SEIZE",
-    "drop_capabilities",
-    "forbid_new_privileges",
-    "hide_from_tracers",
-    "install_filter",
-    "mount",
-    "pivot_root",
-    "setns",
-    "trace",
-    "unmount",
-    "unshare",
-]
 
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND = 1, 2, 4, 32, 4096
@@ -41,25 +24,25 @@ def _must(result: int, what: str) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """Mount something at a place."""
+    """Mount a file system; the flags are the `MS_` constants."""
     words = [text.encode() or None for text in (source, target, kind)]
     options = data.encode() or None
     _must(libc.mount(*words, ctypes.c_ulong(flags), options), f"mount {target}")
 
 
 def unmount(target: str) -> None:
-    """Take a mount away, now for new users and later for those who are in it."""
+    """Lazy unmount: gone at once for new users, and for those inside when they leave."""
     _must(libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
 def pivot_root(new: str, old: str) -> None:
-    """Make `new` the root and put the old root at `old`."""
+    """Make `new` the root and move the old root to `old`."""
     number = PIVOT_ROOT[os.uname().machine]
     _must(libc.syscall(ctypes.c_long(number), new.encode(), old.encode()), "pivot_root")
 
 
 def trace(request: int, thread: int) -> bool:
-    """Ask something of a traced thread; False when it is gone or cannot be traced."""
+    """A ptrace request; False when the thread is gone or cannot be traced."""
     nothing = ctypes.c_void_p(None)
     return bool(libc.ptrace(ctypes.c_long(request), ctypes.c_long(thread), nothing, nothing) == 0)
 
@@ -70,22 +53,22 @@ def setns(fd: int, kind: int) -> None:
 
 
 def unshare(kind: int) -> None:
-    """Leave a namespace for a copy of it."""
+    """Move this process into a new namespace."""
     _must(libc.unshare(kind), "unshare")
 
 
 def hide_from_tracers() -> None:
-    """Let no process of the same user read or write this one's memory."""
+    """Stop processes of the same user from reading or writing this one's memory (ptrace, /proc)."""
     _must(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl dumpable")
 
 
 def forbid_new_privileges() -> None:
-    """From here on no program gives its caller rights: set-user-id bits mean nothing."""
+    """Set no_new_privs: from now on execve ignores set-user-ID bits and file capabilities."""
     _must(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl no_new_privs")
 
 
 def drop_capabilities(kept: int) -> None:
-    """Keep only the capabilities whose bits are in `kept`, for ever."""
+    """Irrevocably drop all capabilities but those whose bits are in `kept`."""
     for number in range(LAST_CAPABILITY + 1):
         if not kept >> number & 1 and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
             break  # no such capability in this kernel, nor any after it
@@ -100,7 +83,7 @@ class _Program(ctypes.Structure):
 
 
 def install_filter(program: bytes) -> None:
-    """Give this process and all it starts a system call filter."""
+    """Install a seccomp filter for this process and its future children."""
     held = _Program(len(program) // 8, program)
     _must(
         libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(held), 0, 0), "prctl seccomp"

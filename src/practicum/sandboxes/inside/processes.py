@@ -1,25 +1,10 @@
-"""The processes of a sandbox, as its first process sees them."""
+"""The processes of a sandbox, seen by its first process: list, kill, stop."""
 
 import _signal as signal  # type: ignore[import-not-found]  # without its enums: 6 ms a start
 import os
 import time
 
-from practicum.sandboxes.inside.kernel import (
-    PTRACE_DETACH,
-    PTRACE_INTERRUPT,
-    PTRACE_SEIZE,
-    trace,
-)
-
-__all__ = [
-    "Held",
-    "family_of",
-    "kill_all",
-    "kill_all_but",
-    "let_settle",
-    "living",
-    "resident_bytes",
-]
+from practicum.sandboxes.inside.kernel import PTRACE_DETACH, PTRACE_INTERRUPT, PTRACE_SEIZE, trace
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL_S, LOOK_S = 3.0, 0.001
@@ -30,7 +15,7 @@ STOP_AGAIN_S = 0.5
 
 
 def living() -> "dict[int, int]":
-    """The parent of every process but this one."""
+    """Every live process but pid 1, with its parent: `{pid: ppid}`."""
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
@@ -44,10 +29,10 @@ def living() -> "dict[int, int]":
     return found
 
 
-def let_settle() -> None:
-    """Wait until no process is so young that it may not yet be what it is about to become.
+def wait_for_young() -> None:
+    """Wait until no process is younger than `YOUNG_S`: it may be between fork and exec.
 
-    Between the two halves of starting a program, a process still bears its parent's name.
+    Until the exec it has its parent's command line, which would mislead a checker.
     """
     until = time.monotonic() + SETTLE_LIMIT_S
     while time.monotonic() < until and any(age < YOUNG_S for age in _ages()):
@@ -55,7 +40,7 @@ def let_settle() -> None:
 
 
 def _ages() -> "list[float]":
-    """How long each process but this one has been there, in seconds."""
+    """Age of each process but this one, in seconds."""
     with open("/proc/uptime", "rb") as file:
         now = float(file.read().split()[0])
     found = []
@@ -69,10 +54,10 @@ def _ages() -> "list[float]":
     return found
 
 
-def family_of(roots: "set[int]", parents: "dict[int, int]") -> "set[int]":
-    """The roots that live, and everything that descends from them.
+def with_descendants(roots: "set[int]", parents: "dict[int, int]") -> "set[int]":
+    """The live roots and all their descendants.
 
-    >>> sorted(family_of({5}, {5: 1, 6: 5, 7: 6, 8: 1}))
+    >>> sorted(with_descendants({5}, {5: 1, 6: 5, 7: 6, 8: 1}))
     [5, 6, 7]
     """
     found = roots & parents.keys()
@@ -85,15 +70,15 @@ def family_of(roots: "set[int]", parents: "dict[int, int]") -> "set[int]":
 
 
 def kill_all() -> None:
-    """Kill every process but this one; pid 1 is spared by the kernel."""
+    """SIGKILL every process but this one: the kernel protects pid 1."""
     _signal_all(signal.SIGKILL)
 
 
 class Held:
-    """Every process but this one, held still until `let_go`.
+    """Every process but this one, stopped until `release`.
 
-    A stopped process can have itself woken: a timer may send it the signal to go on. One that is
-    traced cannot, so each is stopped first, which no fork escapes, and then traced.
+    A stopped process can wake itself: a timer may send it SIGCONT. A traced one cannot. So all are
+    stopped first by one `kill(-1)`, which no fork escapes, and then seized by ptrace.
     """
 
     def __init__(self) -> None:
@@ -110,8 +95,8 @@ class Held:
                 if trace(PTRACE_SEIZE, thread):
                     trace(PTRACE_INTERRUPT, thread)
 
-    def let_go(self) -> None:
-        """Let them go on, but for those that somebody else had stopped."""
+    def release(self) -> None:
+        """Resume them, except those that were stopped before."""
         for thread in self._threads:
             trace(PTRACE_DETACH, thread)
         for pid in living().keys() - self._stopped_before:
@@ -119,7 +104,7 @@ class Held:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 continue
-        # No longer traced, they stop again by themselves; who looks sooner would see them run.
+        # Those stop again once they are no longer traced; wait, or a checker may see them run.
         until = time.monotonic() + STOP_AGAIN_S
         while time.monotonic() < until and any(
             state_of(pid) not in (b"T", b"") for pid in self._stopped_before
@@ -128,7 +113,7 @@ class Held:
 
 
 def state_of(pid: int) -> bytes:
-    """The letter by which the kernel names it; nothing when the process is gone."""
+    """The state letter in /proc/PID/stat; empty when the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0]
@@ -137,7 +122,7 @@ def state_of(pid: int) -> bytes:
 
 
 def threads_of(pid: int) -> "list[int]":
-    """Its threads, the first of which is the process itself."""
+    """Ids of its threads, the main thread included."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -152,14 +137,14 @@ def _signal_all(number: int) -> None:
 
 
 def kill_all_but(spared: "set[int]") -> bool:
-    """Kill what neither is in `spared` nor descends from it; False when they outran us.
+    """Kill all but `spared` and their descendants; False if they fork faster than we kill.
 
-    The dying need processor time too, so it is not all used up on looking at them.
+    Sleeps between rounds, since dying processes need CPU time too.
     """
     until = time.monotonic() + KILL_S
     while time.monotonic() < until:
         parents = living()
-        doomed = parents.keys() - family_of(spared, parents)
+        doomed = parents.keys() - with_descendants(spared, parents)
         if not doomed:
             return True
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -173,7 +158,7 @@ def kill_all_but(spared: "set[int]") -> bool:
 
 
 def resident_bytes() -> int:
-    """Memory held by all processes but this one; what several share is counted for each."""
+    """Resident memory of all processes but this one; shared pages count for each."""
     total = 0
     for pid in living():
         try:

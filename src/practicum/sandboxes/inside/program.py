@@ -1,32 +1,30 @@
-"""The first process as one text, to be given to whatever Python the sandbox has."""
+"""The first process as one program, since the sandbox's Python cannot import this package."""
 
 import subprocess
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-__all__ = ["compiled_program", "program_text"]
-
-PARTS = ("frames", "kept", "kernel", "processes", "running", "system", "first")
-"""In an order in which each needs only those before it."""
+PARTS = ("frames", "kept", "kernel", "processes", "running", "serving", "system", "first")
+"""In order: each imports only from those before it."""
 COMPILE = """
 import importlib.util, marshal, sys
 code = compile(sys.stdin.read(), "first process", "exec")
 sys.stdout.buffer.write(importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 """
-"""A `.pyc` file is a magic number, twelve bytes about its source, and the code."""
+"""Writes a `.pyc` file: magic number, twelve bytes about the source, and the code."""
 OWN_IMPORT = "from practicum.sandboxes.inside."
 
 
 @cache
 def program_text() -> str:
-    """The parts one after the other, without the lines by which they import each other."""
+    """The modules concatenated, without their imports of each other."""
     folder = resources.files("practicum.sandboxes.inside")
     return "\n".join(_without_own_imports(folder.joinpath(f"{p}.py").read_text()) for p in PARTS)
 
 
 def compiled_program(python: Sequence[str]) -> bytes:
-    """The program as the Python of a sandbox compiles it, which saves it that at each start.
+    """The program compiled by the sandbox's Python, once, to save that time at each start.
 
     `python` is the command that runs that Python.
     """
@@ -44,7 +42,7 @@ def compiled_program(python: Sequence[str]) -> bytes:
 
 
 def _without_own_imports(text: str) -> str:
-    r"""A part's text; an import over several lines ends with its closing bracket.
+    r"""A module's text without imports of its siblings, also those over several lines.
 
     >>> _without_own_imports("import os\n" + OWN_IMPORT + "kept import (\n    Kept,\n)\nos.nice")
     'import os\nos.nice'

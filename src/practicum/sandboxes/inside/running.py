@@ -1,4 +1,4 @@
-"""One command of a sandbox: what the host asked for, and the pipes it runs with."""
+"""One command of a sandbox: the host's request, and the pipes of the command."""
 
 import errno
 import os
@@ -7,12 +7,10 @@ import time
 
 from practicum.sandboxes.inside.kept import Kept
 
-__all__ = ["NOT_STARTED", "Request", "Running", "become_program", "take"]
-
 DRAIN_S = 0.05
-"""How long output is still taken after a command's end, from what it left running."""
+"""Seconds to read on after a command's end, while background processes hold its pipes."""
 NOT_STARTED = 200
-"""Exit code of a forked process that could not start its command; its reason is in a pipe."""
+"""Exit code of a child whose exec failed; the reason is in a pipe."""
 
 
 class Request:
@@ -37,30 +35,30 @@ class Running:
         self._stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
         os.write(self._stdin, request.stdin)
         os.lseek(self._stdin, 0, os.SEEK_SET)
-        out, self._out_end = os.pipe2(os.O_CLOEXEC)
-        err, self._err_end = os.pipe2(os.O_CLOEXEC)
-        self._troubles, self._trouble_end = os.pipe2(os.O_CLOEXEC)
+        out, self._out_w = os.pipe2(os.O_CLOEXEC)
+        err, self._err_w = os.pipe2(os.O_CLOEXEC)
+        self._error_r, self._error_w = os.pipe2(os.O_CLOEXEC)
         self.outputs = {out: Kept(request.keep), err: Kept(request.keep)}
         self._kept = tuple(self.outputs.values())
-        self._said = b""
+        self._exec_error = b""
         self._code = b""
 
-    def take_places(self) -> None:
-        """In the forked process: standard input, output and error."""
-        for fd, place in ((self._stdin, 0), (self._out_end, 1), (self._err_end, 2)):
+    def redirect_stdio(self) -> None:
+        """In the child: set up standard input, output and error."""
+        for fd, place in ((self._stdin, 0), (self._out_w, 1), (self._err_w, 2)):
             os.dup2(fd, place)
 
     def say(self, reason: str) -> None:
-        """In the forked process: why there is no command."""
-        os.write(self._trouble_end, reason.encode(errors="replace")[:4000])
+        """In the child: report why the exec failed."""
+        os.write(self._error_w, reason.encode(errors="replace")[:4000])
 
-    def keep_own_ends(self) -> None:
-        """In the first process: close what belongs to the command."""
-        for fd in (self._stdin, self._out_end, self._err_end, self._trouble_end):
+    def close_child_ends(self) -> None:
+        """In the parent: close the ends that belong to the child."""
+        for fd in (self._stdin, self._out_w, self._err_w, self._error_w):
             os.close(fd)
 
     def take_output(self, ready: "list[int]") -> None:
-        """Keep what is there."""
+        """Read the pipes that are ready."""
         for fd in [fd for fd in self.outputs if fd in ready]:
             piece = take(fd)
             if piece:
@@ -70,20 +68,20 @@ class Running:
                 os.close(fd)
 
     def ended(self, code: int) -> str:
-        """The command's own end."""
+        """Record the exit code, or minus the signal; the status."""
         if code < 0:
             return "killed"
         self._code = b"%d" % code
         return "ok"
 
     def trouble(self) -> bytes:
-        """Why there was no command; empty when there was one."""
+        """Why the exec failed; empty if it did not."""
         if self._code == b"%d" % NOT_STARTED:
-            self._said = os.read(self._troubles, 4096)
-        return self._said
+            self._exec_error = os.read(self._error_r, 4096)
+        return self._exec_error
 
     def finish(self, keeps_going: bool) -> "set[int]":
-        """Take what is left; the pipes that something in the background still holds."""
+        """Read the rest; returns the pipes that background processes still hold."""
         until = time.monotonic() + DRAIN_S
         while self.outputs:
             ready = select.select(list(self.outputs), [], [], max(0.0, until - time.monotonic()))[0]
@@ -92,7 +90,7 @@ class Running:
             self.take_output(ready)
             if keeps_going:
                 until = time.monotonic()
-        os.close(self._troubles)
+        os.close(self._error_r)
         if keeps_going:
             return set(self.outputs)
         for fd in self.outputs:
@@ -106,15 +104,15 @@ class Running:
             status = "truncated"
         code = self._code if status in ("ok", "truncated") else b""
         total = b"%d" % (out.total + err.total)
-        stderr = self._said if status == "denied" else err.content()
+        stderr = self._exec_error if status == "denied" else err.content()
         seconds = b"%f" % duration_s
         return [b"done", status.encode(), code, total, seconds, out.content(), stderr]
 
 
 def become_program(command: "list[bytes]", environment: "dict[bytes, bytes]") -> None:
-    """Turn into a program that is looked for along `PATH`; `OSError` where there is none.
+    """Exec a program found along `PATH`; `OSError` where there is none.
 
-    `os.execvpe` does the same, after an import that each command would pay for.
+    `os.execvpe` does the same, but imports a module in each child, which costs time.
     """
     folders = [b""] if b"/" in command[0] else environment.get(b"PATH", b"/bin").split(b":")
     reason: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -129,7 +127,7 @@ def become_program(command: "list[bytes]", environment: "dict[bytes, bytes]") ->
 
 
 def take(fd: int) -> bytes:
-    """What a pipe holds now; empty at its end."""
+    """Read what a pipe holds now; empty at its end."""
     try:
         return os.read(fd, 65536)
     except OSError:

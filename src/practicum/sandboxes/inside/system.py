@@ -1,9 +1,9 @@
-"""The private system of a `machine` sandbox, made and entered by its first process.
+"""The writable file system of a `machine` sandbox, created by its first process.
 
-The first process itself stays outside of it, over the untouched root file system: a command can
-neither see nor change what it runs from. Commands enter through a mount namespace whose root is an
-overlay: the root file system below, a sized memory file system above. A checker gets a namespace
-of its own, in which the folders that hold programs and libraries are the untouched ones again.
+The first process itself stays on the original root file system, which commands can neither see nor
+change. Commands enter a mount namespace whose root is an overlay: the root file system below, a
+tmpfs with a size limit above. A checker gets a mount namespace of its own in which the folders of
+programs and libraries are the original ones: it must not run what the policy put in their place.
 """
 
 import os
@@ -23,16 +23,14 @@ from practicum.sandboxes.inside.kernel import (
     unshare,
 )
 
-__all__ = ["System"]
-
 SCRATCH = "/run"
-"""A sized memory file system, mounted over the root file system's own before we start."""
+"""A tmpfs with a size limit, mounted by bwrap."""
 ROOT = SCRATCH + "/root"
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Links into /usr at the top of a merged system; without them no program finds its loader."""
+"""Symlinks into /usr at the top of a usr-merged system; no program finds its loader without."""
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin")
-"""Programs of the untouched system come before all others here; a program of another name, which a
-task may have asked for, stays."""
+"""Here a checker sees the original programs instead of changed ones; programs with other names,
+which a task may have asked for, stay."""
 LIBRARY_FOLDERS = (
     "usr/lib",
     "usr/lib32",
@@ -48,21 +46,21 @@ LIBRARY_FOLDERS = (
     "etc/pam.d",
     "etc/security",
 )
-"""What programs are made of: here a checker sees only what the untouched system has, and nothing
-where that has no such folder."""
+"""Libraries and settings of programs: a checker sees only the original folder, or an empty one
+where the original system has none."""
 LOADER_FILES = (
     *("etc/ld.so.preload", "etc/ld.so.cache"),
     *("pyvenv.cfg", "usr/pyvenv.cfg", "usr/bin/pyvenv.cfg"),
 )
-"""What the loader and Python read, wherever they are started, before anything else."""
+"""What the dynamic loader and Python read at each start: with them a policy could inject code."""
 CONTENT_LIMIT = 1 << 20
 RESERVE = SCRATCH + "/reserve"
 RESERVE_BYTES = 262_144
-"""Given up when a checker is to run: a disk that is full must not keep it from running."""
+"""Bytes freed before a checker runs, so that it can run even if the policy filled the disk."""
 
 
 class System:
-    """Made once, when the sandbox starts."""
+    """The overlay and its mount namespace, created once per sandbox."""
 
     def __init__(self) -> None:
         for name in ("upper", "work", "root"):
@@ -76,33 +74,33 @@ class System:
         self._inner = self._namespace()
 
     def _namespace(self) -> int:
-        """A mount namespace in which the overlay is all there is, as a file that enters it."""
-        told, tell = os.pipe()
-        may_go, let_go = os.pipe()
+        """A file descriptor of a mount namespace whose root is the overlay."""
+        ready_r, ready_w = os.pipe()
+        done_r, done_w = os.pipe()
         pid = os.fork()
         if pid == 0:
             unshare(CLONE_NEWNS)
             become_root(ROOT)
-            os.write(tell, b".")
-            os.read(may_go, 1)
+            os.write(ready_w, b".")
+            os.read(done_r, 1)
             os._exit(0)
-        os.close(tell)
-        if os.read(told, 1) != b".":
+        os.close(ready_w)
+        if os.read(ready_r, 1) != b".":
             raise OSError("the private system could not be made")
         inner = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        os.write(let_go, b".")
+        os.write(done_w, b".")
         os.waitpid(pid, 0)
-        for fd in (told, may_go, let_go):
+        for fd in (ready_r, done_r, done_w):
             os.close(fd)
         return inner
 
     def enter(self) -> None:
-        """Go in, never to come back: for a forked process that is about to start a command."""
+        """In a child that is about to run a command: enter the overlay, irrevocably."""
         setns(self._inner, CLONE_NEWNS)
         os.chdir("/")
 
     def enter_as_judge(self) -> None:
-        """Go in with the untouched programs, in a forked process that is about to start one."""
+        """In a child that is about to run a checker: enter it with the original programs."""
         unshare(CLONE_NEWNS)
         mount("none", "/", "", MS_REC | MS_PRIVATE)
         os.truncate(RESERVE, 0)
@@ -121,16 +119,16 @@ class System:
 
 
 def become_root(folder: str) -> None:
-    """Make a folder the root of this mount namespace and drop every other mount."""
+    """Make a folder the root of this mount namespace and detach the old root."""
     os.chdir(folder)
     pivot_root(".", ".")
-    # The old root now lies on top of the new one at "."; taking it away leaves the new one.
+    # pivot_root(".", ".") stacks the old root on the new one at "."; unmount it.
     unmount(".")
     os.chdir("/")
 
 
 def is_folder(name: str) -> bool:
-    """Whether the private system has a real folder of that name, reached through real folders."""
+    """Whether the overlay has a folder at this path, without any symlink on the way."""
     at = ROOT
     for part in name.split("/"):
         at = f"{at}/{part}"
@@ -143,12 +141,12 @@ def is_folder(name: str) -> bool:
 
 
 def names_in(folder: str) -> "list[str]":
-    """What lies in a real folder of the private system."""
+    """The names in a folder of the overlay; none if it is no folder or a link."""
     return sorted(os.listdir(f"{ROOT}/{folder}")) if is_folder(folder) else []
 
 
 def added_library_folders() -> "list[str]":
-    """Folders of other libraries, whose names hold a version or a machine."""
+    """More library folders of the overlay, whose names contain a version or an architecture."""
     own = [f"etc/{name}" for name in names_in("etc") if name.startswith("python")]
     return own + [
         f"usr/local/lib/{name}"
@@ -158,14 +156,14 @@ def added_library_folders() -> "list[str]":
 
 
 def move_python_settings(folder: str) -> None:
-    """Files beside a Python program by which it takes its library from elsewhere."""
+    """Move away `._pth` files, which make a Python beside them use another library."""
     for name in names_in(folder):
         if name.endswith("._pth"):
             move_away(f"{ROOT}/{folder}/{name}")
 
 
 def move_away(path: str) -> None:
-    """Keep what was put in the way, under another name."""
+    """Rename what the policy put there to a free name, so that it is kept."""
     if os.path.lexists(path):
         number = 0
         while os.path.lexists(f"{path}.moved-{number}"):
@@ -174,7 +172,7 @@ def move_away(path: str) -> None:
 
 
 def put_back_link(name: str) -> None:
-    """A link at the top as the untouched system has it."""
+    """Restore a top-level symlink of the original system."""
     if not os.path.islink(f"/{name}"):
         return
     target, path = os.readlink(f"/{name}"), f"{ROOT}/{name}"
@@ -184,7 +182,7 @@ def put_back_link(name: str) -> None:
 
 
 def put_first(name: str) -> None:
-    """Cover a folder with the untouched one, in which what was added shines through."""
+    """Mount the original folder over one of the overlay; files with new names stay visible."""
     make_folder(name)
     added = f"{SCRATCH}/upper/{name}"
     if os.path.isdir(added) and not os.path.islink(added):
@@ -195,7 +193,7 @@ def put_first(name: str) -> None:
 
 
 def put_back_folder(name: str) -> None:
-    """Cover a folder with the untouched one; one that never was is covered with an empty one."""
+    """Mount the original folder over one of the overlay, or an empty one if there is none."""
     if not os.path.lexists(f"{ROOT}/{name}") and not os.path.isdir(f"/{name}"):
         return
     make_folder(name)
@@ -206,7 +204,7 @@ def put_back_folder(name: str) -> None:
 
 
 def make_folder(name: str) -> None:
-    """A real folder of that name, reached through real folders."""
+    """Create a folder in the overlay; what is in the way, symlinks too, is moved away."""
     at = ROOT
     for part in name.split("/"):
         at = f"{at}/{part}"
@@ -216,20 +214,20 @@ def make_folder(name: str) -> None:
 
 
 def put_back_file(name: str) -> None:
-    """A file the loader reads, as the untouched system has it, or none."""
+    """Restore a file of the original system, or remove it if that has none."""
     make_folder(name.rpartition("/")[0])
     path = f"{ROOT}/{name}"
-    untouched = content_of(f"/{name}")
-    if content_of(path) == untouched and (untouched is None) != os.path.lexists(path):
+    original = content_of(f"/{name}")
+    if content_of(path) == original and (original is None) != os.path.lexists(path):
         return
     move_away(path)
-    if untouched is not None:
+    if original is not None:
         with open(path, "xb") as copy:
-            copy.write(untouched)
+            copy.write(original)
 
 
 def content_of(path: str) -> "bytes | None":
-    """What an ordinary file holds; None where there is none."""
+    """The content of a regular file; None if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

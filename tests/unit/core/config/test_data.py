@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 import yaml
 
-from practicum.core.config import build_config
-from practicum.core.config.parse import apply_overrides, changed_keys
+from practicum.core.config.parse_config import apply_overrides, build_config, changed_keys
 from practicum.core.errors import ConfigError
 
 WARM_START: dict[str, Any] = {

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from practicum.core.config import RunConfig, build_config
-from practicum.core.config.reward_components import COMPONENTS, EfficiencyComponent, component_of
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.reward_config import COMPONENTS, EfficiencyComponent, component_of
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError
 
 

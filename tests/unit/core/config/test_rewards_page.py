@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from practicum.core.config import build_config, parse_yaml
-from practicum.core.config.reward_components import COMPONENTS, ComponentConfig
+from practicum.core.config.parse_config import build_config, parse_yaml
+from practicum.core.config.reward_config import COMPONENTS, ComponentConfig
 
 PAGE = (Path(__file__).parents[4] / "docs" / "rewards.md").read_text(encoding="utf-8")
 CONFIGS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

@@ -1,12 +1,15 @@
-import pytest
-from pydantic import ValidationError
+from typing import Any
 
-from practicum.core.config import LoraConfig, RunConfig, build_config
+import pytest
+
+from practicum.core.config.config_sections import LoraConfig
+from practicum.core.config.parse_config import build_config
+from practicum.core.errors import ConfigError
 
 
 def test_an_environment_alone_is_a_whole_run() -> None:
     config = build_config({"env": "math"})
-    assert (config.env.name, config.model.name, config.steps) == ("math", "smollm2-135m", 30)
+    assert (config.env_name, config.model.name, config.steps) == ("math", "smollm2-135m", 30)
 
 
 def test_the_default_adapter_is_the_full_preset_with_its_fields_filled_in() -> None:
@@ -25,7 +28,16 @@ def test_a_resolved_config_reads_back_as_itself() -> None:
     assert build_config(config.model_dump(mode="json")) == config
 
 
-def test_the_environment_is_the_only_key_that_must_be_given() -> None:
-    with pytest.raises(ValidationError) as caught:
-        RunConfig.model_validate({})
-    assert [error["loc"] for error in caught.value.errors()] == [("env",)]
+@pytest.mark.parametrize("without", [{}, {"env": None}, {"env": "none"}, {"env": {"name": "none"}}])
+def test_a_run_may_have_no_environment(without: dict[str, Any]) -> None:
+    config = build_config({**without, "algorithm": "kto", "data": "a.sqlite"})
+    assert (config.env, config.env_name, config.acts, config.needs_env) == (None, "none", False, "")
+    assert build_config(config.model_dump(mode="json")) == config
+
+
+def test_what_makes_its_own_episodes_needs_an_environment() -> None:
+    assert build_config({}).needs_env.startswith("grpo learns from episodes it makes, and env is n")
+    played = build_config({"algorithm": "sft", "data": "reference"})
+    assert "plays an environment's solutions, and env is none" in played.needs_env
+    with pytest.raises(ConfigError, match="env: none takes no options, and has level"):
+        build_config({"env": {"name": "none", "level": 1}})

@@ -1,18 +1,18 @@
 import pytest
 from pydantic import ValidationError
 
-from practicum.core.config import (
+from practicum.core.config.algorithm_config import GrpoConfig
+from practicum.core.config.config_sections import (
     LORA_PRESETS,
-    AlgorithmConfig,
+    ConfigModel,
     EnvConfig,
     HardwareConfig,
     LoraConfig,
     RolloutConfig,
-    Stage,
 )
 
 
-def all_stages(kind: type[Stage] = Stage) -> list[type[Stage]]:
+def all_stages(kind: type[ConfigModel] = ConfigModel) -> list[type[ConfigModel]]:
     found = kind.__subclasses__()
     return [*found, *(inner for stage in found for inner in all_stages(stage))]
 
@@ -70,17 +70,17 @@ def test_a_config_cannot_be_edited() -> None:
 
 
 @pytest.mark.parametrize("stage", OURS, ids=lambda s: s.__name__)
-def test_every_default_is_a_value_the_model_would_accept(stage: type[Stage]) -> None:
+def test_every_default_is_a_value_the_model_would_accept(stage: type[ConfigModel]) -> None:
     required = {name: "math" for name, field in stage.model_fields.items() if field.is_required()}
     config = stage.model_validate({**required, **NEEDED.get(stage.__name__, {})})
     assert stage.model_validate(config.model_dump()) == config
 
 
 def test_the_micro_batch_is_left_to_the_machine_unless_told() -> None:
-    assert AlgorithmConfig().micro_batch_tokens == 0
-    assert AlgorithmConfig(micro_batch_tokens=512).micro_batch_tokens == 512
+    assert GrpoConfig().micro_batch_tokens == 0
+    assert GrpoConfig(micro_batch_tokens=512).micro_batch_tokens == 512
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
-        AlgorithmConfig(micro_batch_tokens=-1)
+        GrpoConfig(micro_batch_tokens=-1)
 
 
 def test_rounding_to_bfloat16_is_allowed_for_and_a_limit_given_wins() -> None:

@@ -12,8 +12,8 @@ from tests.unit.environments.remote.foreign import SILENCE, Foreign, foreign_ser
 
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.task import Task
-from practicum.environments import build_environment
-from practicum.environments.remote import RemoteEnvironment
+from practicum.environments.registry import build_environment
+from practicum.environments.remote.remote_environment import RemoteEnvironment
 
 TASK = Task(id="seed-4", env="remote", split="train", data={"seed": 4})
 
@@ -171,7 +171,7 @@ async def test_a_server_that_is_not_there_masks_and_then_ends_the_run() -> None:
     options = {"url": address, "open_timeout_s": 0.6, "give_up_s": 0.2}
     environment = build_environment("remote", options)
     assert isinstance(environment, RemoteEnvironment)
-    environment._about = {}  # it was there when the run began
+    environment._server_info = {}  # it was there when the run began
     with pytest.raises(UserError, match=r"for 0\.2 s"):
         async with environment.open(TASK):
             pass

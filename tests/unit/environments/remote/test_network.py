@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from practicum.environments.remote.network import NetworkThread
+from practicum.environments.remote.wire import NetworkThread
 
 
 async def short_wait() -> str:
@@ -15,7 +15,7 @@ async def short_wait() -> str:
 
 async def test_a_time_limit_does_not_count_what_the_waiting_loop_is_busy_with() -> None:
     network = NetworkThread()
-    waiting = asyncio.create_task(network.go(short_wait()))
+    waiting = asyncio.create_task(network.run_async(short_wait()))
     await asyncio.sleep(0)
     time.sleep(0.6)  # as sampling and learning do
     assert await waiting == "remote environment"
@@ -32,14 +32,14 @@ async def test_work_ends_with_who_waits_for_it() -> None:
             ended.set()
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(network.go(endless()), 0.05)
+        await asyncio.wait_for(network.run_async(endless()), 0.05)
     assert await asyncio.to_thread(ended.wait, 5)
     network.stop()
 
 
 async def test_stopping_ends_what_is_under_way_and_it_can_be_used_again() -> None:
     network = NetworkThread()
-    waiting = asyncio.create_task(network.go(asyncio.sleep(3600)))
+    waiting = asyncio.create_task(network.run_async(asyncio.sleep(3600)))
     await asyncio.sleep(0.05)
     await asyncio.to_thread(network.stop)
     with pytest.raises(asyncio.CancelledError):

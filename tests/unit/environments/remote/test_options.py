@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from practicum.core.errors import ConfigError
-from practicum.environments import build_environment
+from practicum.environments.registry import build_environment
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,22 @@ import pytest
 
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.environments.remote import servers
-from practicum.environments.remote.options import RemoteOptions
-from practicum.environments.remote.servers import KEY_VARIABLE, OwnServer, RunningServer
+from practicum.environments.remote.servers import (
+    KEY_VARIABLE,
+    ExternalServer,
+    ManagedServer,
+    RemoteOptions,
+)
 
 GOOD = "echo http://127.0.0.1:9; cat"
 """Says where it is, and stops when its standard input ends."""
 
 
-def own_server(script: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> OwnServer:
+def managed_server(
+    script: str, monkeypatch: pytest.MonkeyPatch, **options: object
+) -> ManagedServer:
     monkeypatch.setattr(servers, "_command", lambda _: ["sh", "-c", script])
-    return OwnServer(RemoteOptions.model_validate({"serve": "math", **options}))
+    return ManagedServer(RemoteOptions.model_validate({"serve": "math", **options}))
 
 
 def wait_until_gone(pid: int) -> None:
@@ -32,8 +38,8 @@ def wait_until_gone(pid: int) -> None:
 
 
 def test_it_is_started_once_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server(GOOD, monkeypatch)
-    assert server.place() == server.place() == ("http://127.0.0.1:9", 1)
+    server = managed_server(GOOD, monkeypatch)
+    assert server.instance() == server.instance() == ("http://127.0.0.1:9", 1)
     pid = server.pid
     assert pid is not None
     server.stop()
@@ -44,8 +50,8 @@ def test_it_is_started_once_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_is_given_its_key_where_others_cannot_read_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    server = own_server(f"echo ${KEY_VARIABLE} > {tmp_path}/key; {GOOD}", monkeypatch)
-    server.place()
+    server = managed_server(f"echo ${KEY_VARIABLE} > {tmp_path}/key; {GOOD}", monkeypatch)
+    server.instance()
     assert (tmp_path / "key").read_text().strip() == server.key
     assert len(server.key) >= 32
     server.stop()
@@ -54,40 +60,40 @@ def test_it_is_given_its_key_where_others_cannot_read_it(
 def test_a_dead_server_is_started_again_until_it_dies_too_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = own_server(f"echo out of luck >&2; {GOOD}", monkeypatch, max_restarts=2)
+    server = managed_server(f"echo out of luck >&2; {GOOD}", monkeypatch, max_restarts=2)
     pids = set()
     for _ in range(3):
-        server.place()
+        server.instance()
         assert server.pid is not None
         pids.add(server.pid)
         os.kill(server.pid, signal.SIGKILL)
         servers._stop(server._process)  # type: ignore[arg-type]
     assert len(pids) == 3
     with pytest.raises(UserError, match=r"stopped 3 times in a row \(out of luck\)"):
-        server.place()
+        server.instance()
     server.stop()
 
 
 def test_an_episode_that_ends_well_forgives_earlier_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server(GOOD, monkeypatch, max_restarts=0)
+    server = managed_server(GOOD, monkeypatch, max_restarts=0)
     for _ in range(3):
-        server.place()
-        server.answered()
-        server.hangs(server.place())
+        server.instance()
+        server.report_success()
+        server.report_hang(server.instance())
         assert server._process is not None
         server._process.wait()
     server.stop()
 
 
 def test_only_the_life_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server(GOOD, monkeypatch)
-    before = server.place()
-    server.hangs(before)
+    server = managed_server(GOOD, monkeypatch)
+    before = server.instance()
+    server.report_hang(before)
     assert server._process is not None
     server._process.wait()
-    after = server.place()
-    assert (after.address, after.life) == (before.address, before.life + 1)
-    server.hangs(before)
+    after = server.instance()
+    assert (after.url, after.generation) == (before.url, before.generation + 1)
+    server.report_hang(before)
     time.sleep(0.05)
     assert server._process.poll() is None
     server.stop()
@@ -96,38 +102,38 @@ def test_only_the_life_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_server_that_does_not_come_up_is_a_failure_with_its_last_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ended = own_server("echo no port >&2; exit 1", monkeypatch)
+    ended = managed_server("echo no port >&2; exit 1", monkeypatch)
     with pytest.raises(EnvironmentFailure, match=r"ended while starting \(no port\)"):
-        ended.place()
+        ended.instance()
     ended.stop()
-    late = own_server("exec cat", monkeypatch, startup_timeout_s=0.1)
+    late = managed_server("exec cat", monkeypatch, startup_timeout_s=0.1)
     with pytest.raises(EnvironmentFailure, match=r"within 0\.1 s"):
-        late.place()
+        late.instance()
     late.stop()
 
 
 def test_a_users_mistake_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server("echo practicum: no sandbox >&2; exit 2", monkeypatch)
+    server = managed_server("echo practicum: no sandbox >&2; exit 2", monkeypatch)
     with pytest.raises(UserError, match="no sandbox"):
-        server.place()
+        server.instance()
     server.stop()
 
 
 def test_a_server_that_stays_deaf_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server(GOOD, monkeypatch, give_up_s=0.05)
-    server.unreachable("no answer")
+    server = managed_server(GOOD, monkeypatch, give_up_s=0.05)
+    server.report_unreachable("no answer")
     time.sleep(0.06)
-    server.answered()
-    server.unreachable("no answer")
+    server.report_success()
+    server.report_unreachable("no answer")
     time.sleep(0.06)
     with pytest.raises(UserError, match=r"server of 'math' for 0\.05 s \(no answer\)"):
-        server.unreachable("no answer")
+        server.report_unreachable("no answer")
 
 
 def test_a_server_is_not_left_behind_when_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = own_server(GOOD, monkeypatch)
-    server.place()
-    pid, file = server.pid, server._complaints
+    server = managed_server(GOOD, monkeypatch)
+    server.instance()
+    pid, file = server.pid, server._stderr
     assert pid is not None
     assert file is not None
     del server
@@ -143,7 +149,7 @@ def test_the_key_of_a_running_server_is_read_from_its_file(
     options = {"url": "http://127.0.0.1:9"}
 
     def key_with(**more: str) -> str:
-        return RunningServer(RemoteOptions.model_validate({**options, **more})).key
+        return ExternalServer(RemoteOptions.model_validate({**options, **more})).key
 
     assert key_with() == "from-the-environment"
     assert key_with(key_file=str(tmp_path / "key")) == "from-the-file"

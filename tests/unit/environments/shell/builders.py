@@ -5,8 +5,9 @@ from typing import Any
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.task import JSON, Task
-from practicum.environments.shell.environment import ShellEnvironment, ShellOptions
-from practicum.sandboxes import FakeSandboxes, RanCommand
+from practicum.environments.shell.shell_environment import ShellEnvironment, ShellOptions
+from practicum.sandboxes.commands import RanCommand
+from practicum.sandboxes.fake_sandbox import FakeSandboxes
 
 SETUP, REFERENCE, CHECK = "mkdir /a", "touch /a/b", "test -e /a/b"
 

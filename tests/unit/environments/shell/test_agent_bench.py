@@ -6,7 +6,7 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.task import Task
-from practicum.environments.shell.plan import Plan
+from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.user_data import load_tasks
 
 COUNT: dict[str, Any] = {

@@ -7,9 +7,10 @@ from tests.unit.environments.shell.builders import ended, make_task, ok
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import JSON
-from practicum.environments.shell.outcome import Checked, Verdict, check_plan
-from practicum.environments.shell.plan import Plan
-from practicum.sandboxes import FakeSandbox, RanCommand
+from practicum.environments.shell.plan_of_task import Plan
+from practicum.environments.shell.shell_session import Checked, Verdict, check_plan
+from practicum.sandboxes.commands import RanCommand
+from practicum.sandboxes.fake_sandbox import FakeSandbox
 
 STATE: dict[str, JSON] = {
     "kind": "state",
@@ -90,10 +91,10 @@ async def test_a_script_that_prints_much_decides_all_the_same() -> None:
     assert found.verdict is Verdict.CORRECT
 
 
-BROKEN = sorted(set(CommandStatus) - {CommandStatus.OK, CommandStatus.TRUNCATED})
+VERDICTS = {CommandStatus.OK, CommandStatus.TRUNCATED, CommandStatus.BROKEN}
 
 
-@pytest.mark.parametrize("status", BROKEN)
+@pytest.mark.parametrize("status", sorted(set(CommandStatus) - VERDICTS))
 async def test_a_script_that_does_not_end_by_itself_is_no_verdict(status: CommandStatus) -> None:
     with pytest.raises(EnvironmentFailure, match=f"the checker failed .{status.value}"):
         await checked(SCRIPT, lambda ran: ended(status))

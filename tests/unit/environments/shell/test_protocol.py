@@ -2,10 +2,10 @@ import pytest
 
 from practicum.environments.shell.protocol import (
     Action,
+    answer_turn,
+    bash_turn,
+    finish_turn,
     read_action,
-    write_answer,
-    write_bash,
-    write_finish,
 )
 
 
@@ -73,6 +73,7 @@ def test_an_answer_without_brackets_is_none(text: str) -> None:
 
 
 def test_what_is_written_is_read_back() -> None:
-    assert read_action(write_bash("ls\npwd\n")) == Action(kind="bash", content="ls\npwd")
-    assert read_action(write_finish()).kind == "finish"
-    assert read_action(write_answer("4 \n2"), "last") == Action(kind="answer", content="4 2")
+    assert read_action(bash_turn("ls\npwd\n", "text")) == Action(kind="bash", content="ls\npwd")
+    assert read_action(finish_turn("text")).kind == "finish"
+    answered = read_action(answer_turn("4 \n2", "text"), "last")
+    assert answered == Action(kind="answer", content="4 2")

@@ -18,10 +18,9 @@ from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.tool_calls import read_tool_call
 from practicum.core.trace import ToolCall
-from practicum.environments.shell.prompts import TOOLS
-from practicum.environments.shell.protocol import read_action
-from practicum.environments.shell.session import Limits, output_message
-from practicum.sandboxes import RanCommand
+from practicum.environments.shell.protocol import TOOLS, read_action
+from practicum.environments.shell.shell_session import Limits, output_message
+from practicum.sandboxes.commands import RanCommand
 
 SOLVE = f"Act: bash\n```bash\n{REFERENCE}\n```"
 LOOK = "Act: bash\n```bash\nls\n```"
@@ -115,8 +114,54 @@ async def test_a_set_up_that_fails_is_the_environments_fault(broken: CommandResu
     assert machines.opened[0][1].is_closed
 
 
+BREAK = "Act: bash\n```bash\nrm -rf /bin\n```"
+
+
+@pytest.mark.parametrize("protocol", ["text", "tools"])
+@pytest.mark.parametrize("status", [CommandStatus.DENIED, CommandStatus.BROKEN])
+async def test_a_machine_that_the_policy_broke_is_its_own_failure(
+    status: CommandStatus, protocol: str
+) -> None:
+    machines = TouchMachines(lambda ran: ended(status) if script_in(ran) == "ls" else None)
+    environment, _ = make_environment(machines, protocol=protocol)
+    async with environment.open(make_task()) as session:
+        for script in (REFERENCE, "rm -rf /bin", "ls"):
+            if protocol == "text":
+                seen = await session.act(environment.turn_from_line(script))  # type: ignore[union-attr]
+            else:
+                call = ToolCall(name="bash", arguments={"script": script})
+                seen = await session.call(call)  # type: ignore[union-attr]
+        assert seen.terminated
+        assert "the machine runs no commands any more" in seen.message.content
+        outcome = await session.outcome()
+    assert outcome.success is False
+    assert outcome.evidence["status"] == "agent_broke_machine"
+    assert not any(ran.is_judge for ran in machines.opened[0][1].ran)
+
+
+async def test_a_machine_that_is_found_broken_by_the_checker_is_the_policys_failure() -> None:
+    for kind in ("script", "state"):
+        machines = TouchMachines(lambda ran: ended(CommandStatus.BROKEN) if ran.is_judge else None)
+        environment, _ = make_environment(machines)
+        check = {"script": CHECK} if kind == "script" else {"assertions": []}
+        task = make_task(check={"kind": kind, **check})
+        _, outcome = await play(environment, task, [BREAK, "Act: finish"])
+        assert outcome.success is False
+
+
+async def test_a_machine_that_died_after_the_policy_worked_is_the_environments_fault() -> None:
+    machines = TouchMachines(
+        lambda ran: ended(CommandStatus.DIED) if script_in(ran) == "ls" else None
+    )
+    environment, _ = make_environment(machines)
+    with pytest.raises(EnvironmentFailure, match=r"gone.*died"):
+        await play(environment, make_task(), [SOLVE, LOOK])
+
+
 @pytest.mark.parametrize("status", [CommandStatus.DIED, CommandStatus.DENIED])
-async def test_a_machine_that_is_gone_is_the_environments_fault(status: CommandStatus) -> None:
+async def test_a_machine_that_is_gone_at_the_first_command_is_the_environments_fault(
+    status: CommandStatus,
+) -> None:
     machines = TouchMachines(lambda ran: ended(status) if script_in(ran) == "ls" else None)
     environment, _ = make_environment(machines)
     with pytest.raises(EnvironmentFailure, match=f"gone.*{status.value}"):

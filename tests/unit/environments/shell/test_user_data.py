@@ -7,7 +7,8 @@ from tests.unit.environments.shell.test_lifelong import make_row, write
 
 from practicum.core.errors import UserError
 from practicum.core.task import Task
-from practicum.environments.shell.user_data import load_tasks, shuffled
+from practicum.environments.selection import shuffled
+from practicum.environments.shell.user_data import load_tasks
 
 
 @pytest.fixture

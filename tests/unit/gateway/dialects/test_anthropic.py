@@ -10,8 +10,8 @@ from tests.unit.gateway.dialects.turns import (
     FACTS,
     SPOKEN,
     TURNS,
-    happening,
     in_small_pieces,
+    stream_of,
     turn_of,
     without_ids,
 )
@@ -19,15 +19,15 @@ from tests.unit.gateway.dialects.turns import (
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message, ToolSpec
 from practicum.gateway.dialects import anthropic
-from practicum.gateway.dialects.deltas import deltas_of
-from practicum.gateway.requests import Asked, JsonForm, Refused, ToolChoice
+from practicum.gateway.dialects.dialect import deltas_of
+from practicum.gateway.requests import JsonForm, ParsedRequest, Refused, ToolChoice
 
 DEFAULTS = SamplingParams(temperature=0.7, max_tokens=32)
 HELLO = {"role": "user", "content": "Hi"}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
-def read(**body: Any) -> Asked:
+def read(**body: Any) -> ParsedRequest:
     usual = {"model": "tiny", "max_tokens": 9, "messages": [HELLO]}
     return anthropic.read_request({**usual, **body}, DEFAULTS)
 
@@ -40,8 +40,8 @@ def answered(message: Message, **changes: Any) -> dict[str, Any]:
 
 async def streamed(message: Message, **changes: Any) -> list[dict[str, Any]]:
     deltas = in_small_pieces(list(deltas_of(message)))
-    happenings = happening(deltas, turn_of(message, **changes))
-    return [event_of(b) async for b in anthropic.stream_events(read(), FACTS, happenings)]
+    updates = stream_of(deltas, turn_of(message, **changes))
+    return [event_of(b) async for b in anthropic.stream_events(read(), FACTS, updates)]
 
 
 def event_of(block: str) -> dict[str, Any]:
@@ -179,8 +179,8 @@ async def test_a_stream_says_what_the_whole_answer_says(message: Message) -> Non
 
 
 async def test_a_turn_that_was_not_told_while_it_was_sampled_is_streamed_too() -> None:
-    happenings = happening([], turn_of(EVERYTHING))
-    events = [event_of(b) async for b in anthropic.stream_events(read(), FACTS, happenings)]
+    updates = stream_of([], turn_of(EVERYTHING))
+    events = [event_of(b) async for b in anthropic.stream_events(read(), FACTS, updates)]
     assert put_together(events) == answered(EVERYTHING)
 
 

@@ -8,8 +8,8 @@ from tests.unit.gateway.dialects.turns import (
     FACTS,
     SPOKEN,
     TURNS,
-    happening,
     in_small_pieces,
+    stream_of,
     turn_of,
     without_ids,
 )
@@ -17,8 +17,8 @@ from tests.unit.gateway.dialects.turns import (
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message, ToolSpec
 from practicum.gateway.dialects import openai_chat
-from practicum.gateway.dialects.deltas import deltas_of
-from practicum.gateway.requests import Asked, Happening, JsonForm, Refused, ToolChoice
+from practicum.gateway.dialects.dialect import deltas_of
+from practicum.gateway.requests import JsonForm, ParsedRequest, Refused, StreamEvent, ToolChoice
 
 DEFAULTS = SamplingParams(temperature=0.7, top_k=5, max_tokens=32)
 USER = {"role": "user", "content": "Hi"}
@@ -33,18 +33,20 @@ TOOL = {
 }
 
 
-def read(**body: Any) -> Asked:
+def read(**body: Any) -> ParsedRequest:
     return openai_chat.read_request({"model": "tiny", "messages": [USER], **body}, DEFAULTS)
 
 
-def answered(message: Message, asked: Asked | None = None, **changes: Any) -> dict[str, Any]:
+def answered(
+    message: Message, asked: ParsedRequest | None = None, **changes: Any
+) -> dict[str, Any]:
     turns = [turn_of(message, **changes)]
     return json.loads(json.dumps(openai_chat.whole_answer(asked or read(), turns, FACTS)))
 
 
-async def chunks(happenings: Any, asked: Asked | None = None) -> list[dict[str, Any]]:
+async def chunks(updates: Any, asked: ParsedRequest | None = None) -> list[dict[str, Any]]:
     """The chunks of a stream, after a look at how they are framed."""
-    blocks = [b async for b in openai_chat.stream_events(asked or read(), FACTS, happenings)]
+    blocks = [b async for b in openai_chat.stream_events(asked or read(), FACTS, updates)]
     assert blocks[-1] == "data: [DONE]\n\n"
     assert all(b.startswith("data: ") and b.endswith("\n\n") for b in blocks)
     return [json.loads(block.removeprefix("data: ")) for block in blocks[:-1]]
@@ -262,7 +264,7 @@ async def test_the_pieces_of_a_stream_make_up_the_answer(name: str, live: bool) 
     message = TURNS[name]
     deltas = in_small_pieces(list(deltas_of(message))) if live else []
     asked = read(stream=True, stream_options={"include_usage": True}, logprobs=True)
-    events = await chunks(happening(deltas, turn_of(message)), asked)
+    events = await chunks(stream_of(deltas, turn_of(message)), asked)
     said: dict[str, Any] = {"content": "", "reasoning_content": "", "calls": {}}
     shown = []
     for event in events[:-1]:
@@ -293,9 +295,9 @@ async def test_choices_of_a_stream_are_told_apart() -> None:
     async def two() -> Any:
         for number, message in enumerate((SPOKEN, CALLING)):
             for delta in deltas_of(message):
-                yield Happening(choice=number, delta=delta)
+                yield StreamEvent(choice=number, delta=delta)
         for number, message in enumerate((SPOKEN, CALLING)):
-            yield Happening(choice=number, turn=turn_of(message))
+            yield StreamEvent(choice=number, turn=turn_of(message))
 
     events = await chunks(two(), read(n=2, stream=True))
     ends = {

@@ -9,8 +9,8 @@ from tests.unit.gateway.dialects.turns import (
     FACTS,
     SPOKEN,
     TURNS,
-    happening,
     in_small_pieces,
+    stream_of,
     turn_of,
     without_ids,
 )
@@ -18,8 +18,8 @@ from tests.unit.gateway.dialects.turns import (
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message, ToolSpec
 from practicum.gateway.dialects import openai_responses
-from practicum.gateway.dialects.deltas import deltas_of
-from practicum.gateway.requests import Asked, JsonForm, Refused, ToolChoice
+from practicum.gateway.dialects.dialect import deltas_of
+from practicum.gateway.requests import JsonForm, ParsedRequest, Refused, ToolChoice
 
 DEFAULTS = SamplingParams(temperature=0.7, max_tokens=32)
 TOOL = {
@@ -31,7 +31,7 @@ TOOL = {
 }
 
 
-def read(**body: Any) -> Asked:
+def read(**body: Any) -> ParsedRequest:
     return openai_responses.read_request({"model": "tiny", "input": "Hi", **body}, DEFAULTS)
 
 
@@ -41,10 +41,12 @@ def answered(message: Message, **changes: Any) -> dict[str, Any]:
     return json.loads(json.dumps(body))
 
 
-async def streamed(message: Message, asked: Asked | None = None, **changes: Any) -> list[Any]:
+async def streamed(
+    message: Message, asked: ParsedRequest | None = None, **changes: Any
+) -> list[Any]:
     deltas = in_small_pieces(list(deltas_of(message)))
-    happenings = happening(deltas, turn_of(message, **changes))
-    blocks = [b async for b in openai_responses.stream_events(asked or read(), FACTS, happenings)]
+    updates = stream_of(deltas, turn_of(message, **changes))
+    blocks = [b async for b in openai_responses.stream_events(asked or read(), FACTS, updates)]
     return [event_of(block) for block in blocks]
 
 
@@ -239,8 +241,8 @@ async def test_a_stream_says_what_the_whole_answer_says(message: Message) -> Non
 
 
 async def test_a_turn_that_was_not_told_while_it_was_sampled_is_streamed_too() -> None:
-    happenings = happening([], turn_of(EVERYTHING))
-    events = [event_of(b) async for b in openai_responses.stream_events(read(), FACTS, happenings)]
+    updates = stream_of([], turn_of(EVERYTHING))
+    events = [event_of(b) async for b in openai_responses.stream_events(read(), FACTS, updates)]
     assert events[-1]["response"] == answered(EVERYTHING)
 
 

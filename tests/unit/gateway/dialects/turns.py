@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from practicum.core.conversing import TurnDelta
+from practicum.core.conversation import TurnDelta
 from practicum.core.sampling import Completion
 from practicum.core.trace import Message, ToolCall
-from practicum.gateway.requests import AnswerFacts, ChatTurn, Happening
+from practicum.gateway.requests import AnswerFacts, ChatTurn, StreamEvent
 
 FACTS = AnswerFacts(id="a1", model="tiny", created=1_700_000_000, token_text=chr)
 
@@ -53,11 +53,11 @@ def in_small_pieces(deltas: Sequence[TurnDelta]) -> list[TurnDelta]:
     ]
 
 
-async def happening(deltas: Sequence[TurnDelta], turn: ChatTurn) -> AsyncIterator[Happening]:
+async def stream_of(deltas: Sequence[TurnDelta], turn: ChatTurn) -> AsyncIterator[StreamEvent]:
     """What the server would tell of a turn while it is sampled."""
     for delta in deltas:
-        yield Happening(delta=delta)
-    yield Happening(turn=turn)
+        yield StreamEvent(delta=delta)
+    yield StreamEvent(turn=turn)
 
 
 def without_ids(message: Message) -> Message:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from practicum.gateway.requests import Refused
-from practicum.gateway.server.body import DEEPEST, read_json
+from practicum.gateway.server.agent_routes import MOST_NESTING, read_json
 
 JSON = "application/json"
 
@@ -16,7 +16,7 @@ def test_an_object_is_read_whatever_its_charset_says() -> None:
     assert read_json(b'{"a": [1, {"b": null}]}', "Application/JSON; charset=utf-8") == {
         "a": [1, {"b": None}]
     }
-    assert read_json(nested(DEEPEST), JSON)
+    assert read_json(nested(MOST_NESTING), JSON)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_an_object_is_read_whatever_its_charset_says() -> None:
         (b'{"a": -Infinity}', "Infinity"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
         (b'{"a": "\xff"}', "not JSON"),
-        (nested(DEEPEST + 1), "deeper"),
+        (nested(MOST_NESTING + 1), "deeper"),
         (nested(2000), "deeper"),
         (b"[" * 2_000_000, "deeper"),
     ],

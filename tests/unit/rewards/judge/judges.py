@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from practicum.core.judging import JudgeReply
+from practicum.core.score import JudgeReply
 from practicum.core.trace import Message
 
 

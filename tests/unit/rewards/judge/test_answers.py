@@ -1,6 +1,6 @@
 import pytest
 
-from practicum.rewards.judge.answers import read_answer
+from practicum.rewards.judge.judge_prompt import read_answer
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from practicum.rewards.judge.answers import read_answer
 def test_scores_are_matched_by_id_whatever_stands_around_them(text: str) -> None:
     answer = read_answer(text, 2)
     assert answer.scores == {"1": 0.2, "2": 1.0}
-    assert answer.is_whole
+    assert not answer.faults
 
 
 @pytest.mark.parametrize(

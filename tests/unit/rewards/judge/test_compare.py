@@ -9,10 +9,9 @@ import pytest
 from tests.unit.rewards.judge.judges import RuleJudge, shown_to
 from tests.unit.rewards.traces import make_group, make_trace
 
-from practicum.core.judging import JudgeReply, JudgeUnavailable
 from practicum.core.sample import Group
-from practicum.core.score import Score
-from practicum.rewards.judge import JudgementLedger, JudgeReward
+from practicum.core.score import JudgeReply, JudgeUnavailable, Score
+from practicum.rewards.judge.judge_reward import JudgementLedger, JudgeReward
 
 
 def by_number(text: str) -> float:

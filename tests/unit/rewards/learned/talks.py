@@ -3,7 +3,7 @@
 import numpy as np
 
 from practicum.core.trace import Message, Node, SampledSpan, StopReason, ToolCall, Trace
-from practicum.rewards.learned import TracePool
+from practicum.rewards.learned.labeler import TracePool
 
 PLAIN = SampledSpan(logprobs=(), loss_mask=())
 

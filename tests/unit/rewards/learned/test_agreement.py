@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from practicum.rewards.learned.agreement import cohens_kappa
+from practicum.rewards.learned.review_queue import cohens_kappa
 
 
 def raters(both: int, first: int, second: int, neither: int) -> tuple[list[bool], list[bool]]:

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from practicum.rewards.learned.calibration import fit_platt, measure_calibration
+from practicum.rewards.learned.logistic import fit_platt, measure_calibration
 
 
 def test_the_scale_is_the_one_that_scipy_finds_for_platts_targets() -> None:

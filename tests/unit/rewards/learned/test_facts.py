@@ -4,7 +4,7 @@ import pytest
 from tests.unit.rewards.learned.talks import answered, said, talk, user
 
 from practicum.core.trace import Failure, Message, Node, SampledSpan, StopReason, Trace
-from practicum.rewards.learned.facts import FACT_NAMES, count_facts, read_transcript
+from practicum.rewards.learned.features import FACT_NAMES, count_facts, read_transcript
 
 
 def facts_of(trace: Trace) -> dict[str, float]:

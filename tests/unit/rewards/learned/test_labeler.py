@@ -5,7 +5,7 @@ import pytest
 from tests.unit.rewards.learned.talks import mixed_pool, mixed_talks
 
 from practicum.core.errors import UserError
-from practicum.rewards.learned import Labeler, TracePool, can_learn
+from practicum.rewards.learned.labeler import Labeler, TracePool, can_learn
 
 
 def test_it_tells_good_from_bad_in_traces_it_never_saw() -> None:

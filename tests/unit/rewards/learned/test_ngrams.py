@@ -4,8 +4,7 @@ import numpy as np
 from tests.unit.rewards.learned.talks import answered, said, talk, user
 
 from practicum.core.trace import Trace
-from practicum.rewards.learned.facts import read_transcript
-from practicum.rewards.learned.ngrams import KEPT_CHARS, PLACES, hash_words
+from practicum.rewards.learned.features import KEPT_CHARS, PLACES, hash_words, read_transcript
 
 
 def vector(trace: Trace) -> np.ndarray:

@@ -1,8 +1,7 @@
 import pytest
 from tests.unit.rewards.learned.talks import mixed_pool
 
-from practicum.rewards.learned import Order, ReviewQueue
-from practicum.rewards.learned.queue import FIRST
+from practicum.rewards.learned.review_queue import FIRST, Order, ReviewQueue
 
 
 def asked_in_turn(queue: ReviewQueue, truth: dict[str, float], count: int) -> list[str]:

@@ -9,7 +9,7 @@ from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Reward
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Trace
-from practicum.rewards.learned import Labeler, LearnedReward, TracePool, save_labeler
+from practicum.rewards.learned.labeler import Labeler, LearnedReward, TracePool, save_labeler
 
 TASK = Task(id="t", env="test", split="train")
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.rewards.learned.talks import mixed_pool, mixed_talks
 
 from practicum.core.errors import UserError
-from practicum.rewards.learned import Labeler, load_labeler, save_labeler
+from practicum.rewards.learned.labeler import Labeler, load_labeler, save_labeler
 
 
 @pytest.fixture

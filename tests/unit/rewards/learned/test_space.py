@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.unit.rewards.learned.talks import answered, mixed_talks, said, talk, user
 
-from practicum.rewards.learned.space import (
+from practicum.rewards.learned.features import (
     READ_AT_ONCE,
     FeatureSpace,
     RawFeatures,

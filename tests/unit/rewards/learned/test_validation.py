@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from practicum.rewards.learned.logistic import fit_logistic, log_loss, sigmoid
-from practicum.rewards.learned.validation import cross_validate, make_folds
+from practicum.rewards.learned.logistic import (
+    cross_validate,
+    fit_logistic,
+    log_loss,
+    make_folds,
+    sigmoid,
+)
 
 
 def test_rows_of_a_group_are_never_torn_apart_and_classes_are_shared_out() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from practicum.core.command import SandboxProfile, SandboxSpec
-from practicum.sandboxes.bubblewrap.arguments import GROUP, PASSWD, Handed, bwrap_arguments
+from practicum.sandboxes.bubblewrap.starter import GROUP, PASSWD, InheritedFds, bwrap_arguments
 
-HANDED = Handed(
+HANDED = InheritedFds(
     connection=10, program=11, filter=12, info=13, passwd=14, group=15, lifeline=17, namespace=16
 )
 
@@ -74,7 +74,7 @@ def test_a_machine_is_root_of_its_own_ids() -> None:
 
 
 def test_a_machine_without_ids_is_refused() -> None:
-    handed = Handed(connection=1, program=2, filter=3, info=4, passwd=5, group=6, lifeline=7)
+    handed = InheritedFds(connection=1, program=2, filter=3, info=4, passwd=5, group=6, lifeline=7)
     with pytest.raises(ValueError, match="user namespace"):
         bwrap_arguments(
             SandboxSpec(profile="machine"), handed, root="/", python="python3", watched_bytes=0

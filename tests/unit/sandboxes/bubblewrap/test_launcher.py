@@ -12,7 +12,7 @@ import pytest
 
 from practicum.core.command import SandboxSpec
 from practicum.sandboxes.bubblewrap.launcher import Launcher
-from practicum.sandboxes.bubblewrap.starting import MESSAGE_LIMIT, StartError
+from practicum.sandboxes.bubblewrap.starter import MESSAGE_LIMIT, StartError
 
 
 @dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from practicum.core.command import SandboxSpec
-from practicum.sandboxes.guarded.footprint import (
+from practicum.sandboxes.guarded.guardian import (
     Footprint,
     children_of_this_process,
     size_of_folder,

@@ -14,9 +14,9 @@ import pytest
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
-from practicum.sandboxes.guarded import landlock
-from practicum.sandboxes.guarded.confinement import FIRST_UID
-from practicum.sandboxes.guarded.landlock import LandlockSandboxes, why_no_landlock
+from practicum.sandboxes.guarded import guarded_sandboxes as landlock
+from practicum.sandboxes.guarded.confinement import FIRST_UID, why_no_landlock
+from practicum.sandboxes.guarded.guarded_sandboxes import LandlockSandboxes
 
 pytestmark = pytest.mark.skipif(
     why_no_landlock() is not None or not Path("/usr/bin/python3").exists(),
@@ -56,18 +56,20 @@ async def test_commands_run_in_a_folder_of_their_own(box: Sandbox) -> None:
 
 
 @pytest.fixture
-def open_place() -> Iterator[Path]:
+def open_run_environment() -> Iterator[Path]:
     """A folder of the host in which anyone may do anything, unless Landlock forbids it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         yield Path(folder)
 
 
-async def test_host_files_can_neither_be_read_nor_made(box: Sandbox, open_place: Path) -> None:
-    secret = open_place / "secret"
+async def test_host_files_can_neither_be_read_nor_made(
+    box: Sandbox, open_run_environment: Path
+) -> None:
+    secret = open_run_environment / "secret"
     secret.write_text("do not read")
     secret.chmod(0o666)
-    open_folder = open_place / "open"
+    open_folder = open_run_environment / "open"
     open_folder.mkdir()
     open_folder.chmod(0o777)
     done = await shell(
@@ -84,9 +86,9 @@ async def test_host_files_can_neither_be_read_nor_made(box: Sandbox, open_place:
 
 
 async def test_a_host_file_is_not_emptied_by_who_may_not_write_it(
-    box: Sandbox, open_place: Path
+    box: Sandbox, open_run_environment: Path
 ) -> None:
-    victim = open_place / "victim"
+    victim = open_run_environment / "victim"
     victim.write_text("content")
     victim.chmod(0o666)
     script = f"""
@@ -106,8 +108,8 @@ for attempt in (
     assert victim.read_text() == "content"
 
 
-async def test_modes_and_times_of_host_files_stay(box: Sandbox, open_place: Path) -> None:
-    victim = open_place / "victim"
+async def test_modes_and_times_of_host_files_stay(box: Sandbox, open_run_environment: Path) -> None:
+    victim = open_run_environment / "victim"
     victim.write_text("content")
     victim.chmod(0o666)
     before = victim.stat()
@@ -327,7 +329,7 @@ async def test_closing_leaves_nothing_and_a_closed_one_says_so(box: Sandbox) -> 
 OWNER = """
 import asyncio
 from practicum.core.command import SandboxSpec
-from practicum.sandboxes.guarded.landlock import LandlockSandboxes
+from practicum.sandboxes.guarded.guarded_sandboxes import LandlockSandboxes
 async def main():
     box = await LandlockSandboxes().open(SandboxSpec())
     print((await box.run(["pwd"], timeout_s=5)).stdout.strip(), flush=True)

@@ -6,7 +6,7 @@ import pytest
 from practicum.core.command import CommandStatus, SandboxSpec
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Sandboxes
-from practicum.sandboxes.guarded.process import ALLOW_VARIABLE, ProcessSandboxes
+from practicum.sandboxes.guarded.guarded_sandboxes import ALLOW_VARIABLE, ProcessSandboxes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these sandboxes need Linux")
 

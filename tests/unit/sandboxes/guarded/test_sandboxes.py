@@ -8,7 +8,7 @@ import pytest
 
 from practicum.core.command import CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
-from practicum.sandboxes.guarded.sandboxes import GuardedSandboxes, sweep_folders
+from practicum.sandboxes.guarded.guarded_sandboxes import GuardedSandboxes, sweep_folders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these sandboxes need Linux")
 
@@ -65,7 +65,7 @@ async def test_a_guardian_without_a_place_says_why(
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(gone))
-    monkeypatch.setattr("practicum.sandboxes.guarded.sandboxes._sweep", lambda: None)
+    monkeypatch.setattr("practicum.sandboxes.guarded.guarded_sandboxes._sweep", lambda: None)
     sandboxes = GuardedSandboxes("process", confines=False)
     await (await sandboxes.open(SandboxSpec())).close()
     assert list(gone.iterdir()) == []
@@ -79,7 +79,7 @@ async def test_a_guardian_that_does_not_start_is_an_environment_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "practicum.sandboxes.guarded.sandboxes.GUARDIAN", "practicum.sandboxes.nothing"
+        "practicum.sandboxes.guarded.guarded_sandboxes.GUARDIAN", "practicum.sandboxes.nothing"
     )
     sandboxes = GuardedSandboxes("process", confines=False)
     with pytest.raises(EnvironmentFailure, match="ended at once"):

@@ -11,10 +11,10 @@ from practicum.sandboxes.inside import processes
 
 def test_a_family_is_its_roots_and_all_below_them() -> None:
     parents = {2: 1, 3: 2, 4: 3, 5: 1, 6: 5, 7: 99}
-    assert processes.family_of({2}, parents) == {2, 3, 4}
-    assert processes.family_of({5, 7}, parents) == {5, 6, 7}
-    assert processes.family_of({42}, parents) == set()
-    assert processes.family_of(set(), parents) == set()
+    assert processes.with_descendants({2}, parents) == {2, 3, 4}
+    assert processes.with_descendants({5, 7}, parents) == {5, 6, 7}
+    assert processes.with_descendants({42}, parents) == set()
+    assert processes.with_descendants(set(), parents) == set()
 
 
 def test_living_processes_have_parents_and_dead_ones_are_not_listed() -> None:
@@ -77,10 +77,10 @@ def test_young_processes_are_given_time_and_no_more_than_that(
 ) -> None:
     looks = iter([[0.01, 9.0], [0.1, 9.0], [0.3, 9.0]])
     monkeypatch.setattr(processes, "_ages", lambda: next(looks))
-    processes.let_settle()
+    processes.wait_for_young()
     assert list(looks) == [], "it looked until all were old enough"
     monkeypatch.setattr(processes, "_ages", lambda: [0.0])
     monkeypatch.setattr(processes, "SETTLE_LIMIT_S", 0.05)
     began = time.monotonic()
-    processes.let_settle()
+    processes.wait_for_young()
     assert time.monotonic() - began >= 0.05

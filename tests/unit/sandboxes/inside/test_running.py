@@ -51,12 +51,12 @@ def ran(running: Running, out: bytes, code: int, trouble: str = "") -> list[byte
     """What is reported of a command that printed and ended."""
     pid = os.fork()
     if pid == 0:
-        running.take_places()
+        running.redirect_stdio()
         os.write(1, out + os.read(0, 10))
         if trouble:
             running.say(trouble)
         os._exit(code)
-    running.keep_own_ends()
+    running.close_child_ends()
     status = running.ended(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     if running.trouble():
         status = "denied"

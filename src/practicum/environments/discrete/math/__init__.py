@@ -1,13 +1,5 @@
-"""Algebra by named actions, in exact arithmetic.
+"""Linear equations solved by named actions, in exact arithmetic.
 
-Read in this order: `equation` (what is written), `steps` (what actions do to it), `solver` (the
-cheapest way to finish), `rules` (what pays), `problems` (the supply), `environment`.
+Read in this order: `equation` (terms as written), `rules` (actions and rewards), `problems` (the
+task generator), `math_environment`.
 """
-
-from practicum.environments.discrete.math.environment import (
-    MathEnvironment,
-    MathOptions,
-    MathSession,
-)
-
-__all__ = ["MathEnvironment", "MathOptions", "MathSession"]

@@ -1,19 +1,31 @@
-"""Problems: their names, which side of the wall they are on, and an endless supply of them."""
+"""Generates the problems of each level, for training and held out, and finds them by id.
+
+A form such as `ax + b = c` spans a grid of whole numbers; each point of it is one equation, or none
+where the numbers do not suit.
+"""
 
 import hashlib
+import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import count
 
 from practicum.core.errors import UserError
 from practicum.core.task import Split, Task
-from practicum.environments.action_forms import is_writable
-from practicum.environments.discrete.math.equation import Equation
-from practicum.environments.discrete.math.forms import LEVELS, Form
-from practicum.environments.discrete.math.parse import parse_equation
+from practicum.environments.discrete.math.equation import (
+    Equation,
+    Side,
+    Term,
+    bracket,
+    number,
+    parse_equation,
+    variable,
+)
 from practicum.environments.discrete.math.rules import (
+    FIRST_WRITTEN_LEVEL,
     WRITTEN_ACTIONS,
     State,
     full_marks,
@@ -21,10 +33,229 @@ from practicum.environments.discrete.math.rules import (
     reference_actions,
     start,
 )
-from practicum.environments.discrete.math.steps import FIRST_WRITTEN_LEVEL
-from practicum.environments.discrete.math.words import tell
+from practicum.environments.reference_policies import is_writable
 
-__all__ = ["Problem", "find_problem", "generate", "problem_of"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One form of equation."""
+
+    ranges: tuple[Sequence[int], ...]
+    """Values of each argument of `build`."""
+    build: Callable[..., Equation | None]
+    in_words: bool = False
+    weight: int = 1
+    """Relative probability among the forms of its level."""
+
+    @property
+    def size(self) -> int:
+        """Number of points of its grid."""
+        return math.prod(len(values) for values in self.ranges)
+
+    def equation_at(self, index: int) -> Equation | None:
+        """The equation at one point of the grid."""
+        chosen = []
+        for values in self.ranges:
+            index, at = divmod(index, len(values))
+            chosen.append(values[at])
+        return self.build(*chosen)
+
+
+def _side(*terms: Term) -> Side:
+    return tuple(term for term in terms if term.factor)
+
+
+def _equation(left: Side, right: Side) -> Equation | None:
+    equation = Equation(left=left, right=right)
+    solution = equation.solution
+    if solution is None or abs(solution.numerator) > 99 or solution.denominator > 12:
+        return None
+    return equation
+
+
+def _scaled_plus(factor: Fraction, plus: int, x: int, *, reverse: bool = False) -> Equation | None:
+    left = _side(variable(factor), number(plus))
+    return _equation(left[::-1] if reverse else left, _side(number(factor * x + plus)))
+
+
+def _times(a: int, b: int, x: int) -> Equation | None:
+    """`ax + b = c`, with a result above 0."""
+    return _scaled_plus(Fraction(a), b, x) if a * x + b > 0 else None
+
+
+def _over(a: int, b: int, quotient: int) -> Equation | None:
+    """`x/a + b = c`, with a result above 0."""
+    return _scaled_plus(Fraction(1, a), b, a * quotient) if quotient + b > 0 else None
+
+
+def _over_signed(a: int, b: int, quotient: int) -> Equation | None:
+    return _scaled_plus(Fraction(1, a), b, a * quotient)
+
+
+def _times_signed(a: int, b: int, x: int) -> Equation | None:
+    return _scaled_plus(Fraction(a), b, x)
+
+
+def _number_first(a: int, b: int, x: int) -> Equation | None:
+    """`b + ax = c`."""
+    return _scaled_plus(Fraction(a), b, x, reverse=True)
+
+
+def _both_sides(a: int, b: int, c: int, d: int) -> Equation | None:
+    """`ax + b = cx + d`."""
+    return _equation(_side(variable(a), number(b)), _side(variable(c), number(d)))
+
+
+def _like_terms(a: int, b: int, c: int, d: int) -> Equation | None:
+    """`ax + b + cx = d`."""
+    return _equation(_side(variable(a), number(b), variable(c)), _side(number(d)))
+
+
+def _bracket_is(a: int, b: int, c: int) -> Equation | None:
+    """`a(x + b) = c`."""
+    return _equation((bracket(a, _side(variable(1), number(b))),), _side(number(c)))
+
+
+def _bracket_plus(a: int, b: int, c: int, d: int) -> Equation | None:
+    """`a(x + b) + c = d`."""
+    return _equation((bracket(a, _side(variable(1), number(b))), number(c)), _side(number(d)))
+
+
+def _bracket_both_sides(a: int, b: int, c: int, d: int) -> Equation | None:
+    """`a(x + b) = cx + d`."""
+    left = (bracket(a, _side(variable(1), number(b))),)
+    return _equation(left, _side(variable(c), number(d)))
+
+
+def _fraction(a: int, b: int, under: int) -> Term | None:
+    """`(ax + b)/under`, None where the fraction could be reduced."""
+    if math.gcd(a, b, under) > 1:
+        return None
+    return bracket(Fraction(1, under), (variable(a), number(b)))
+
+
+def _fraction_is(a: int, b: int, under: int, d: int, e: int) -> Equation | None:
+    """`(ax + b)/c = dx + e`."""
+    left = _fraction(a, b, under)
+    return _equation((left,), _side(variable(d), number(e))) if left else None
+
+
+def _fraction_and_bracket(a: int, b: int, under: int, d: int, e: int) -> Equation | None:
+    """`(ax + b)/c = d(x + e)`."""
+    left = _fraction(a, b, under)
+    return _equation((left,), (bracket(d, (variable(1), number(e))),)) if left else None
+
+
+def _fraction_plus(a: int, b: int, under: int, d: int, e: int, f: int) -> Equation | None:
+    """`(ax + b)/c + d = ex + f`."""
+    left = _fraction(a, b, under)
+    return _equation((left, number(d)), _side(variable(e), number(f))) if left else None
+
+
+def _two_fractions(a: int, b: int, c: int, d: int, e: int, f: int) -> Equation | None:
+    """`(ax + b)/c = (dx + e)/f`."""
+    left, right = _fraction(a, b, c), _fraction(d, e, f)
+    return _equation((left,), (right,)) if left and right else None
+
+
+def _bracket_and_quotient(a: int, b: int, under: int, d: int) -> Equation | None:
+    """`a(x + b) = x/c + d`."""
+    left = (bracket(a, (variable(1), number(b))),)
+    return _equation(left, _side(variable(Fraction(1, under)), number(d)))
+
+
+def _without_zero(first: int, last: int) -> tuple[int, ...]:
+    return tuple(n for n in range(first, last + 1) if n)
+
+
+SMALL = range(2, 10)
+PLUS = range(1, 21)
+MINUS = range(-20, 0)
+NEGATIVE = range(-9, -1)
+NEAR = _without_zero(-9, 9)
+NEARER = _without_zero(-6, 6)
+MULTIPLE = tuple(n for n in NEARER if n != 1)
+"""Factors of a bracket; with 1 there would be no bracket."""
+WIDE = _without_zero(-20, 20)
+RESULT = _without_zero(-40, 40)
+
+TIMES = (
+    Form(ranges=(SMALL, PLUS, PLUS), build=_times),
+    Form(ranges=(SMALL, MINUS, PLUS), build=_times),
+)
+OVER = (
+    Form(ranges=(SMALL, PLUS, PLUS), build=_over),
+    Form(ranges=(SMALL, MINUS, PLUS), build=_over),
+)
+
+
+def _in_words(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    return tuple(Form(ranges=f.ranges, build=f.build, in_words=True) for f in forms)
+
+
+def _twice(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    return tuple(Form(ranges=f.ranges, build=f.build, weight=2) for f in forms)
+
+
+LEVELS: dict[int, tuple[Form, ...]] = {
+    1: TIMES,
+    2: (*_twice(TIMES + OVER), *_in_words(TIMES + OVER)),
+    3: (
+        *TIMES,
+        *OVER,
+        *_in_words(TIMES + OVER),
+        Form(ranges=(NEGATIVE, WIDE, NEAR), build=_times_signed, weight=4),
+        Form(ranges=(NEGATIVE, WIDE, NEAR), build=_over_signed, weight=2),
+        Form(ranges=(NEAR, WIDE, NEAR), build=_number_first, weight=4),
+    ),
+    4: (
+        Form(ranges=(NEAR, WIDE, NEAR, WIDE), build=_both_sides, weight=2),
+        Form(ranges=(NEAR, WIDE, NEAR, RESULT), build=_like_terms),
+        Form(ranges=(SMALL, NEAR, RESULT), build=_bracket_is),
+        Form(ranges=(SMALL, NEAR, WIDE, RESULT), build=_bracket_plus),
+        Form(ranges=(SMALL, NEAR, NEAR, WIDE), build=_bracket_both_sides),
+    ),
+    5: (
+        Form(ranges=(NEAR, NEAR, SMALL, NEARER, WIDE), build=_fraction_is),
+        Form(ranges=(NEAR, NEAR, SMALL, MULTIPLE, NEARER), build=_fraction_and_bracket),
+        Form(ranges=(NEAR, NEAR, SMALL, NEAR, NEARER, NEAR), build=_fraction_plus),
+        Form(ranges=(NEAR, NEAR, SMALL, NEAR, NEAR, SMALL), build=_two_fractions),
+        Form(ranges=(SMALL, NEAR, SMALL, NEAR), build=_bracket_and_quotient),
+    ),
+}
+"""The forms of each level, as equations or in words."""
+
+
+PLUS_SENTENCES = (
+    "A number is {times} and {b} is added; the result is {c}.",
+    "When a number is {times} and then {b} is added, the result is {c}.",
+    "A number {times}, then plus {b}, gives {c}.",
+)
+MINUS_SENTENCES = (
+    "A number is {times} and {b} is subtracted; the result is {c}.",
+    "When a number is {times} and then {b} is subtracted, the result is {c}.",
+    "A number {times}, then minus {b}, gives {c}.",
+)
+ALONE = ("A number {times} is {c}.",)
+
+
+def tell(equation: Equation) -> str:
+    """`ax + b = c` or `x/a + b = c` as an English sentence; the wording follows from a hash of it.
+
+    >>> from practicum.environments.discrete.math.equation import parse_equation
+    >>> tell(parse_equation("3x + 7 = 16"))
+    'When a number is multiplied by 3 and then 7 is added, the result is 16.'
+    """
+    left, right = equation.coefficients
+    if left.x.denominator == 1:
+        times = f"multiplied by {left.x}"
+    else:
+        times = f"divided by {left.x.denominator}"
+    sentences = PLUS_SENTENCES if left.number > 0 else MINUS_SENTENCES if left.number < 0 else ALONE
+    digest = hashlib.sha256(str(equation).encode()).digest()
+    sentence = sentences[digest[0] % len(sentences)]
+    return sentence.format(times=times, b=abs(left.number), c=right.number)
+
 
 ENV = "math"
 HELD_OUT_ONE_IN = 5
@@ -35,7 +266,7 @@ LONGEST_REFERENCE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem: an equation at a level, shown as it is or told in words."""
+    """One problem: an equation at a level, shown as an equation or in words."""
 
     level: int
     equation: Equation
@@ -43,7 +274,7 @@ class Problem:
 
     @property
     def id(self) -> str:
-        """Readable and made of its content; `:` stands for the fraction line.
+        """Level and equation; `:` stands for `/`.
 
         >>> Problem(level=2, equation=parse_equation("x/4 - 3 = 2")).id
         'math-2-x:4-3=2'
@@ -53,10 +284,10 @@ class Problem:
 
     @property
     def split(self) -> Split:
-        """Which side of the wall it is on, decided by what the equation comes to.
+        """Train or held out, from a hash of the equation's normal form.
 
         Level, wording, order of terms and brackets do not matter: `7 + 3x = 16` and
-        `3x + 7 = 16` are always on the same side.
+        `3x + 7 = 16` are in the same split, so that no held-out equation is trained on.
         """
         left, right = self.equation.coefficients
         key = f"{left.x}x+{left.number}={right.x}x+{right.number}"
@@ -74,7 +305,7 @@ class Problem:
         return start(self.equation, in_words=self.in_words, written=written)
 
     def task(self) -> Task:
-        """The problem as a row that can be stored."""
+        """The problem as a `Task`."""
         return Task(
             id=self.id,
             env=ENV,
@@ -96,13 +327,13 @@ def problem_of(task: Task) -> Problem:
 def generate(levels: Sequence[int], split: Split, seed: int) -> Iterator[Problem]:
     """Problems of the given levels, evenly mixed, in an order given by the seed.
 
-    No problem comes twice before its level has none left. Then the training side begins again in
-    another order, so it never ends, and the held-out side ends.
+    No problem repeats before its level is exhausted. Then training problems start again in another
+    order, without end; held-out problems stop.
     """
-    chance = random.Random(f"{ENV} {split} {seed} {sorted(levels)}")
+    rng = random.Random(f"{ENV} {split} {seed} {sorted(levels)}")
     streams = {level: _stream(level, split, seed) for level in sorted(set(levels))}
     while streams:
-        level = chance.choice(list(streams))
+        level = rng.choice(list(streams))
         problem = next(streams[level], None)
         if problem is None:
             del streams[level]
@@ -111,30 +342,24 @@ def generate(levels: Sequence[int], split: Split, seed: int) -> Iterator[Problem
 
 
 def _stream(level: int, split: Split, seed: int) -> Iterator[Problem]:
-    laps = count() if split == "train" else range(1)
-    for lap in laps:
-        given = 0
-        for problem in _lap(level, split, random.Random(f"{ENV} {split} {seed} {level} {lap}")):
-            given += 1
-            yield problem
-        if not given:
-            return
+    for epoch in count() if split == "train" else range(1):
+        yield from _epoch(level, split, random.Random(f"{ENV} {split} {seed} {level} {epoch}"))
 
 
-def _lap(level: int, split: Split, chance: random.Random) -> Iterator[Problem]:
-    """Every problem of one side of a level, once: no two forms of a level share an equation."""
-    open_forms = [(form, _shuffled(form.size, chance)) for form in LEVELS[level]]
+def _epoch(level: int, split: Split, rng: random.Random) -> Iterator[Problem]:
+    """Every problem of a level and split once: no two forms of a level share an equation."""
+    open_forms = [(form, _shuffled(form.size, rng)) for form in LEVELS[level]]
     while open_forms:
         weights = [form.weight for form, _ in open_forms]
-        form, order = chance.choices(open_forms, weights)[0]
-        problem = _next_of(form, order, level, split)
+        form, order = rng.choices(open_forms, weights)[0]
+        problem = _next_problem(form, order, level, split)
         if problem is None:
             open_forms = [pair for pair in open_forms if pair[0] is not form]
         else:
             yield problem
 
 
-def _next_of(form: Form, order: Iterator[int], level: int, split: Split) -> Problem | None:
+def _next_problem(form: Form, order: Iterator[int], level: int, split: Split) -> Problem | None:
     for index in order:
         equation = form.equation_at(index)
         if equation is None:
@@ -145,11 +370,14 @@ def _next_of(form: Form, order: Iterator[int], level: int, split: Split) -> Prob
     return None
 
 
-def _shuffled(size: int, chance: random.Random) -> Iterator[int]:
-    """The numbers below `size` in random order, in memory that grows only with those taken."""
+def _shuffled(size: int, rng: random.Random) -> Iterator[int]:
+    """`range(size)` in random order: a lazy Fisher-Yates shuffle.
+
+    Only moved entries are stored, since a grid has millions of points and few are taken.
+    """
     moved: dict[int, int] = {}
     for at in range(size):
-        swap = chance.randrange(at, size)
+        swap = rng.randrange(at, size)
         yield moved.get(swap, swap)
         moved[swap] = moved.pop(at, at)
 

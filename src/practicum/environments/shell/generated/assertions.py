@@ -1,68 +1,39 @@
-"""Assertions about the state of a system: typed here, judged by the state checker.
+"""Typed assertions about files, accounts and processes, and how they reach the state checker.
 
-Each class is one kind that `state_checker.CHECKS` knows; its fields are that check's values.
+Each class is one kind in `state_checker.CHECKS`; its fields are that check's arguments.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal, cast
 
 from practicum.core.task import JSON
-
-__all__ = [
-    "KINDS",
-    "Absent",
-    "Ageing",
-    "Archive",
-    "Assertion",
-    "Contains",
-    "Content",
-    "Group",
-    "GroupAdmins",
-    "GroupOwner",
-    "GroupsOfUser",
-    "Lines",
-    "Listing",
-    "Mode",
-    "Modified",
-    "NoAccount",
-    "Owner",
-    "PasswordLocked",
-    "Process",
-    "Processes",
-    "Regex",
-    "SameFile",
-    "Symlink",
-    "Type",
-    "Unchanged",
-    "User",
-    "assertion_from_json",
-    "digest",
-]
+from practicum.environments.shell import state_checker
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """One claim about the final state."""
+    """One claim about the final state; `kind` names the check."""
 
     kind: ClassVar[str]
 
     def to_json(self) -> dict[str, JSON]:
-        """The record the checker reads, with nothing in it that JSON would change."""
+        """The record the checker reads, as JSON gives it back: tuples are lists."""
         return cast(dict[str, JSON], json.loads(json.dumps({"kind": self.kind, **vars(self)})))
 
 
 @dataclass(frozen=True)
 class Content(Assertion):
-    """The file holds this text, with or without a last line end."""
+    """The file holds this text, with or without a final newline."""
 
     kind = "content"
     path: str
     text: str
     trimmed: bool = False
-    """Whether blank space around the text is left out of the comparison."""
+    """Whether whitespace around the text is ignored."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +48,7 @@ class Contains(Assertion):
 
 @dataclass(frozen=True)
 class Lines(Assertion):
-    """The file's lines, blank space at their ends left out."""
+    """The file's lines, trailing whitespace ignored."""
 
     kind = "lines"
     path: str
@@ -165,7 +136,7 @@ class Symlink(Assertion):
     path: str
     target: str
     exact: bool = False
-    """Whether the link must be written exactly as the target, and not just lead there."""
+    """Whether the link's text must equal the target, and not just resolve to it."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +261,7 @@ KINDS: dict[str, type[Assertion]] = {c.kind: c for c in Assertion.__subclasses__
 
 
 def assertion_from_json(record: Mapping[str, JSON]) -> Assertion:
-    """The assertion that a record was made of; lists become tuples again."""
+    """The assertion of a `to_json` record."""
     values = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in record.items()
@@ -302,3 +273,40 @@ def assertion_from_json(record: Mapping[str, JSON]) -> Assertion:
 def digest(text: str) -> str:
     """The sha256 of a text, as `Unchanged` wants it."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+CHECKER_COMMAND = ("python3", "-I", "-S", "-")
+"""Runs the checker from standard input: isolated (`-I`) and without site packages (`-S`), so that
+nothing the policy wrote into a home folder or a library path is imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one assertion holds, and what was found where it does not."""
+
+    ok: bool
+    why: str = ""
+
+
+def checker_input(assertions: Sequence[JSON], nonce: str) -> bytes:
+    """The checker's program text with its assertions, for the standard input of `CHECKER_COMMAND`.
+
+    The nonce is secret: a process of the policy that writes to the same output cannot forge a
+    verdict line, which begins with it.
+    """
+    program = Path(state_checker.__file__).read_text(encoding="utf-8")
+    call = f"main({nonce!r}, json.loads({json.dumps(list(assertions))!r}))"
+    return f"{program}\n\n{call}\n".encode()
+
+
+def read_verdicts(stdout: str, nonce: str, count: int) -> tuple[Verdict, ...]:
+    """The verdicts a checker printed; `ValueError` unless its output is exactly that one line."""
+    word, _, rest = stdout.strip().partition(" ")
+    if word != nonce or "\n" in rest:
+        raise ValueError(f"the checker's line is missing in {stdout[:200]!r}")
+    found = json.loads(rest)
+    if not isinstance(found, list) or len(found) != count:
+        raise ValueError(f"the checker gave no list of {count} verdicts")
+    if not all(isinstance(item, dict) and type(item.get("ok")) is bool for item in found):
+        raise ValueError("the checker gave verdicts that are neither true nor false")
+    return tuple(Verdict(item["ok"], str(item.get("why", ""))) for item in found)

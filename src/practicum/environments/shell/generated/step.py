@@ -1,57 +1,82 @@
-"""One step of a task, and the templates that make steps."""
+"""`Step`, one part of a generated task; `Template`, which makes steps; and the list of skills."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from practicum.core.task import Split
 from practicum.environments.shell.generated.assertions import Assertion
-from practicum.environments.shell.generated.skills import STAGE
-from practicum.environments.shell.generated.story import Story
+from practicum.environments.shell.generated.task_draft import TaskDraft
 
-__all__ = ["Step", "Template", "template"]
+STAGES = (
+    ("groupadd", "addgroup"),
+    ("useradd",),
+    ("usermod", "gpasswd", "chsh", "chage"),
+    ("mkdir",),
+    ("touch", "echo", "tee", "exit", "cat", "cp"),
+    ("sed", "vi", "cd"),
+    ("grep", "awk", "wc", "find", "ls"),
+    ("mv", "rm"),
+    ("chown", "chgrp"),
+    ("chmod",),
+    ("ln", "tar", "gzip", "zip"),
+    ("sleep", "kill"),
+)
+"""Skills in the order in which a task's steps use them: accounts, new files, changes to them.
+
+So a later step can work on what an earlier one made. `chmod` follows `chown`, since `chown` clears
+the set-user-ID and set-group-ID bits."""
+
+STAGE = {skill: stage for stage, skills in enumerate(STAGES) for skill in skills}
+"""Index into `STAGES` of each skill."""
+
+SKILLS = tuple(sorted(STAGE))
+"""Every skill, by the command it is named after."""
+
 
 FEWEST_NEAR_MISSES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one template adds to a task, besides what it put into the story's setup."""
+    """One part of a task; the set-up commands it needs are in the draft already."""
 
-    told: str
-    """Whole sentences for the instruction."""
+    instruction: str
+    """Whole sentences."""
     reference: str
-    """Commands that do it, from any working directory."""
+    """Commands that solve it, from any working directory."""
     near_misses: tuple[str, ...]
-    """Commands in place of the reference that look right and are not."""
+    """Plausible wrong solutions: commands that the assertions must reject."""
     assertions: tuple[Assertion, ...]
-    """What holds afterwards, and does not hold before."""
+    """What holds after the reference and not before it."""
 
     def __post_init__(self) -> None:
         if len(set(self.near_misses)) < FEWEST_NEAR_MISSES or self.reference in self.near_misses:
-            raise ValueError(f"a step needs two wrong ways besides its right one: {self.told}")
+            raise ValueError(
+                f"a step needs two wrong ways besides its right one: {self.instruction}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """A kind of step: draws names and content from the story and makes a step of them."""
+    """A kind of step; `make` draws names and contents and returns a `Step`."""
 
     name: str
     skills: tuple[str, ...]
     split: Split
-    """The one side of the wall on which it is used."""
-    make: Callable[[Story], Step]
+    """The only split that uses it."""
+    make: Callable[[TaskDraft], Step]
 
     @property
     def stage(self) -> int:
-        """Its place in a story: that of its latest skill."""
+        """Sort key of a task's steps: the stage of its latest skill."""
         return max(STAGE[skill] for skill in self.skills)
 
 
-def template(*skills: str, split: Split) -> Callable[[Callable[[Story], Step]], Template]:
-    """Make a template of a function that makes steps; its name is the function's."""
+def template(*skills: str, split: Split) -> Callable[[Callable[[TaskDraft], Step]], Template]:
+    """Decorator: a template with the function's name, which is recorded in each task's data."""
 
-    def named(make: Callable[[Story], Step]) -> Template:
+    def decorate(make: Callable[[TaskDraft], Step]) -> Template:
         name = make.__name__.replace("_", "-")
         return Template(name=name, skills=skills, split=split, make=make)
 
-    return named
+    return decorate

@@ -5,13 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from practicum.core.sampling import NextCharacters
-from practicum.environments.action_forms import accepts
-from practicum.environments.discrete.math.arguments import (
-    answer_syntax,
-    factor_syntax,
-    term_syntax,
-)
-from practicum.environments.discrete.math.parse import parse_term
+from practicum.environments.discrete.math.equation import parse_term
+from practicum.environments.discrete.math.rules import answer_syntax, factor_syntax, term_syntax
+from practicum.environments.reference_policies import accepts
 
 Syntax = Callable[[str], NextCharacters]
 

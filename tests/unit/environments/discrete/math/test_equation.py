@@ -8,15 +8,16 @@ from fractions import Fraction
 import pytest
 
 from practicum.environments.discrete.math.equation import (
+    MAX_LENGTH,
     Equation,
     Side,
     Term,
     bracket,
     collect,
     number,
+    parse_equation,
     variable,
 )
-from practicum.environments.discrete.math.parse import MAX_LENGTH, parse_equation
 
 POINTS = [Fraction(0), Fraction(1), Fraction(-7, 3), Fraction(22, 5)]
 

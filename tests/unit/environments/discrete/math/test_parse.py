@@ -3,8 +3,12 @@ from fractions import Fraction
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.environments.discrete.math.equation import number, variable
-from practicum.environments.discrete.math.parse import parse_equation, parse_term
+from practicum.environments.discrete.math.equation import (
+    number,
+    parse_equation,
+    parse_term,
+    variable,
+)
 
 
 @pytest.mark.parametrize(

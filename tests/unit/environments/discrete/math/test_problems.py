@@ -1,4 +1,4 @@
-"""The supply: sound, endless, and with a wall between training and held-out."""
+"""Generated problems: sound, endless, and never in both splits."""
 
 from itertools import islice
 
@@ -6,9 +6,9 @@ import pytest
 
 from practicum.core.errors import UserError
 from practicum.core.task import Split
-from practicum.environments.discrete.math.forms import LEVELS
-from practicum.environments.discrete.math.parse import parse_equation
+from practicum.environments.discrete.math.equation import parse_equation
 from practicum.environments.discrete.math.problems import (
+    LEVELS,
     LONGEST_REFERENCE,
     Problem,
     find_problem,
@@ -50,7 +50,7 @@ def test_no_equation_is_both_in_training_and_held_out_whatever_the_seeds(level: 
     assert not sides["train"] & sides["heldout"]
 
 
-def test_a_rewritten_equation_stays_on_its_side_of_the_wall() -> None:
+def test_a_rewritten_equation_stays_in_its_split() -> None:
     for problem in some(1, "heldout", 0, 50):
         left, right = str(problem.equation).split(" = ")
         turned = " + ".join(str(t) for t in reversed(problem.equation.left))

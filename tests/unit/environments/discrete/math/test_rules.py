@@ -8,8 +8,7 @@ from itertools import islice
 
 import pytest
 
-from practicum.environments.action_forms import random_action_text
-from practicum.environments.discrete.math.parse import parse_equation
+from practicum.environments.discrete.math.equation import parse_equation
 from practicum.environments.discrete.math.problems import generate
 from practicum.environments.discrete.math.rules import (
     ACTION_NAMES,
@@ -21,6 +20,7 @@ from practicum.environments.discrete.math.rules import (
     reference_actions,
     start,
 )
+from practicum.environments.reference_policies import random_action_text
 
 
 def named(text: str, *, in_words: bool = False) -> State:

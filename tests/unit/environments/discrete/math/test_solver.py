@@ -8,17 +8,17 @@ from itertools import count, islice
 
 import pytest
 
-from practicum.environments.discrete.math.equation import Equation, number, variable
-from practicum.environments.discrete.math.parse import parse_equation
+from practicum.environments.discrete.math.equation import Equation, number, parse_equation, variable
 from practicum.environments.discrete.math.problems import generate
-from practicum.environments.discrete.math.solver import remaining_pay, remaining_steps
-from practicum.environments.discrete.math.steps import (
+from practicum.environments.discrete.math.rules import (
     PRICE,
     Step,
     apply_step,
     implied_step,
-    scale_away,
-    take_away,
+    remaining_pay,
+    remaining_steps,
+    removal_of,
+    scaling_to_one,
 )
 
 
@@ -70,11 +70,11 @@ def many_steps(equation: Equation) -> Iterator[Step]:
     plain = {t: None for t in both if t.kind != "bracket"}
     collected = [variable(left.x), variable(right.x), number(left.number), number(right.number)]
     for term in [*plain, *(t for t in collected if t.factor)]:
-        yield take_away(term)
-        yield take_away(term.scaled(Fraction(-1)))
+        yield removal_of(term)
+        yield removal_of(term.scaled(Fraction(-1)))
     factors = [t.factor for t in both] + [left.x - right.x]
     for factor in {f * sign for f in factors for sign in (1, -1)} - {Fraction(1)}:
-        yield scale_away(factor)
+        yield scaling_to_one(factor)
         yield Step(action="multiply_terms", term=number(factor.denominator))
 
 
@@ -115,7 +115,7 @@ def test_one_step_never_saves_more_than_its_price(level: int) -> None:
     for problem in islice(generate([level], "train", level), 40):
         equation = problem.equation
         for _ in range(4):
-            step = chance.choice([*many_steps(equation), scale_away(Fraction(5, 3))])
+            step = chance.choice([*many_steps(equation), scaling_to_one(Fraction(5, 3))])
             after = apply_step(equation, step)
             if after is None or after.largest > 10**5:
                 continue

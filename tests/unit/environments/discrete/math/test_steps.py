@@ -2,14 +2,13 @@ from fractions import Fraction
 
 import pytest
 
-from practicum.environments.discrete.math.equation import number, variable
-from practicum.environments.discrete.math.parse import parse_equation
-from practicum.environments.discrete.math.steps import (
+from practicum.environments.discrete.math.equation import number, parse_equation, variable
+from practicum.environments.discrete.math.rules import (
     Step,
     apply_step,
     implied_step,
-    scale_away,
-    take_away,
+    removal_of,
+    scaling_to_one,
 )
 
 
@@ -68,9 +67,9 @@ def test_what_would_lose_the_equation_is_no_step(step: Step) -> None:
 
 
 def test_steps_are_written_as_the_policy_writes_them() -> None:
-    assert str(take_away(variable(Fraction(1, 4)))) == "subtract_terms x/4"
-    assert str(take_away(number(-5))) == "add_terms 5"
-    assert str(scale_away(Fraction(-1))) == "divide_terms -1"
-    assert str(scale_away(Fraction(-1, 3))) == "multiply_terms -3"
-    assert str(scale_away(Fraction(5, 2))) == "divide_terms 5/2"
+    assert str(removal_of(variable(Fraction(1, 4)))) == "subtract_terms x/4"
+    assert str(removal_of(number(-5))) == "add_terms 5"
+    assert str(scaling_to_one(Fraction(-1))) == "divide_terms -1"
+    assert str(scaling_to_one(Fraction(-1, 3))) == "multiply_terms -3"
+    assert str(scaling_to_one(Fraction(5, 2))) == "divide_terms 5/2"
     assert str(Step(action="simplify")) == "simplify"

@@ -1,9 +1,8 @@
 import re
 from itertools import islice
 
-from practicum.environments.discrete.math.parse import parse_equation
-from practicum.environments.discrete.math.problems import generate
-from practicum.environments.discrete.math.words import tell
+from practicum.environments.discrete.math.equation import parse_equation
+from practicum.environments.discrete.math.problems import generate, tell
 
 
 def test_the_sentence_says_what_the_equation_says() -> None:

@@ -1,4 +1,4 @@
-"""Composition: the right number of skills, in the order of a story, wrong in one part at a time."""
+"""Composition: the right number of skills, in the order of a draft, wrong in one part at a time."""
 
 import random
 import subprocess
@@ -7,15 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from practicum.core.task import Split
-from practicum.environments.shell.generated.catalog import TEMPLATES
-from practicum.environments.shell.generated.compose import (
+from practicum.environments.shell.generated.step import SKILLS, Step, Template
+from practicum.environments.shell.generated.task_draft import TaskDraft
+from practicum.environments.shell.generated.task_generator import (
+    TEMPLATES,
     choose_templates,
     compose,
     near_misses_of,
 )
-from practicum.environments.shell.generated.skills import SKILLS
-from practicum.environments.shell.generated.step import Step, Template
-from practicum.environments.shell.generated.story import Story
 
 USUAL = (
     "addgroup awk cat cd chage chgrp chmod chown chsh cp echo exit find gpasswd grep groupadd ln "
@@ -27,9 +26,9 @@ def each_template() -> Callable[[Callable[..., None]], Callable[..., None]]:
     return pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
 
 
-def made(template: Template, seed: int) -> tuple[Story, Step]:
-    story = Story(template.split, random.Random(seed))
-    return story, template.make(story)
+def made(template: Template, seed: int) -> tuple[TaskDraft, Step]:
+    draft = TaskDraft(template.split, random.Random(seed))
+    return draft, template.make(draft)
 
 
 def test_the_skills_are_the_usual_ones_and_archives_and_processes() -> None:
@@ -58,7 +57,7 @@ def test_chosen_templates_use_each_skill_once_and_keep_the_order(count: int) -> 
 @each_template()
 def test_a_template_has_several_wordings_and_at_least_two_wrong_ways(template: Template) -> None:
     steps = [made(template, seed)[1] for seed in range(30)]
-    openings = {" ".join(step.told.split()[:2]) for step in steps}
+    openings = {" ".join(step.instruction.split()[:2]) for step in steps}
     assert len(openings) > 1
     for step in steps:
         assert len(step.near_misses) >= 2
@@ -68,15 +67,15 @@ def test_a_template_has_several_wordings_and_at_least_two_wrong_ways(template: T
 
 @each_template()
 def test_every_script_of_a_template_can_be_parsed(template: Template) -> None:
-    story, step = made(template, 1)
-    for script in ("\n".join(story.setup), step.reference, *step.near_misses):
+    draft, step = made(template, 1)
+    for script in ("\n".join(draft.setup), step.reference, *step.near_misses):
         done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
 def step(name: str) -> Step:
     wrong = (f"{name} wrong 1", f"{name} wrong 2")
-    return Step(told="", reference=name, near_misses=wrong, assertions=())
+    return Step(instruction="", reference=name, near_misses=wrong, assertions=())
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -101,7 +100,7 @@ def test_a_task_of_one_step_is_never_left_undone_as_a_wrong_way() -> None:
 @pytest.mark.parametrize("wrong", [("a",), ("a", "b"), ("b", "b")])
 def test_a_step_needs_two_wrong_ways_besides_the_right_one(wrong: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="two wrong ways"):
-        Step(told="", reference="a", near_misses=wrong, assertions=())
+        Step(instruction="", reference="a", near_misses=wrong, assertions=())
 
 
 def test_assertions_are_not_repeated() -> None:

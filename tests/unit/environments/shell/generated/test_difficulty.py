@@ -1,7 +1,7 @@
 """The estimate counts what is there."""
 
 from practicum.environments.shell.generated.assertions import Mode, Type, User
-from practicum.environments.shell.generated.difficulty import measure_difficulty
+from practicum.environments.shell.generated.task_generator import measure_difficulty
 
 
 def test_commands_options_and_objects_are_counted() -> None:

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from practicum.environments.shell.generated import CHECKER_COMMAND, Verdict, checker_input
-from practicum.environments.shell.generated.assertions import Content, Type
-from practicum.environments.shell.generated.verdicts import read_verdicts
+from practicum.environments.shell.generated.assertions import (
+    CHECKER_COMMAND,
+    Content,
+    Type,
+    Verdict,
+    checker_input,
+    read_verdicts,
+)
 
 
 def run(stdin: bytes, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from practicum.environments.shell.generated.wording import and_list, instruct, mode_text
+from practicum.environments.shell.generated.material import and_list, instruct, mode_text
 
 MANY = range(200)
 

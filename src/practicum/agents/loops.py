@@ -1,0 +1,140 @@
+"""The built-in agent loops: `DiscreteAgent` (actions) and `ToolLoopAgent` (tool calls)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from practicum.agents.call_styles import CallStyle, ParsedCall, TextCalls
+from practicum.core.errors import ContextFull, EnvironmentFailure, boundary
+from practicum.core.interfaces import ChatCodec, Conversation, DiscreteSession, Session
+from practicum.core.sampling import Actions, Completion
+from practicum.core.trace import Message, StopReason, Tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBudget:
+    """Most tokens of a conversation, its next turn included."""
+
+    codec: ChatCodec
+    tokens: int
+    turn_tokens: int
+    """Most tokens of the next turn."""
+
+    def within(self, conversation: Conversation) -> "BudgetedConversation":
+        """The conversation with this limit."""
+        return BudgetedConversation(conversation, self)
+
+
+class BudgetedConversation:
+    """A conversation that raises `ContextFull` before a turn that might exceed the budget."""
+
+    def __init__(self, conversation: Conversation, budget: ContextBudget) -> None:
+        self._conversation = conversation
+        self._budget = budget
+        self._used = 0
+        self._ended_turn: bool | None = None
+
+    async def complete(
+        self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
+    ) -> Completion:
+        """See `Conversation`."""
+        codec, budget = self._budget.codec, self._budget
+        if self._ended_turn is None:
+            given = codec.open(messages, tools)
+        else:
+            given = codec.extend(messages, self._ended_turn)
+        needed = self._used + len(given) + budget.turn_tokens
+        if needed > budget.tokens:
+            raise ContextFull(
+                f"the next turn may need {needed} tokens and agent.context_tokens is "
+                f"{budget.tokens}"
+            )
+        completion = await self._conversation.complete(messages, actions, tools)
+        self._used += len(given) + len(completion.token_ids)
+        self._ended_turn = completion.ended_turn
+        return completion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteAgent:
+    """Samples an action, performs it in the session, and shows the model the observation."""
+
+    max_turns: int = 8
+    budget: ContextBudget | None = None
+    """Limits the conversation's length; None leaves it to the model's context."""
+
+    async def run(self, session: DiscreteSession, conversation: Conversation) -> StopReason:
+        """Runs the session to its end, or to `max_turns`."""
+        if self.budget is not None:
+            conversation = self.budget.within(conversation)
+        with boundary(EnvironmentFailure, "the environment"):
+            messages = session.prompt()
+        for _ in range(self.max_turns):
+            with boundary(EnvironmentFailure, "the environment"):
+                actions = session.actions()
+            try:
+                completion = await conversation.complete(messages, actions)
+            except ContextFull:
+                return StopReason.CONTEXT_FULL
+            with boundary(EnvironmentFailure, "the environment"):
+                observation = await session.act(completion.text)
+            if observation.terminated:
+                return StopReason.FINISHED
+            messages = [observation.message]
+        return StopReason.MAX_TURNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLoopAgent:
+    """Samples a turn, runs its tool calls in order, and shows the model their results.
+
+    A call that cannot be parsed costs a turn; its result is an error message.
+    """
+
+    max_turns: int = 8
+    style: CallStyle = field(default_factory=TextCalls)
+    budget: ContextBudget | None = None
+    """Limits the conversation's length; None leaves it to the model's context."""
+    on_text: Literal["ask", "finish"] = "ask"
+    """A turn without a call is answered with how to call a tool. With `finish` this happens once,
+    and the next such turn ends the episode."""
+
+    async def run(self, session: Session, conversation: Conversation) -> StopReason:
+        """Runs the session to its end, or to `max_turns`."""
+        if self.budget is not None:
+            conversation = self.budget.within(conversation)
+        with boundary(EnvironmentFailure, "the environment"):
+            offered = tuple(session.tools())
+            messages, shown = self.style.show_tools(session.prompt(), offered)
+        was_asked = False
+        for _ in range(self.max_turns):
+            try:
+                completion = await conversation.complete(messages, tools=shown)
+            except ContextFull:
+                return StopReason.CONTEXT_FULL
+            calls = self.style.parse_calls(completion, offered)
+            if self.on_text == "finish" and calls[0].is_text:
+                if was_asked:
+                    return StopReason.FINISHED
+                was_asked = True
+            messages, is_over = await self._carry_out(session, calls)
+            if is_over:
+                return StopReason.FINISHED
+        return StopReason.MAX_TURNS
+
+    async def _carry_out(
+        self, session: Session, calls: Sequence[ParsedCall]
+    ) -> tuple[list[Message], bool]:
+        """The results of a turn's calls, in order; calls after the session's end are not run."""
+        results: list[Message] = []
+        for parsed in calls:
+            if parsed.error:
+                message = Message(role="tool", content=f"Error: {parsed.error}.", is_error=True)
+            else:
+                with boundary(EnvironmentFailure, "the environment"):
+                    observation = await session.call(parsed.call)
+                if observation.terminated:
+                    return results, True
+                message = observation.message
+            results.append(self.style.show_result(message, parsed.call))
+        return results, False

@@ -1,0 +1,284 @@
+"""Rollouts: runs agents on tasks and scores the episodes, several at once (`run_groups`).
+
+A failure of an agent, an environment or a reward is recorded in its episode and not raised.
+"""
+
+import asyncio
+import hashlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from practicum.core.conversation import (
+    REPORTED,
+    AgentReport,
+    Assignment,
+    ProgramAgent,
+    ReachableConversation,
+)
+from practicum.core.errors import (
+    AgentFailure,
+    EnvironmentFailure,
+    RolloutFailure,
+    UserError,
+    boundary,
+)
+from practicum.core.interfaces import Agent, Environment, GroupReward, Reward
+from practicum.core.sample import Episode, Group
+from practicum.core.score import Score
+from practicum.core.task import JSON, Outcome, Task
+from practicum.core.trace import Failure, Node, StopReason, ToolSpec, Trace
+
+
+class RecordedConversation(Protocol):
+    """A conversation that records its tokens."""
+
+    nodes: list[Node]
+    tools: tuple[ToolSpec, ...]
+
+    async def complete(self, messages: Any, actions: Any = (), tools: Any = ()) -> Any:
+        """See `core.interfaces.Conversation`."""
+        ...
+
+
+class ServesRollouts(Protocol):
+    """Serves conversations over HTTP to agents that are programs (`gateway.RolloutServer`)."""
+
+    def __call__(self, conversation: Any) -> AbstractAsyncContextManager[ReachableConversation]:
+        """The conversation with a URL and a key that are valid inside the block."""
+        ...
+
+    def serving(self) -> AbstractAsyncContextManager[None]:
+        """Keeps one server running for all conversations of the block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutParts:
+    """The parts that every episode of a run shares."""
+
+    environment: Environment
+    agent: Agent | ProgramAgent
+    reward: Reward
+    converse: Callable[[Task, int], RecordedConversation]
+    """Opens a recorded conversation with the policy, from a task and a seed."""
+    model: str = ""
+    group_reward: GroupReward | None = None
+    """Rescores a group once all its episodes are there."""
+    server: ServesRollouts | None = None
+    """Needed by a `ProgramAgent`."""
+    deadline_s: float | None = None
+    """Seconds an agent may take before its episode counts as failed; None for no limit."""
+    retries: int = 0
+    """How often a failed episode of a group is repeated, with another seed."""
+    slots: asyncio.Semaphore | None = None
+    """Limits the episodes of groups that run at once; None for no limit."""
+
+
+async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
+    """Opens a session, runs the agent in it, collects the outcome and scores it."""
+    started, clock = time.time(), time.monotonic()
+    conversation = parts.converse(task, seed)
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+    try:
+        outcome, stop = await _run_session(
+            parts, Assignment(task=task, trace_id=trace_id), conversation
+        )
+    except RolloutFailure as error:
+        is_environment = isinstance(error, EnvironmentFailure)
+        stop = StopReason.ENVIRONMENT_FAILED if is_environment else StopReason.AGENT_FAILED
+        failure = Failure(kind=type(error).__name__, message=str(error))
+    trace = Trace(
+        id=trace_id,
+        task_id=task.id,
+        env=task.env,
+        nodes=tuple(conversation.nodes),
+        stop=stop,
+        failure=failure,
+        model=parts.model,
+        started_at=started,
+        duration_s=time.monotonic() - clock,
+        tools=conversation.tools,
+    )
+    score = await _score(parts.reward, task, trace, outcome)
+    return Episode(trace=trace, outcome=outcome, score=score)
+
+
+async def _run_session(
+    parts: RolloutParts, assignment: Assignment, conversation: RecordedConversation
+) -> tuple[Outcome, StopReason]:
+    with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
+        opening = parts.environment.open(assignment.task)
+        session = await opening.__aenter__()
+    try:
+        with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
+            report = await _run_agent(parts, assignment, session, conversation)
+        with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
+            outcome = await session.outcome()
+    except BaseException:
+        # The first error is the one reported, so errors of closing are dropped; cancellation
+        # passes through.
+        with suppress(Exception):
+            await opening.__aexit__(None, None, None)
+        raise
+    with boundary(EnvironmentFailure, f"closing environment {parts.environment.name!r}"):
+        await opening.__aexit__(None, None, None)
+    return with_report(outcome, report), report.stop
+
+
+async def _run_agent(
+    parts: RolloutParts,
+    assignment: Assignment,
+    session: Any,
+    conversation: RecordedConversation,
+) -> AgentReport:
+    """Runs the agent; raises `AgentFailure` after the deadline."""
+    agent = parts.agent
+    limit = asyncio.timeout(parts.deadline_s)
+    try:
+        if isinstance(agent, ProgramAgent):
+            if parts.server is None:
+                raise RuntimeError("there is no gateway through which it could reach the model")
+            async with parts.server(conversation) as reachable, limit:
+                return await agent.work(assignment, session, reachable)
+        async with limit:
+            return AgentReport(stop=await agent.run(session, conversation))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise AgentFailure(f"the agent was not done after {parts.deadline_s:g} seconds") from None
+
+
+async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | None) -> Score:
+    """The reward's score; an episode without an outcome, or whose reward fails, is unscored.
+
+    So is a score that is NaN or infinite, which would spoil the advantages of its whole group.
+    """
+    if outcome is None:
+        return Score.unscored(trace.failure.message if trace.failure else "no outcome")
+    name = f"reward {type(reward).__name__}"
+    try:
+        score = await reward.score(task, trace, outcome)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
+        return Score.unscored(f"{name}: {type(error).__name__}: {error}")
+    if score.value is not None and not math.isfinite(score.value):
+        return Score.unscored(f"{name} gave {score.value}")
+    return score
+
+
+async def run_groups(
+    parts: RolloutParts,
+    tasks: Sequence[Task],
+    group_size: int,
+    *,
+    label: str,
+    seed: int,
+    on_episode: Callable[[Episode], None] = lambda episode: None,
+) -> list[Group]:
+    """Runs `group_size` episodes for each task; the groups are in the order of the tasks.
+
+    `label`, such as `step-3`, is part of the trace ids and of every seed.
+    """
+
+    async def one(task: Task, position: int, number: int) -> Episode:
+        trace_id = f"{label}/{position}/{task.id}/{number}"
+        episode = await run_with_retries(parts, task, trace_id, seed)
+        on_episode(episode)
+        return episode
+
+    try:
+        async with _serving(parts), asyncio.TaskGroup() as jobs:
+            running = [
+                [jobs.create_task(one(task, position, number)) for number in range(group_size)]
+                for position, task in enumerate(tasks)
+            ]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # the first to fail; it stopped the others
+    groups = [
+        Group(task=task, episodes=tuple(job.result() for job in group))
+        for task, group in zip(tasks, running, strict=True)
+    ]
+    if parts.group_reward is None:
+        return groups
+    return await _rescore_all(groups, parts.group_reward)
+
+
+async def run_with_retries(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
+    """Runs an episode, and repeats it with another seed if its agent or environment failed.
+
+    Only the last attempt is kept, so that a group has the size that was asked for.
+    """
+    async with parts.slots or nullcontext():
+        episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+        for attempt in range(1, parts.retries + 1):
+            if episode.trace.failure is None:
+                break
+            other = episode_seed(seed, f"{trace_id} again {attempt}")
+            episode = await run_episode(parts, task, trace_id, other)
+    return episode
+
+
+def _serving(parts: RolloutParts) -> AbstractAsyncContextManager[None]:
+    """One HTTP server for all episodes, if their agent needs one."""
+    return nullcontext() if parts.server is None else parts.server.serving()
+
+
+async def _rescore_all(groups: Sequence[Group], reward: GroupReward) -> list[Group]:
+    """The groups as rescored by a group reward."""
+    try:
+        async with asyncio.TaskGroup() as jobs:
+            running = [jobs.create_task(_rescore(group, reward)) for group in groups]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [job.result() for job in running]
+
+
+async def _rescore(group: Group, reward: GroupReward) -> Group:
+    """One group rescored; if its reward fails, all its episodes are unscored."""
+    try:
+        return await reward.rescore(group)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
+        unscored = Score.unscored(
+            f"reward {type(reward).__name__}: {type(error).__name__}: {error}"
+        )
+        return replace(group, episodes=tuple(replace(e, score=unscored) for e in group.episodes))
+
+
+def episode_seed(seed: int, trace_id: str) -> int:
+    """The seed of one episode, from the run's seed and the trace id only."""
+    digest = hashlib.blake2b(f"{seed}/{trace_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def with_report(outcome: Outcome, report: AgentReport) -> Outcome:
+    """The environment's outcome with the agent's evidence, score and success added.
+
+    >>> from practicum.core.trace import StopReason
+    >>> half = AgentReport(stop=StopReason.FINISHED, score=Score(components={"tidy": 0.5}))
+    >>> with_report(Outcome(success=None), half).evidence["reported"]["components"]
+    {'tidy': 0.5}
+    """
+    if report.score is None and report.success is None and not report.evidence:
+        return outcome
+    evidence: dict[str, JSON] = {**outcome.evidence, **report.evidence}
+    if report.score is not None:
+        evidence[REPORTED] = _as_json(report.score)
+    success = outcome.success if report.success is None else report.success
+    return replace(outcome, success=success, evidence=evidence)
+
+
+def _as_json(score: Score) -> JSON:
+    return {
+        "components": dict(score.components),
+        "weights": dict(score.weights),
+        "turn_values": list(score.turn_values),
+        "reason": score.reason,
+    }

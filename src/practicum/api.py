@@ -1,0 +1,567 @@
+"""Practicum from Python: `check`, `train`, `evaluate`, `play`, `load`, `models`.
+
+The command line calls the same functions. Each works in a script and in a notebook, where an event
+loop runs already; `train_async` is for code that awaits.
+"""
+
+import html
+import io
+import json
+import sys
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from practicum.assemble.driver import OpenRun, TrainedRun, read_evaluations, train_run_async
+from practicum.assemble.environments import check_config, open_environment
+from practicum.assemble.policies import (
+    SCRIPTED_POLICIES,
+    PolicyHandle,
+    evaluate_policy,
+    load_policy,
+    play_once,
+    scripted_policy,
+)
+from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport
+from practicum.core.config.config_sections import EnvConfig, ModelConfig
+from practicum.core.config.parse_config import (
+    apply_overrides,
+    build_config,
+    changed_keys,
+    parse_yaml,
+)
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import ConfigError, MissingExtra, UserError
+from practicum.core.interfaces import Environment
+from practicum.core.sample import Episode
+from practicum.core.task import JSON
+from practicum.engine.event_loop import run_to_end as run_to_end
+from practicum.environments.checker import EnvironmentCheck, LevelCheck
+from practicum.environments.registry import find_task, register_class, run_and_close
+from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.report import render_comparison, render_report
+from practicum.store.checkpoints import (
+    CheckpointStore,
+    Resolved,
+    base_of_adapter,
+    resolve_checkpoint,
+)
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir, find_run, list_runs
+
+T = TypeVar("T")
+
+RUNS = Path("runs")
+"""Where a run is looked for when only its name is given."""
+PROFILES = ("cpu", "gpu", "ryzen")
+"""Hardware profiles that fill in settings."""
+PLOTTED = ("reward", "success", "entropy", "kl_to_base", "loss", "heldout_loss")
+"""Metrics that `Run.plot` draws unless told, where the run has them."""
+
+EnvLike = str | type | Mapping[str, Any]
+"""An environment: its name, `FILE.py:Name`, `module:Name`, its class, or any of these as `name`
+beside options."""
+
+
+class Records(list[dict[str, JSON]]):
+    """Rows of values by name; a table in a notebook."""
+
+    def dataframe(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ImportError:
+            raise UserError(
+                "dataframe() needs pandas, which is not installed; type: pip install pandas"
+            ) from None
+        return pandas.DataFrame(list(self))
+
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(name for row in self for name in row))
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(_cell(row.get(name)))}</td>' for name in names)}</tr>"
+            for row in self
+        )
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _cell(value: JSON) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+class Run:
+    """A run's folder: its config, what was measured, and what it has learned."""
+
+    def __init__(self, folder: RunDir) -> None:
+        self.folder = folder
+        self.path = folder.path
+        self.name = folder.name
+
+    @property
+    def config(self) -> RunConfig:
+        """What the run was told."""
+        return self.folder.config()
+
+    @property
+    def metrics(self) -> Records:
+        """One row for each step."""
+        rows, _ = read_metrics(self.folder.metrics_path)
+        return Records({"step": r.step, **r.values} for r in rows if r.kind == "step")
+
+    @property
+    def evaluations(self) -> dict[int, EvalReport]:
+        """Every held-out evaluation, by the steps that were done before it."""
+        return read_evaluations(self.folder)
+
+    @property
+    def report(self) -> EvalReport | None:
+        """The last held-out evaluation; None where there was none."""
+        found = self.evaluations
+        return found[max(found)] if found else None
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest sound checkpoint; None before the first is saved."""
+        layout = self.config.checkpoints.layout
+        return CheckpointStore(self.path, layout).load_latest().checkpoint
+
+    def plot(self, *names: str) -> Any:
+        """A matplotlib figure of metrics over the steps, with held-out success and its interval.
+
+        Args:
+            names: Metrics, such as "reward"; the usual ones unless given.
+        """
+        return plot_run(self, names)
+
+    def __repr__(self) -> str:
+        report = self.report
+        told = f", {_scored(report)}" if report is not None else ""
+        return f"Run({str(self.path)!r}, {len(self.metrics)} steps{told})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{Records(self.metrics[-5:])._repr_html_()}"
+
+
+def _scored(report: EvalReport) -> str:
+    part = report.success
+    return f"success {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
+
+
+def plot_run(run: Run, names: Sequence[str] = ()) -> Any:
+    """See `Run.plot`."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra.for_extra("plots", "plot()") from None
+    rows = run.metrics
+    there = [name for name in names or PLOTTED if any(name in row for row in rows)]
+    if names and (stray := [name for name in names if name not in there]):
+        known = sorted({key for row in rows for key in row})
+        raise UserError(f"the run has no metric {stray[0]!r}; it has {', '.join(known)}")
+    if not there:
+        raise UserError(f"{run.path} has no steps yet; there is nothing to plot")
+    figure = Figure(figsize=(3.4 * len(there), 2.6), layout="constrained")
+    for axis, name in zip(figure.subplots(1, len(there), squeeze=False)[0], there, strict=True):
+        points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+        axis.plot(*zip(*points, strict=True))
+        axis.set(title=name, xlabel="step")
+        if name == "success":
+            for step, report in run.evaluations.items():
+                part = report.success
+                apart = [[part.value - part.low], [part.high - part.value]]
+                axis.errorbar([step], [part.value], yerr=apart, fmt="o", color="tab:orange")
+    return figure
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingLines:
+    """An observer that says a line for each step and evaluation on standard error."""
+
+    steps: int
+    is_quiet: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def observe(self, opened: OpenRun) -> "AbstractContextManager[TrainingLines]":
+        """The observer of a run, for the driver."""
+        return nullcontext(self)
+
+    def step_started(self, step: int, episodes: int) -> None:
+        """A step begins."""
+
+    def episode_done(self, episode: Episode) -> None:
+        """One more episode."""
+
+    def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
+        """A step is complete."""
+        wanted = ("loss", "reward", "success", "heldout_loss", "heldout_in_order")
+        numbers = {name: metrics.get(name) for name in wanted}
+        said = [f"{k} {v:.3f}" for k, v in numbers.items() if isinstance(v, int | float)]
+        self._say(f"step {step} of {self.steps}: {metrics.get('stage', '')} {', '.join(said)}")
+
+    def evaluation_started(self, step: int, episodes: int) -> None:
+        """A held-out evaluation begins."""
+
+    def evaluated(self, step: int, report: EvalReport) -> None:
+        """A held-out evaluation is complete."""
+        self._say(f"held-out after {step} steps: {_scored(report)}")
+
+    def warned(self, sentence: str) -> None:
+        """Something the user should know."""
+        self.warnings.append(sentence)
+        self._say(f"warning: {sentence}")
+
+    def _say(self, line: str) -> None:
+        if not self.is_quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+def check(
+    env: EnvLike, *, n: int | None = 20, level: int | None = None, seed: int = 0, **options: Any
+) -> EnvironmentCheck:
+    """Check that an environment is fit to train on; see `is_sound` and `levels` of what is given.
+
+    Every task's reference must earn full marks, doing nothing and random play must not, and
+    sessions must keep their contract.
+
+    Args:
+        env: Its class, its name, `FILE.py:Name` or `module:Name`.
+        n: Tasks at each level; None takes all there are.
+        level: One level; every level unless given.
+        seed: Decides which tasks they are.
+        options: The environment's own.
+    """
+    config = EnvConfig(**_env_values(env), **options)
+    return run_to_end(check_config(config, level, n, seed, _Unwatched()))
+
+
+class _Unwatched:
+    def begin(self, tasks: int) -> None:
+        """See `CheckWatcher`."""
+
+    def task_done(self) -> None:
+        """See `CheckWatcher`."""
+
+    def level_done(self, level: LevelCheck) -> None:
+        """See `CheckWatcher`."""
+
+
+async def train_async(
+    env: EnvLike | None = None,
+    *,
+    name: str | None = None,
+    resume: str | Path | None = None,
+    quiet: bool = False,
+    **options: Any,
+) -> Run:
+    """Train a run to its end, in the event loop that awaits this.
+
+    Args:
+        env: A class, a name, `FILE.py:Name`, `module:Name`; or a config file, `FILE.yaml`. None
+            where the run learns from recorded examples alone, or goes on.
+        name: What to call the run's folder.
+        resume: The run to go on with.
+        quiet: Whether nothing is said on standard error.
+        options: Keys of the config, such as `model="tiny"`, `algorithm={"name": "ppo"}`, or
+            dotted ones: `**{"algorithm.lr": 1e-4}`.
+    """
+    run = None
+    if resume is not None:
+        config, run = resumed_config(resume, _words(options))
+    else:
+        config = build_config(apply_overrides(_run_values(env), _words(options)), "train")
+    lines = TrainingLines(steps=config.steps, is_quiet=quiet)
+    trained: TrainedRun = await train_run_async(config, lines.observe, name=name, resumed=run)
+    return Run(trained.run)
+
+
+def train(env: EnvLike | None = None, **options: Any) -> Run:
+    """As `train_async`, from code that awaits nothing; works in a notebook too."""
+    return run_to_end(train_async(env, **options))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """Held-out scores of a policy, and of another one on the same tasks where that was asked."""
+
+    report: EvalReport
+    against: EvalReport | None = None
+    comparison: Comparison | None = None
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=100)
+        console.print(render_report(self.report))
+        if self.against is not None and self.comparison is not None:
+            console.print(render_comparison(self.report, self.against, self.comparison))
+        return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def evaluate(
+    policy: "Run | str | Path",
+    *,
+    n: int = 100,
+    k: int = 1,
+    temperature: float | None = None,
+    against: "Run | str | Path | None" = None,
+    env: EnvLike | None = None,
+    quiet: bool = False,
+    **options: Any,
+) -> Evaluated:
+    """Held-out scores with 95 % intervals, and a paired comparison with another policy.
+
+    Args:
+        policy: A run, a checkpoint, a model, `reference` or `random`.
+        n: Held-out tasks.
+        k: Attempts at each.
+        temperature: 0 takes the likeliest action; the default where k is 1, else 1.
+        against: What to compare with on the same tasks; `base` is the run's model.
+        env: Where to act; a run's own environment unless given.
+        quiet: Whether nothing is said on standard error.
+        options: Keys of the config, such as `**{"env.level": 2}`.
+    """
+    cold = float(k > 1) if temperature is None else temperature
+    words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={cold}", *_words(options)]
+    config = policy_config(_named(policy), env, words)
+    environment = open_environment(config.env)
+
+    def evaluated(named: str) -> EvalReport:
+        if not quiet:
+            print(f"evaluating {named} on {n} held-out tasks", file=sys.stderr, flush=True)
+        handle = open_policy(named, config, environment)
+        work = evaluate_policy(handle, environment, config, lambda episode: None, named)
+        return _act(environment, work).report
+
+    report = evaluated(_named(policy))
+    if against is None:
+        return Evaluated(report=report)
+    other = evaluated(config.model.name if against == "base" else _named(against))
+    return Evaluated(report=report, against=other, comparison=compare_reports(report, other))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One episode, readable turn by turn."""
+
+    episode: Episode
+
+    @property
+    def reward(self) -> float | None:
+        """What it earned; None where it could not be scored."""
+        return self.episode.score.value
+
+    @property
+    def success(self) -> bool | None:
+        """Whether the task was done; None where nobody can say."""
+        return self.episode.outcome.success if self.episode.outcome else None
+
+    def __str__(self) -> str:
+        said = [f"{m.role}: {m.content}" for m in self.episode.trace.messages()]
+        earned = "not scored" if self.reward is None else f"reward {self.reward:g}"
+        return "\n".join([*said, f"success {self.success}, {earned}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def play(
+    policy: "Run | str | Path",
+    task: str | None = None,
+    *,
+    env: EnvLike | None = None,
+    temperature: float = 0.0,
+    seed: int = 0,
+    **options: Any,
+) -> Played:
+    """One episode of a policy.
+
+    Args:
+        policy: A run, a checkpoint, a model, `reference` or `random`.
+        task: A task's id or text, such as `3x + 7 = 16`; the first held-out task unless given.
+        env: Where to act; a run's own environment unless given.
+        temperature: 0 takes the likeliest action.
+        seed: Which task, and which way chance falls.
+        options: Keys of the config.
+    """
+    words = [f"eval.temperature={temperature}", *_words(options)]
+    config = policy_config(_named(policy), env, words)
+    environment = open_environment(config.env)
+    chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
+    handle = open_policy(_named(policy), config, environment)
+    work = play_once(handle, environment, chosen, config, seed)
+    return Played(episode=_act(environment, work))
+
+
+def load(run: str | Path, runs_dir: str | Path = RUNS) -> Run:
+    """A run by its folder, its name in `runs_dir`, or `latest`."""
+    return Run(find_run(run, Path(runs_dir)))
+
+
+def models() -> Records:
+    """Known models, where they come from, and whether they are here."""
+    from practicum.engine.models.loading import list_models
+
+    return Records(asdict(one) for one in list_models())
+
+
+def _act(environment: Environment, work: Awaitable[T]) -> T:
+    """Run what is done with an environment to its end, and close the environment."""
+    return run_to_end(run_and_close(environment, work))
+
+
+def _env_values(env: EnvLike) -> dict[str, Any]:
+    values = dict(env) if isinstance(env, Mapping) else {"name": env}
+    named = values.get("name")
+    return {**values, "name": register_class(named) if isinstance(named, type) else named}
+
+
+def _run_values(env: EnvLike | None) -> dict[str, Any]:
+    """What a config starts from: a file, an environment, or nothing."""
+    if isinstance(env, str) and Path(env).suffix in (".yaml", ".yml"):
+        return config_file(env)
+    return {} if env is None else {"env": _env_values(env)}
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Keyword arguments as `key=value` words; JSON is YAML."""
+    return [f"{key}={json.dumps(value)}" for key, value in options.items()]
+
+
+def _named(policy: "Run | str | Path") -> str:
+    return str(policy.path if isinstance(policy, Run) else policy)
+
+
+# What a user types on a command line: configs with overrides, and policies.
+
+
+def config_file(source: str) -> dict[str, Any]:
+    """The values in a YAML file."""
+    path = Path(source)
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), source)
+    except FileNotFoundError:
+        raise ConfigError(_missing(path)) from None
+    except (IsADirectoryError, UnicodeDecodeError, PermissionError) as error:
+        raise ConfigError(
+            f"{source} cannot be read as a config ({error.__class__.__name__}); "
+            "give a YAML text file or an environment's name"
+        ) from None
+
+
+def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
+    """The checked config of a YAML file or an environment's name, with `key=value` words put in."""
+    path = Path(source)
+    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
+    given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
+    return build_config(apply_overrides(given, _profile_settings(given)), source)
+
+
+def resumed_config(resume: str | Path, words: Sequence[str]) -> tuple[RunConfig, RunDir]:
+    """A run and its own config; a config file or overrides given besides must not change it."""
+    run = find_run(resume, RUNS)
+    saved = run.config()
+    if words and "=" not in words[0]:
+        config = read_config(words[0], words[1:])
+    else:
+        config = build_config(apply_overrides(saved.model_dump(), words), str(resume))
+    changed = changed_keys(saved, config)
+    if changed:
+        raise ConfigError(
+            f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
+            f"resume without them (practicum train --resume {run.path}), or start another run"
+        )
+    return config, run
+
+
+def _profile_settings(given: Mapping[str, Any]) -> list[str]:
+    """What the config's hardware profile fills in: settings the config itself does not have."""
+    hardware = given.get("hardware")
+    name = hardware.get("profile", "auto") if isinstance(hardware, Mapping) else "auto"
+    if name not in PROFILES:  # `auto`, or a mistake that checking the config will name
+        return []
+    from practicum.engine.planning.machine import detect_machine
+    from practicum.engine.planning.profiles import suggest_profile
+
+    profile = suggest_profile(name, detect_machine())
+    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
+
+
+def _has(given: Mapping[str, Any], dotted: str) -> bool:
+    """Whether a key is given. A preset's one word gives all its fields, a name's only the name."""
+    at: Any = given
+    for key in dotted.split("."):
+        if not isinstance(at, Mapping):
+            return key == "name" or dotted.startswith("lora.")
+        if key not in at:
+            return False
+        at = at[key]
+    return True
+
+
+def _missing(path: Path) -> str:
+    others = sorted(str(p) for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    there = f"; in that folder: {', '.join(others[:5])}" if others else ""
+    return f"there is no config file {str(path)!r}{there}; or give an environment, such as math"
+
+
+def find_checkpoint(policy: str) -> Resolved | None:
+    """The checkpoint a word names; None when it names a model or a scripted policy instead."""
+    if policy in SCRIPTED_POLICIES:
+        return None
+    path = Path(policy)
+    places = (path, RUNS / path)
+    candidates = [folder for place in places for folder in (place, place.parent)]
+    candidates.append(path.parent.parent)
+    named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)
+    if named_run or (path / "manifest.json").exists() or _is_among_runs(path):
+        return resolve_checkpoint(policy, RUNS)
+    return None
+
+
+def _is_among_runs(path: Path) -> bool:
+    """Whether a path that is not there would be a run's: it could also be a hub id."""
+    if path.exists() or len(path.parts) < 2:
+        return False
+    return path.parent == RUNS or bool(list_runs(path.parent))
+
+
+def policy_config(policy: str, env: EnvLike | None, overrides: Sequence[str]) -> RunConfig:
+    """The config to act under: the run's own where the policy is one, otherwise the defaults."""
+    found = find_checkpoint(policy)
+    run = found.run if found is not None else None
+    if run is not None:
+        values = run.config().model_dump()
+        if env is not None and env != run.config().env_name:
+            values["env"] = _env_values(env)
+    elif env is None:
+        raise UserError(f"say where {policy!r} is to act: add --env math")
+    else:
+        values = {"env": _env_values(env)}
+    if found is not None:
+        values["model"] = {
+            **(values.get("model") or {}),
+            "name": base_of_adapter(found.checkpoint.path),
+        }
+    elif policy not in SCRIPTED_POLICIES:
+        values["model"] = {"name": policy}
+    return build_config(apply_overrides(values, overrides), "the command line")
+
+
+def open_policy(policy: str, config: RunConfig, environment: Environment) -> PolicyHandle:
+    """Load what a word names, ready to act."""
+    if policy in SCRIPTED_POLICIES:
+        return scripted_policy(policy, environment)
+    found = find_checkpoint(policy)
+    temperature = config.eval.temperature
+    if found is None:
+        model = config.model if config.model.name == policy else ModelConfig(name=policy)
+        return load_policy(model, None, config.rollouts, temperature)
+    base = base_of_adapter(found.checkpoint.path)
+    model = config.model.model_copy(update={"name": base})
+    return load_policy(model, found.checkpoint.path, config.rollouts, temperature)

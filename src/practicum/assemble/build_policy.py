@@ -1,0 +1,138 @@
+"""The memory plan of a run, the policy it trains, and how the policy is updated in each stage."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from practicum.core.config.algorithm_config import (
+    DistillConfig,
+    KlConfig,
+    PpoConfig,
+    PreferenceConfig,
+)
+from practicum.core.config.config_sections import ModelConfig
+from practicum.core.config.reward_config import JudgeComponent, LearnedComponent
+from practicum.core.config.run_config import RunConfig, TrainingStageConfig
+from practicum.engine.planning.machine import (
+    Machine,
+    detect_machine,
+    keep_heap,
+    make_heap_compact,
+    placement,
+    thread_count,
+)
+from practicum.engine.planning.memory import FrozenModel
+from practicum.engine.planning.memory_plan import (
+    MemoryPlan,
+    check_fits,
+    plan_allotment,
+    plan_memory,
+)
+from practicum.engine.planning.model_shapes import find_shape
+from practicum.rewards.learned.labeler import load_labeler
+
+if TYPE_CHECKING:
+    from practicum.engine.learning.learner import LearnerSettings
+    from practicum.engine.planning.memory import FrozenRole
+    from practicum.engine.policy import TorchPolicy
+
+
+def frozen_models(config: RunConfig) -> list[FrozenModel]:
+    """The models that a run loads here and does not train: teachers, judges, embedders."""
+    algorithms = [stage.algorithm for stage in config.all_stages]
+    teachers = [one.teacher for one in algorithms if isinstance(one, DistillConfig)]
+    local = [name for name in teachers if not name.startswith(("http://", "https://"))]
+    found = [_frozen("teacher", config.model.model_copy(update={"name": name})) for name in local]
+    rewards = [config.reward] if config.acts else []
+    rewards += [
+        stage.data.reward for stage in config.all_stages if stage.data and stage.data.reward
+    ]
+    parts = [part for reward in rewards for part in reward.components]
+    # A judge is loaded once, whoever asks it; an embedder once for each reward that needs it.
+    judges = {p.model for p in parts if isinstance(p, JudgeComponent) and not p.endpoint}
+    found += [_frozen("judge", ModelConfig(name=name)) for name in sorted(judges)]
+    learned = {
+        (p.labeler, p.form, p.minimum_confidence) for p in parts if isinstance(p, LearnedComponent)
+    }
+    labelers = [load_labeler(Path(folder)) for folder, *_ in sorted(learned)]
+    embedders = [one.embedder_model for one in labelers if one.embedder]
+    return found + [_frozen("embedder", ModelConfig(name=name)) for name in embedders]
+
+
+def _frozen(role: "FrozenRole", model: ModelConfig) -> FrozenModel:
+    dtype, device = placement(model)
+    return FrozenModel(
+        role=role, name=model.name, shape=find_shape(model.name), device=device, dtype=dtype
+    )
+
+
+def plan_run(config: RunConfig, machine: Machine) -> MemoryPlan | None:
+    """The memory plan of a run and of every model that it loads, made before any is loaded."""
+    return plan_memory(config, machine, frozen_models(config))
+
+
+def fitting_plan(config: RunConfig) -> MemoryPlan | None:
+    """The plan on this machine as it is now; `NotEnoughMemory` unless it fits."""
+    machine = detect_machine()
+    plan = plan_run(config, machine)
+    if plan is not None:
+        check_fits(plan, machine)
+    return plan
+
+
+def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPolicy":
+    """The model with a fresh adapter, given its share of memory. Threads are pinned first.
+
+    Args:
+        config: The run's.
+        plan: What was planned for it; made here unless given.
+    """
+    from practicum.engine.policy import TorchPolicy, load_for_policy
+    from practicum.engine.threads import pin_threads
+
+    pin_threads(thread_count(config))
+    dtype, device = placement(config.model)
+    plan = plan or plan_run(config, detect_machine())
+    given = plan.allotment if plan else plan_allotment(config, detect_machine())
+    if device == "cpu":
+        # What is not kept must not stay on the heap either, unless there is room enough.
+        _ = make_heap_compact() if given.checkpointed else keep_heap()
+    loaded = load_for_policy(config.model.name, dtype, device)
+    return TorchPolicy.build(
+        loaded,
+        config.lora,
+        learner_settings(config, config.all_stages[0]),
+        config.seed,
+        max_slots=given.kv_slots,
+        checkpointed=given.checkpointed,
+    )
+
+
+def learner_settings(config: RunConfig, stage: TrainingStageConfig) -> "LearnerSettings":
+    """How the adapter is updated in a stage."""
+    from practicum.engine.learning.learner import LearnerSettings
+
+    dtype, _ = placement(config.model)
+    algorithm = stage.algorithm
+    # The value head is made with the policy, whichever stage needs it.
+    others = [other.algorithm for other in config.all_stages]
+    value_lrs = [a.value_lr for a in (algorithm, *others) if isinstance(a, PpoConfig)]
+    return LearnerSettings(
+        lr=algorithm.lr,
+        weight_decay=algorithm.weight_decay,
+        max_grad_norm=algorithm.max_grad_norm,
+        max_logprob_gap=config.hardware.gap_limit(dtype),
+        held_to_start=isinstance(algorithm, KlConfig | PreferenceConfig)
+        and algorithm.reference == "start",
+        value_lr=value_lrs[0] if value_lrs else None,
+    )
+
+
+def stage_view(config: RunConfig, stage: TrainingStageConfig) -> RunConfig:
+    """A run that has only this stage, with the micro-batch that was planned for it.
+
+    That hangs on the memory there is and not on what is free, so it may be asked after loading.
+    """
+    view = config.of_stage(stage)
+    tokens = plan_allotment(view, detect_machine(), frozen_models(config)).batch_tokens
+    algorithm = stage.algorithm.model_copy(update={"micro_batch_tokens": tokens})
+    return view.model_copy(update={"algorithm": algorithm})

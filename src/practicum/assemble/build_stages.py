@@ -1,0 +1,167 @@
+"""The stages of a run: what each learns from, by which method."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from practicum.assemble.build_policy import learner_settings, stage_view
+from practicum.assemble.policies import sampling_params, trained_policy
+from practicum.assemble.wired_rewards import REWARDS
+from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
+from practicum.core.config.run_config import RunConfig, TrainingStageConfig
+from practicum.core.interfaces import Curriculum, Environment, Teacher
+from practicum.engine.planning.machine import placement
+from practicum.store.run_dir import RunDir
+from practicum.training.algorithms.build_algorithms import build_algorithm, build_method, likelihood
+from practicum.training.curriculum import TaskLedger
+from practicum.training.example_steps import HeldOutSteps
+from practicum.training.loop import TrainingObserver
+from practicum.training.overlapped_steps import OverlappedSteps
+from practicum.training.rollout_steps import RolloutSteps
+from practicum.training.stages import StepSource, TrainingStage
+
+if TYPE_CHECKING:
+    from practicum.engine.policy import TorchPolicy
+    from practicum.training.stage_data import StageData
+
+
+def stage_of(config: RunConfig, step: int) -> TrainingStageConfig:
+    """The stage that a step belongs to, counted over the whole run from 1."""
+    last = 0
+    for stage in config.all_stages:
+        last += stage.steps
+        if step <= last:
+            return stage
+    return config.all_stages[-1]
+
+
+def build_stages(
+    config: RunConfig,
+    run: RunDir,
+    policy: "TorchPolicy",
+    environment: Environment | None,
+    curriculum: TaskLedger,
+    observer: TrainingObserver,
+) -> list[TrainingStage]:
+    """All stages of a run, one after the other; without an environment none of them acts."""
+    stages: list[TrainingStage] = []
+    for number, stage in enumerate(config.all_stages, start=1):
+        first = stages[-1].last + 1 if stages else 1
+        view = stage_view(config, stage)
+        if stage.algorithm.is_offline:
+            data = _stage_data(view, number, run, policy, environment, observer)
+            source: StepSource = _examples(data, policy, first)
+        else:
+            assert environment is not None  # the config has seen to that
+            source = _rollouts(view, run, policy, environment, curriculum, observer)
+            if view.rollouts.staleness:
+                source = _overlapped(source, policy, curriculum, first + stage.steps - 1)
+        stages.append(
+            TrainingStage(
+                name=stage.algorithm.name,
+                first=first,
+                steps=stage.steps,
+                source=source,
+                settings=learner_settings(config, stage),
+            )
+        )
+    return stages
+
+
+def _rollouts(
+    view: RunConfig,
+    run: RunDir,
+    policy: "TorchPolicy",
+    environment: Environment,
+    curriculum: Curriculum,
+    observer: TrainingObserver,
+) -> RolloutSteps:
+    explore = sampling_params(view.rollouts, view.rollouts.temperature)
+    handle = trained_policy(view.model.name, policy, explore)
+    return RolloutSteps(
+        parts=handle.parts(environment, view, run=run.path, learns=True),
+        rollouts=view.rollouts,
+        seed=view.seed,
+        micro_batch_tokens=view.algorithm.micro_batch_tokens,
+        sampler=policy.sampler,
+        learner=policy.learner,
+        algorithm=build_algorithm(view.algorithm, view.rollouts),
+        curriculum=curriculum,
+        on_episode=observer.episode_done,
+        teacher=_teacher(view, policy),
+    )
+
+
+def _overlapped(
+    steps: RolloutSteps, policy: "TorchPolicy", ledger: TaskLedger, last: int
+) -> OverlappedSteps:
+    return OverlappedSteps(
+        steps=steps,
+        sampler=policy.sampler,
+        ledger=ledger,
+        staleness=steps.rollouts.staleness,
+        last=last,
+    )
+
+
+def _stage_data(
+    view: RunConfig,
+    number: int,
+    run: RunDir,
+    policy: "TorchPolicy",
+    environment: Environment | None,
+    observer: TrainingObserver,
+) -> "StageData":
+    from practicum.assemble.datasets import build_dataset
+    from practicum.training.stage_data import StageData
+
+    return StageData(
+        view=view,
+        number=number,
+        method=build_method(view.algorithm),
+        run=run.path,
+        codec=policy.codec,
+        longest=int(policy.model.get_base_model().config.max_position_embeddings),
+        build=partial(build_dataset, environment=environment),
+        reward_for=REWARDS.for_traces,
+        warn=observer.warned,
+    )
+
+
+def _examples(stage: "StageData", policy: "TorchPolicy", first: int) -> HeldOutSteps:
+    view = stage.view
+    assert isinstance(view.algorithm, OfflineConfig)
+    last, every = first + view.steps - 1, view.eval.every
+    return HeldOutSteps(
+        load=stage.train,
+        load_heldout=stage.heldout,
+        is_reported=lambda step: step == last or bool(every and step % every == 0),
+        is_reported_before=view.eval.before,
+        method=stage.method,
+        objective=likelihood(),
+        learner=policy.learner,
+        batch=view.algorithm.batch,
+        first=first,
+        seed=stage.data.seed,
+        micro_batch_tokens=view.algorithm.micro_batch_tokens,
+    )
+
+
+def _teacher(view: RunConfig, policy: "TorchPolicy") -> Teacher | None:
+    """The teacher a config names: a model here, or an endpoint; None where it names none."""
+    if not isinstance(view.algorithm, DistillConfig):
+        return None
+    name = view.algorithm.teacher
+    if name.startswith(("http://", "https://")):
+        from practicum.engine.learning.teachers import RemoteTeacher
+
+        return RemoteTeacher(name)
+    from practicum.engine.learning.teachers import TorchTeacher
+    from practicum.engine.policy import load_for_policy
+    from practicum.training.prefix_tree import build_batches
+
+    dtype, device = placement(view.model)
+    loaded = load_for_policy(name, dtype, device)
+    budget = view.algorithm.micro_batch_tokens
+    return TorchTeacher(
+        loaded, policy.codec, lay_out=lambda samples: build_batches(samples, budget)
+    )

@@ -1,0 +1,269 @@
+"""The one driver of a run: from its config to a trained policy, whoever asks for it."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from practicum.agents.build_agents import check_agent
+from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
+from practicum.assemble.build_stages import build_stages, stage_of
+from practicum.assemble.environments import open_environment
+from practicum.assemble.policies import (
+    PolicyHandle,
+    evaluate_policy,
+    play_once,
+    sampling_params,
+    trained_policy,
+)
+from practicum.assemble.wired_rewards import REWARDS
+from practicum.core.capabilities import sandbox_kind
+from practicum.core.checkpoint import EvalReport, LoopState
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import ConfigError
+from practicum.core.interfaces import Environment, TraceStore
+from practicum.core.sample import Episode, Group
+from practicum.core.task import Task
+from practicum.core.trace import Message
+from practicum.engine.planning.machine import detect_machine, placement, thread_count
+from practicum.environments.registry import find_task, run_and_close
+from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.events import EventLog
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.training.curriculum import TaskLedger
+from practicum.training.loop import (
+    Trainer,
+    TrainingObserver,
+    TrainingParts,
+    TrainingResult,
+    restore,
+)
+
+if TYPE_CHECKING:
+    from practicum.engine.planning.memory_plan import MemoryPlan
+    from practicum.engine.policy import TorchPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """A run that is about to train: its folder, its policy, and where it acts."""
+
+    run: RunDir
+    config: RunConfig
+    policy: "TorchPolicy"
+    environment: Environment | None
+    """None where the run learns from recorded examples alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedRun:
+    """A run that has come to its end, and the policy as it is now."""
+
+    run: RunDir
+    result: TrainingResult
+    policy: "TorchPolicy"
+
+
+Observe = Callable[[OpenRun], AbstractContextManager[TrainingObserver]]
+"""Who is told how a run goes on, made when everything is loaded and open for as long as it runs."""
+
+
+def open_run_environment(config: RunConfig) -> Environment | None:
+    """The environment of a run with its reward checked; None where the run does not act.
+
+    To be called before anything is made or loaded: a config may ask for what is not there.
+    """
+    if config.env is None:
+        if config.needs_env:
+            raise ConfigError(config.needs_env)
+        return None
+    environment = open_environment(config.env)
+    check_agent(environment, config.agent)
+    REWARDS.check(config.reward, environment)
+    return environment
+
+
+def create_run(config: RunConfig, name: str | None) -> RunDir:
+    """A new run's folder, which says what machine it was made on."""
+    found = json.loads(json.dumps(asdict(detect_machine())))
+    return RunDir.create(Path(config.runs_dir), config, name=name, hardware=found)
+
+
+async def train_run_async(
+    config: RunConfig,
+    observe: Observe,
+    *,
+    name: str | None = None,
+    resumed: RunDir | None = None,
+    policy: "TorchPolicy | None" = None,
+    plan: "MemoryPlan | None" = None,
+) -> TrainedRun:
+    """Train a run to its end: a new one, or one that goes on.
+
+    Everything that a config may ask for and that may not be there (an environment's options, an
+    agent, memory, a sandbox, the model) is looked for before the run's folder is made.
+
+    Args:
+        config: What is to be done.
+        observe: Makes the observer.
+        name: What to call a new run's folder.
+        resumed: The run to go on with; None makes a new one.
+        policy: A model with a fresh adapter that was built from this config, if there is one. Its
+            memory was planned before it was loaded.
+        plan: The memory plan, if it was made already.
+    """
+    environment = open_run_environment(config)
+    if policy is None:
+        plan = plan or fitting_plan(config)
+        if environment is not None:
+            sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
+        policy = build_policy(config, plan)
+    run = resumed or create_run(config, name)
+    opened = OpenRun(run=run, config=config, policy=policy, environment=environment)
+    with run.hold():
+        if resumed is not None and config != run.config():
+            run.replace_config(config)
+        with (
+            observe(opened) as observer,
+            trainer_for(config, run, policy, observer, environment) as trainer,
+        ):
+            work = trainer.run()
+            result = await (run_and_close(environment, work) if environment else work)
+    return TrainedRun(run=run, result=result, policy=policy)
+
+
+def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:
+    """As `train_run_async`, from code that awaits nothing."""
+    from practicum.engine.event_loop import run_to_end
+
+    return run_to_end(train_run_async(config, observe, **options))
+
+
+@contextmanager
+def trainer_for(
+    config: RunConfig,
+    run: RunDir,
+    policy: "TorchPolicy",
+    observer: TrainingObserver,
+    environment: Environment | None = None,
+) -> Iterator[Trainer]:
+    """A trainer that goes on from the run's newest sound checkpoint, or starts at step 0.
+
+    The caller holds the run's lock, and closes the environment where it gives one.
+    """
+    if config.acts:
+        environment = environment or open_environment(config.env)
+    curriculum = TaskLedger(lambda: _training_tasks(environment, config.seed))
+    checkpoints = CheckpointStore(run.path, config.checkpoints.layout)
+    checkpoints.recover()
+    found = checkpoints.load_latest()
+    for damaged in found.damaged:
+        observer.warned(damaged.reason)
+    state = LoopState(step=0, curriculum=curriculum.state())
+    if found.checkpoint is not None:
+        policy.learner.retune(learner_settings(config, stage_of(config, found.checkpoint.step)))
+        state = restore(found.checkpoint, policy.learner, curriculum)
+    attempt = _begin_attempt(config, run, environment, state.step)
+    with (
+        EventLog(run.metrics_path, attempt=attempt, from_step=state.step) as metrics,
+        SqliteTraceStore(run.traces_path) as traces,
+    ):
+        traces.begin_attempt(attempt, state.step)
+
+        async def evaluate_now(step: int) -> EvalReport:
+            assert environment is not None
+            params = sampling_params(config.rollouts, config.eval.temperature)
+            handle = trained_policy(config.model.name, policy, params)
+            name = f"{run.name} step {step}"
+            evaluation = await evaluate_policy(
+                handle, environment, config, observer.episode_done, name, run.path
+            )
+            keep_episodes(traces, evaluation.groups, attempt, step)
+            run.save_evaluation(step, report_to_json(evaluation.report))
+            metrics.append("eval", step=step, values=report_to_row(evaluation.report))
+            return evaluation.report
+
+        parts = TrainingParts(
+            config=config,
+            stages=build_stages(config, run, policy, environment, curriculum, observer),
+            sampler=policy.sampler,
+            learner=policy.learner,
+            curriculum=curriculum,
+            metrics=metrics,
+            traces=traces,
+            checkpoints=checkpoints,
+            evaluate=evaluate_now if environment is not None else None,
+            earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
+            observer=observer,
+        )
+        yield Trainer(parts, state)
+
+
+def _training_tasks(environment: Environment | None, seed: int) -> Iterator[Task]:
+    """What there is to act on; nothing where a run only learns from traces."""
+    return iter(()) if environment is None else environment.tasks("train", seed)
+
+
+def _begin_attempt(
+    config: RunConfig, run: RunDir, environment: Environment | None, from_step: int
+) -> int:
+    """Record with the run what this start of it computes with; its number."""
+    _, device = placement(config.model)
+    attempt = run.begin_attempt(
+        from_step=from_step,
+        threads=thread_count(config),
+        device=device,
+        sandbox=sandbox_kind(environment) if environment is not None else "",
+    )
+    return attempt.attempt
+
+
+def keep_episodes(traces: TraceStore, groups: Sequence[Group], attempt: int, step: int) -> None:
+    """Keep the episodes of an evaluation, each under a name such as `eval/12/0/3/TASK/0`.
+
+    They are played as `eval/0/3/TASK/0` at every step: the name decides what chance does, and
+    evaluations that are compared should differ in nothing but the policy.
+    """
+    episodes = [
+        replace(e, trace=replace(e.trace, id=f"eval/{step}/{e.trace.id.removeprefix('eval/')}"))
+        for group in groups
+        for e in group.episodes
+    ]
+    tasks = [group.task for group in groups]
+    traces.add_many(episodes, attempt=attempt, step=step, purpose="eval", tasks=tasks)
+
+
+def read_evaluations(run: RunDir) -> dict[int, EvalReport]:
+    """Every evaluation of a run, by step."""
+    return {step: report_from_json(found) for step, found in run.evaluations().items()}
+
+
+async def ask(policy: "TorchPolicy", config: RunConfig, question: str) -> str:
+    """What the policy answers to a question, with its likeliest tokens."""
+    conversation = _handle(policy, config).converse(
+        Task(id="question", env=config.env_name, split="heldout"), config.seed
+    )
+    completion = await conversation.complete([Message(role="user", content=question)])
+    return str(completion.text)
+
+
+async def play_tasks(
+    policy: "TorchPolicy", config: RunConfig, named: Sequence[str]
+) -> list[Episode]:
+    """The policy at tasks of its environment, such as `3x + 7 = 16`."""
+    environment, handle = open_environment(config.env), _handle(policy, config)
+
+    async def play() -> list[Episode]:
+        tasks = [find_task(environment, one) for one in named]
+        return [await play_once(handle, environment, t, config, config.seed) for t in tasks]
+
+    return await run_and_close(environment, play())
+
+
+def _handle(policy: "TorchPolicy", config: RunConfig) -> PolicyHandle:
+    params = sampling_params(config.rollouts, config.eval.temperature)
+    return trained_policy(config.model.name, policy, params)

@@ -1,0 +1,64 @@
+"""Commands whose options are the fields of a record, and text made safe for a terminal."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, get_type_hints
+
+T = TypeVar("T")
+
+
+def takes_options(record: type[T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
+    """Let a command that takes a record be called with an option for each of its fields.
+
+    A field is written as a parameter of a command is: its type, annotated with `typer.Option`, and
+    its default.
+    """
+
+    def decorate(command: Callable[[T], None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(record(**given))
+
+        hints = get_type_hints(record, include_extras=True)
+        fields = dataclasses.fields(record)  # type: ignore[arg-type]  # the caller's dataclass
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
+            [
+                inspect.Parameter(
+                    field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=_default(field),
+                    annotation=hints[field.name],
+                )
+                for field in fields
+            ]
+        )
+        run.__annotations__ = {field.name: hints[field.name] for field in fields}
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        return run
+
+    return decorate
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    missing = field.default is dataclasses.MISSING
+    return inspect.Parameter.empty if missing else field.default
+
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.?)", re.DOTALL)
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but tab and line feed, and those that turn the direction of writing."""
+
+
+def plain(text: str) -> str:
+    r"""The text without what would steer a terminal.
+
+    >>> plain("a\x1b[31mred\x07")
+    'ared'
+    """
+    return CONTROLS.sub("", ESCAPES.sub("", text.replace("\r\n", "\n")))
+
+
+def indented(text: str, spaces: int = 4) -> str:
+    """The text as it is safe, every line after the first moved right."""
+    return plain(text).replace("\n", "\n" + " " * spaces)

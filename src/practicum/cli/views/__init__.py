@@ -1,0 +1,1 @@
+"""Views of a run, read from its folder and nothing else."""

@@ -1,0 +1,268 @@
+"""Runs as tables and as JSON: all of a folder, or one in full."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from practicum.cli.views.alerts import find_alerts
+from practicum.cli.views.charts import Canvas
+from practicum.cli.views.run_screen import (
+    STATUS_STYLES,
+    render_alerts,
+    render_evaluations,
+    render_header,
+)
+from practicum.cli.views.run_view import EpisodeView, EvalPoint, RunView, StepRow, ending, read_run
+from practicum.cli.views.wording import clock_time, format_age, format_number
+from practicum.core.errors import UserError
+from practicum.core.task import JSON
+from practicum.store.run_dir import RunDir
+
+
+def brief_to_json(view: RunView) -> dict[str, JSON]:
+    """What a list of runs says of one."""
+    return {
+        "name": view.name,
+        "path": str(view.path),
+        "env": view.config.env_name,
+        "model": view.config.model.name,
+        "status": view.status.value,
+        "pid": view.pid,
+        "steps_done": view.steps_done,
+        "steps_total": view.steps_total,
+        "time_left_s": view.time_left_s,
+        "reward": view.last_step.number("reward") if view.last_step else None,
+        "before": _point(view.before) if view.before else None,
+        "after": _point(view.after) if view.after else None,
+        "created_at": view.facts.created_at,
+        "started_at": view.facts.last_started_at,
+    }
+
+
+def view_to_json(view: RunView) -> dict[str, JSON]:
+    """Everything about one run but its episodes' messages."""
+    return {
+        **brief_to_json(view),
+        "config": view.config.model_dump(mode="json"),
+        "versions": dict(view.facts.versions),
+        "hardware": dict(view.facts.hardware),
+        "attempts": [asdict(attempt) for attempt in view.attempts],
+        "evaluations": [_point(point) for point in view.evaluations],
+        "checkpoints": {
+            "steps": list(view.checkpoints.steps),
+            "latest": view.checkpoints.latest,
+            "best": view.checkpoints.best,
+        },
+        "steps": [{"step": row.step, "time": row.time, **row.values} for row in view.steps],
+        "episodes": [asdict(shown.summary) for shown in view.episodes],
+        "alerts": [alert.text for alert in find_alerts(view)],
+    }
+
+
+def _point(point: EvalPoint) -> dict[str, JSON]:
+    return {
+        "step": point.step,
+        "success": point.success.to_json(),
+        "reward": point.reward.to_json(),
+        "success_by_level": {
+            str(level): found.to_json() for level, found in point.success_by_level.items()
+        },
+        "masked": point.masked,
+        "duration_s": point.duration_s,
+    }
+
+
+WIDE = 100
+"""Columns from which times are written out."""
+NAME_WIDTH = 28
+"""Longest name that is never folded."""
+MODEL_WIDTH = 12
+"""Columns of a model's name where there are few."""
+STEPS_SHOWN = 10
+STEP_COLUMNS = (
+    ("reward", "reward"),
+    ("success", "success"),
+    ("entropy", "entropy"),
+    ("kl_to_base", "KL"),
+    ("logprob_gap", "gap"),
+    ("grad_norm", "gradient"),
+    ("flat_share", "flat"),
+    ("masked_episodes", "masked"),
+)
+
+
+class Unreadable(NamedTuple):
+    """A run folder that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
+def read_runs(runs: Sequence[RunDir]) -> tuple[list[RunView], list[Unreadable]]:
+    """Every run there is; one that is damaged does not hide the others."""
+    views: list[RunView] = []
+    unreadable: list[Unreadable] = []
+    for run in runs:
+        try:
+            views.append(read_run(run))
+        except UserError as error:
+            unreadable.append(Unreadable(run.name, str(error)))
+    return views, unreadable
+
+
+def render_runs(
+    views: Sequence[RunView], unreadable: Sequence[Unreadable], canvas: Canvas
+) -> RenderableType:
+    """A line for each run, in the order given."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    # Names are what one copies from here: other columns fold first.
+    is_short = all(len(view.name) <= NAME_WIDTH for view in views)
+    table.add_column("run", overflow="fold", no_wrap=is_short)
+    for heading in ("env", "model", "status"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("steps", "reward"):
+        table.add_column(heading, justify="right", overflow="fold")
+    table.add_column("held-out", no_wrap=True, overflow="crop")
+    table.add_column("started" if canvas.width >= WIDE else "age", no_wrap=True, overflow="crop")
+    for view in views:
+        table.add_row(*_run_cells(view, canvas))
+    lines = [canvas.text(f"{run.name}: {run.reason}", "red") for run in unreadable]
+    return Group(table, *lines) if views else Group(*lines)
+
+
+def _run_cells(view: RunView, canvas: Canvas) -> list[Text]:
+    started = view.facts.last_started_at
+    age = clock_time(started) if canvas.width >= WIDE else format_age(view.read_at - started)
+    reward = view.last_step.number("reward") if view.last_step else None
+    return [
+        canvas.text(view.name, "bold"),
+        canvas.text(view.config.env_name),
+        canvas.line(
+            _short_model(view), width=canvas.width if canvas.width >= WIDE else MODEL_WIDTH
+        ),
+        canvas.text(view.status.value, STATUS_STYLES[view.status]),
+        Text(f"{view.steps_done}/{view.steps_total}"),
+        Text("-" if reward is None else f"{reward:.2f}"),
+        canvas.text(_before_after(view)),
+        Text(age),
+    ]
+
+
+def _short_model(view: RunView) -> str:
+    """The last part of a folder or hub id: the rest would not fit."""
+    return view.config.model.name.rstrip("/").rpartition("/")[2]
+
+
+def _before_after(view: RunView) -> str:
+    if view.before is None and view.after is None:
+        return "-"
+    before, after = (
+        "?" if point is None else f"{point.success.value:.2f}"
+        for point in (view.before, view.after)
+    )
+    return before if view.after is None else f"{before} → {after}"
+
+
+def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> RenderableType:
+    """One run in full; `comparison` is what is said of the evaluations taken together."""
+    parts: list[RenderableType] = [*render_header(view, canvas), *render_alerts(view, canvas)]
+    parts += [canvas.heading("config"), _config_table(view, canvas)]
+    if view.attempts:
+        parts += [canvas.heading("attempts"), _attempts_table(view, canvas)]
+    if view.evaluations:
+        parts += render_evaluations(view, canvas, most=len(view.evaluations))
+        parts += [_level_line(view, canvas)] if _has_levels(view) else []
+    if comparison:
+        parts.append(canvas.text(comparison, "bold"))
+    parts += [canvas.heading("checkpoints"), canvas.text(_checkpoints_line(view))]
+    if view.steps:
+        parts += [canvas.heading("last steps"), _steps_table(view.steps[-STEPS_SHOWN:], canvas)]
+    if view.episodes:
+        parts.append(canvas.heading("last episodes"))
+        parts += [canvas.line(_episode_line(shown)) for shown in view.episodes]
+    return Group(*parts)
+
+
+def _config_table(view: RunView, canvas: Canvas) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True, overflow="crop")
+    table.add_column(overflow="fold")
+    for key, value in view.config.model_dump(mode="json").items():
+        table.add_row(key, canvas.text(_describe(value)))
+    return table
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={_describe(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return ",".join(_describe(inner) for inner in value)
+    return str(value)
+
+
+def _attempts_table(view: RunView, canvas: Canvas) -> RenderableType:
+    table = _plain_table("attempt", "from step", "started", "device", "threads", "process")
+    for attempt in view.attempts:
+        cells = (
+            str(attempt.attempt),
+            str(attempt.from_step),
+            clock_time(attempt.started_at),
+            attempt.device,
+            str(attempt.threads),
+            f"{attempt.pid} on {attempt.host}",
+        )
+        table.add_row(*(canvas.text(cell) for cell in cells))
+    versions = " ".join(f"{name} {version}" for name, version in view.facts.versions.items())
+    return Group(table, canvas.text(versions, "dim"))
+
+
+def _has_levels(view: RunView) -> bool:
+    return len(view.evaluations[-1].success_by_level) > 1
+
+
+def _level_line(view: RunView, canvas: Canvas) -> Text:
+    levels = view.evaluations[-1].success_by_level
+    shares = ", ".join(
+        f"level {level} {found.value:.2f} (n = {found.n})" for level, found in levels.items()
+    )
+    return canvas.text(f"success after step {view.evaluations[-1].step}: {shares}", "dim")
+
+
+def _checkpoints_line(view: RunView) -> str:
+    saved = view.checkpoints
+    if not saved.steps:
+        return "none yet"
+    pointers = (("latest", saved.latest), ("best", saved.best))
+    words = []
+    for step in saved.steps:
+        marks = ", ".join(name for name, at in pointers if at == step)
+        name = f"{view.config.checkpoints.layout}_{step}"
+        words.append(f"{name} ({marks})" if marks else name)
+    return f"{', '.join(words)} in {view.path / 'checkpoints'}"
+
+
+def _steps_table(rows: Sequence[StepRow], canvas: Canvas) -> RenderableType:
+    table = _plain_table("step", *(title for _, title in STEP_COLUMNS), "seconds", numbers=True)
+    for row in rows:
+        numbers = [format_number(row.number(field)) for field, _ in STEP_COLUMNS]
+        table.add_row(str(row.step), *numbers, format_number(row.duration_s))
+    return table
+
+
+def _episode_line(shown: EpisodeView) -> str:
+    summary = shown.summary
+    score = "not scored" if summary.score is None else f"score {format_number(summary.score)}"
+    turns = f"{summary.n_turns} turn{'' if summary.n_turns == 1 else 's'}"
+    where = f"{summary.purpose} step {summary.step}"
+    return f"{where}: {summary.task_id} · {turns} · {score} · {ending(shown.episode)}"
+
+
+def _plain_table(*headings: str, numbers: bool = False) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if numbers else "left")
+    return table

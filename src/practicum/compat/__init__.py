@@ -1,0 +1,1 @@
+"""Other systems' manners: ART's scripts, and whole pipelines in one call."""

@@ -1,0 +1,410 @@
+"""Training from Python, with the whole way in one call or in four."""
+
+import gc
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from practicum.api import Run, TrainingLines, run_to_end
+from practicum.assemble.build_policy import build_policy, fitting_plan
+from practicum.assemble.datasets import build_dataset
+from practicum.assemble.driver import TrainedRun, ask, play_tasks, train_run
+from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.config.algorithm_config import ALGORITHMS
+from practicum.core.config.parse_config import apply_overrides, build_config
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import ConfigError, UserError
+from practicum.traces.datasets.build import BuildOptions
+from practicum.traces.datasets.dataset_writing import write_dataset
+from practicum.traces.datasets.sources import DatasetSource
+
+
+def check_method(method: str) -> str:
+    """A method's name as it is written in configs; `GRPO` is `grpo`."""
+    name = method.lower()
+    if name not in ALGORITHMS:
+        raise ConfigError(f"method {method!r} is not known; choose one of {', '.join(ALGORITHMS)}")
+    return name
+
+
+def learns_from_traces(method: str) -> bool:
+    """Whether a method learns from what was recorded rather than from episodes it makes."""
+    return ALGORITHMS[method].is_offline
+
+
+Row = Mapping[str, Any]
+"""A conversation, with the columns of a dataset: `messages`, or `prompt` and `completion`; and
+`label` or `reward` where they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingData:
+    """A training set that lies in a folder."""
+
+    path: Path
+    rows: int
+    heldout: int
+    left_out: Mapping[str, int]
+    """How many conversations did not get into it, by reason."""
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+class AgenticTrainer:
+    """Trains a model on conversations, step by step from Python.
+
+    Example:
+        ```
+        trainer = AgenticTrainer("tiny")
+        model, tokenizer, device = trainer.setup_model()
+        dataset = trainer.prepare_training_data(trajectories)
+        losses = trainer.train(dataset)
+        results = trainer.test_inference(["Solve for x: 3x + 7 = 16"])
+        ```
+
+    Args:
+        model: A known name, a hub id, a folder or a .gguf file.
+        method: `sft`, `weighted_sft`, `kto` or `dpo`.
+        env: Where the policy is evaluated and its inference tested; without one it is only asked.
+        runs_dir: Folder that holds datasets and runs.
+        overrides: Words as `practicum train` takes them, such as `algorithm.lr=1e-4`.
+    """
+
+    def __init__(
+        self,
+        model: str = "smollm2-135m",
+        method: str = "sft",
+        *,
+        env: str | Mapping[str, Any] | None = None,
+        runs_dir: str | Path = "runs",
+        overrides: Sequence[str] = (),
+    ) -> None:
+        self.method = check_method(method)
+        if not learns_from_traces(self.method):
+            raise UserError(
+                f"{self.method} learns from episodes it makes, and AgenticTrainer from recorded "
+                "ones; choose sft, weighted_sft, kto or dpo, or use TrainingPipeline"
+            )
+        self.model = model
+        self.env = env
+        self.runs_dir = Path(runs_dir)
+        self.run: Path | None = None
+        """Folder of the last run."""
+        self._overrides = list(overrides)
+        self._policy: Any = None
+        self._is_trained = False
+
+    def setup_model(self) -> tuple[Any, Any, str]:
+        """Load the model with a fresh adapter; gives it, its tokenizer and its device."""
+        config = self._config(source="none yet")
+        self._policy = None
+        gc.collect()  # an earlier model is gone before the memory of this one is planned
+        self._policy, self._is_trained = build_policy(config, fitting_plan(config)), False
+        model = self._policy.model
+        return model, self._policy.tokenizer, model.device.type
+
+    def prepare_training_data(
+        self, trajectories: str | Path | Sequence[Row], *, heldout: float = 0.0
+    ) -> TrainingData:
+        """Make a training set of the kind that the method takes.
+
+        Args:
+            trajectories: A store of traces, a run, a dataset; or conversations themselves.
+            heldout: Share of the tasks kept apart, on which the loss is reported.
+        """
+        weighted = self.method == "weighted_sft"
+        kind: Any = "sft" if weighted else self.method
+        options = BuildOptions(kind=kind, only="all" if weighted else None, heldout=heldout)
+        with tempfile.TemporaryDirectory(prefix="practicum-") as folder:
+            name = str(trajectories)
+            if not isinstance(trajectories, str | Path):
+                name = str(_write_rows(Path(folder) / "trajectories.jsonl", trajectories))
+            source = DatasetSource(
+                name=name, runs_dir=self.runs_dir, unmarked=True if kind == "sft" else None
+            )
+            built = run_to_end(build_dataset(source, options))
+        reasons = built.left_out.counts
+        if not built.train:
+            said = ", ".join(f"{n} ({reason})" for reason, n in reasons.items()) or "it is empty"
+            raise UserError(f"the trajectories have nothing {self.method} could learn from: {said}")
+        out = _free_folder(self.runs_dir / "datasets", self.method)
+        write_dataset(built, out, form="jsonl", question={"kind": kind, "from": name})
+        return TrainingData(
+            path=out, rows=len(built.train), heldout=len(built.heldout), left_out=reasons
+        )
+
+    def train(
+        self,
+        dataset: TrainingData | str | Path,
+        *,
+        steps: int = 30,
+        name: str | None = None,
+        quiet: bool = False,
+    ) -> list[float]:
+        """Train a fresh adapter on a training set; gives the loss of each step.
+
+        Args:
+            dataset: What `prepare_training_data` or `practicum dataset build` made.
+            steps: Updates of the adapter.
+            name: What to call the run's folder.
+            quiet: Whether nothing is said on standard error.
+        """
+        path = dataset.path if isinstance(dataset, TrainingData) else Path(dataset)
+        config = self._config(source=str(path), steps=steps)
+        if self._is_trained:
+            self.setup_model()
+        lines = TrainingLines(steps=config.steps, is_quiet=quiet)
+        trained: TrainedRun = train_run(config, lines.observe, name=name, policy=self._policy)
+        self._policy, self._is_trained = trained.policy, True
+        self.run = trained.run.path
+        losses = [row["loss"] for row in Run(trained.run).metrics]
+        return [float(loss) for loss in losses if isinstance(loss, int | float)]
+
+    def test_inference(self, problems: Sequence[str]) -> list[dict[str, Any]]:
+        """What the model makes of problems as it is now: answers, or episodes where it can act."""
+        if self._policy is None:
+            self.setup_model()
+        config = self._config(source="none yet")
+        if not config.acts:
+            return [
+                {"problem": one, "response": run_to_end(ask(self._policy, config, one))}
+                for one in problems
+            ]
+        found = []
+        episodes = run_to_end(play_tasks(self._policy, config, problems))
+        for problem, episode in zip(problems, episodes, strict=True):
+            said = [m.content for m in episode.trace.messages() if m.role == "assistant"]
+            success = episode.outcome.success if episode.outcome else None
+            found.append(
+                {
+                    "problem": problem,
+                    "response": "\n".join(said),
+                    "actions": said,
+                    "success": success,
+                    "reward": episode.score.value,
+                }
+            )
+        return found
+
+    def _config(self, source: str, steps: int = 1) -> RunConfig:
+        values: dict[str, Any] = {
+            "env": self.env,
+            "model": self.model,
+            "runs_dir": str(self.runs_dir),
+            "steps": steps,
+            "algorithm": self.method,
+            "data": source,
+        }
+        return build_config(apply_overrides(values, self._overrides), "AgenticTrainer")
+
+
+def _write_rows(path: Path, rows: Sequence[Row]) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        for number, row in enumerate(rows, 1):
+            if not isinstance(row, Mapping):
+                raise UserError(
+                    f"trajectory {number} is {type(row).__name__}, not a conversation; give "
+                    "{'messages': [...]}, or the name of a store or a dataset"
+                )
+            try:
+                file.write(json.dumps(dict(row)) + "\n")
+            except TypeError as error:
+                raise UserError(
+                    f"trajectory {number} cannot be written as JSON ({error}); give plain values"
+                ) from None
+    return path
+
+
+def _free_folder(parent: Path, name: str) -> Path:
+    return next(p for n in count(1) if not (p := parent / f"{name}-{n}").exists())
+
+
+RESULTS = "pipeline_results.json"
+STORE = Path("traces.sqlite")
+"""Where `practicum.record` and `practicum traces import` put traces unless told."""
+WARM_START = "sft"
+"""What an agent's good traces are learned by, before a method that learns from acting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """What one call of the pipeline is told."""
+
+    traces: tuple[str, ...] = ()
+    """Files or folders that are imported first."""
+    env: str | Mapping[str, Any] | None = None
+    where: str = ""
+    reward: Mapping[str, Any] | str | None = None
+    steps: int = 30
+    heldout: float = 0.1
+
+
+class TrainingPipeline:
+    """Everything from an agent's traces to an adapter: what `practicum train` does with a config.
+
+    Example:
+        ```
+        pipeline = TrainingPipeline(agent_name="isaa", base_model="tiny", method="kto")
+        results = pipeline.run_full_pipeline(traces="examples/traces")
+        print(results["checkpoint"], results["heldout"])
+        ```
+
+    Args:
+        agent_name: What the run is called, with a number where there is one already.
+        base_model: A known name, a hub id, a folder or a .gguf file.
+        method: `sft`, `weighted_sft`, `kto` or `dpo` learn from traces; `grpo`, `ppo` and the
+            others act in an environment, after `sft` on the good traces where there are any.
+        runs_dir: Folder that holds runs.
+        store: The agent's traces; what is imported goes there.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        base_model: str = "smollm2-135m",
+        method: str = "kto",
+        *,
+        runs_dir: str | Path = "runs",
+        store: str | Path = STORE,
+    ) -> None:
+        self.agent_name = agent_name
+        self.base_model = base_model
+        self.method = check_method(method)
+        self.runs_dir = Path(runs_dir)
+        self.store = Path(store)
+
+    def run_full_pipeline(
+        self,
+        traces: str | Path | Sequence[str | Path] = (),
+        *,
+        env: str | Mapping[str, Any] | None = None,
+        deploy_ollama: bool = False,
+        overrides: Sequence[str] = (),
+        quiet: bool = False,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Import, score, build, train, evaluate; what came of it, also in `pipeline_results.json`.
+
+        Args:
+            traces: Files or folders to import first; without any the store is used as it is.
+            env: Where the policy acts and is evaluated; without one it learns from traces alone.
+            deploy_ollama: Asks for an export, which this version cannot make yet: the results say
+                so, and the training is done all the same.
+            overrides: Words as `practicum train` takes them, such as `algorithm.lr=1e-4`.
+            quiet: Whether nothing is said on standard error.
+            options: `steps`, `heldout`, `where` and `reward`, as in a config.
+        """
+        paths = [traces] if isinstance(traces, str | Path) else traces
+        try:
+            asked = PipelineOptions(traces=tuple(map(str, paths)), env=env, **options)
+        except TypeError as error:
+            known = "steps, heldout, where, reward"
+            raise UserError(f"run_full_pipeline: {error}; it takes {known} besides") from None
+        config = self._config(asked, overrides)
+        lines = TrainingLines(steps=config.steps, is_quiet=quiet)
+        trained = train_run(config, lines.observe, name=_free_name(self.runs_dir, self.agent_name))
+        results = self._results(config, trained, lines)
+        if deploy_ollama:
+            results["deployment"] = _no_export(results["checkpoint"])
+            lines.warned(results["deployment"]["reason"])
+        path = trained.run.path / RESULTS
+        path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        return results
+
+    def _config(self, asked: PipelineOptions, overrides: Sequence[str]) -> RunConfig:
+        values: dict[str, Any] = {
+            "env": asked.env,
+            "model": self.base_model,
+            "runs_dir": str(self.runs_dir),
+        }
+        offline = learns_from_traces(self.method)
+        if not offline and asked.env is None:
+            raise UserError(
+                f"{self.method} learns from episodes it makes; give env='shell' or another "
+                "environment, or choose method='kto', which learns from traces alone"
+            )
+        has_traces = bool(asked.traces) or self.store.exists()
+        if offline and not has_traces:
+            raise UserError(
+                f"there are no traces of {self.agent_name!r}: {self.store} is not there; record "
+                "some with practicum.record, or give traces='FILE'"
+            )
+        if offline:
+            values |= {"steps": asked.steps, "algorithm": self.method, "data": self._data(asked)}
+        elif has_traces:
+            warm = {"steps": asked.steps, "algorithm": WARM_START, "data": self._data(asked)}
+            values["stages"] = [warm, {"steps": asked.steps, "algorithm": self.method}]
+        else:
+            values |= {"steps": asked.steps, "algorithm": self.method}
+        return build_config(apply_overrides(values, list(overrides)), "run_full_pipeline")
+
+    def _data(self, asked: PipelineOptions) -> dict[str, Any]:
+        data = {
+            "source": str(self.store),
+            "imports": list(asked.traces),
+            "where": asked.where,
+            "heldout": asked.heldout,
+        }
+        return data if asked.reward is None else {**data, "reward": asked.reward}
+
+    def _results(
+        self, config: RunConfig, trained: TrainedRun, lines: TrainingLines
+    ) -> dict[str, Any]:
+        run = Run(trained.run)
+        steps, found = run.metrics, run.checkpoint
+        return {
+            "agent_name": self.agent_name,
+            "base_model": self.base_model,
+            "method": self.method,
+            "run": str(trained.run.path),
+            "checkpoint": str(found.path) if found else None,
+            "interrupted": trained.result.interrupted,
+            "stages": [stage.algorithm.name for stage in config.all_stages],
+            "losses": [step.get("loss") for step in steps],
+            "heldout": _heldout(steps),
+            "evaluations": {
+                str(step): _evaluation(report) for step, report in trained.result.reports.items()
+            },
+            "warnings": list(lines.warnings),
+            "deployment": None,
+        }
+
+
+def _heldout(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of held-out rows: before a stage and last."""
+    found: dict[str, Any] = {}
+    for step in steps:
+        found |= {name: value for name, value in step.items() if name.startswith("heldout_")}
+    return found
+
+
+def _evaluation(report: EvalReport) -> dict[str, Any]:
+    def interval(part: Interval) -> dict[str, Any]:
+        return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
+
+    return {"success": interval(report.success), "reward": interval(report.reward)}
+
+
+def _no_export(checkpoint: str | None) -> dict[str, Any]:
+    return {
+        "done": False,
+        "reason": (
+            "exporting to Ollama comes with a later version of Practicum; the adapter is in "
+            f"{checkpoint}, and until then is loaded with: "
+            f"peft.PeftModel.from_pretrained(model, {checkpoint!r})"
+        ),
+    }
+
+
+def _free_name(runs_dir: Path, agent: str) -> str:
+    """The agent's name, with a number where a run has it already."""
+    name, number = agent, 1
+    while (runs_dir / name).exists():
+        number += 1
+        name = f"{agent}-{number}"
+    return name

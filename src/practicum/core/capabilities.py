@@ -1,0 +1,207 @@
+"""Optional methods of environments, sessions, codecs and samplers, one Protocol each.
+
+Users test for one with `isinstance`. One with a default is read through the function below it, the
+only place that states the default.
+
+A wrapper must define the methods it forwards: from Python 3.12 on, `isinstance` with a Protocol
+does not see what only `__getattr__` provides.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
+from practicum.core.sampling import ActionForm
+from practicum.core.task import Task
+from practicum.core.trace import Message, ToolSpec
+
+SessionKind = Literal["discrete", "tools"]
+
+PAID_BY_TURN = "turns"
+"""The default reward of an environment: the sum of its turn rewards."""
+
+
+@runtime_checkable
+class HasSessionKind(Protocol):
+    """An environment that says which sessions it opens."""
+
+    @property
+    def session_kind(self) -> SessionKind:
+        """`discrete` for a `DiscreteSession`, `tools` for a `Session`."""
+
+
+def session_kind(environment: Environment) -> SessionKind:
+    """Which sessions an environment opens; `discrete` by default."""
+    return environment.session_kind if isinstance(environment, HasSessionKind) else "discrete"
+
+
+@runtime_checkable
+class HasDefaultReward(Protocol):
+    """An environment with a preferred reward."""
+
+    @property
+    def default_reward(self) -> str:
+        """The reward's name."""
+
+
+def default_reward(environment: Environment) -> str:
+    """The reward an environment prefers; `turns` by default."""
+    return environment.default_reward if isinstance(environment, HasDefaultReward) else PAID_BY_TURN
+
+
+@runtime_checkable
+class ShowsData(Protocol):
+    """An environment that says whether agents may see `Task.data`."""
+
+    @property
+    def shows_data(self) -> bool:
+        """True when the data does not give the solution away."""
+
+
+def shows_data(environment: Environment) -> bool:
+    """Whether agents may see `Task.data`; not by default, since it may hold the solution."""
+    return isinstance(environment, ShowsData) and environment.shows_data
+
+
+@runtime_checkable
+class InSandboxes(Protocol):
+    """An environment that runs commands in sandboxes."""
+
+    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
+        """Called once before use: `opener(kind)` gives the `Sandboxes` of that kind."""
+
+
+@runtime_checkable
+class HasSandboxKind(Protocol):
+    """An environment whose episodes run commands; the kind is stored with a run.
+
+    Reading the property may open the sandboxes, and on Python 3.11 `isinstance` reads it: test for
+    it only where they may be opened.
+    """
+
+    @property
+    def sandbox_kind(self) -> str:
+        """See `Sandbox.kind`; empty where no commands are run."""
+
+
+def sandbox_kind(environment: Environment) -> str:
+    """The isolation of an environment's commands; empty where it runs none."""
+    return environment.sandbox_kind if isinstance(environment, HasSandboxKind) else ""
+
+
+@runtime_checkable
+class HasLevels(Protocol):
+    """An environment that lists its difficulty levels."""
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels, in order."""
+
+
+@runtime_checkable
+class HasTaskList(Protocol):
+    """An environment that may have a fixed list of tasks."""
+
+    def every_task(self) -> Sequence[Task] | None:
+        """The tasks of both splits; None when they are generated without end."""
+
+
+def every_task(environment: Environment) -> Sequence[Task] | None:
+    """The tasks of both splits; None where an environment has no fixed list."""
+    return environment.every_task() if isinstance(environment, HasTaskList) else None
+
+
+@runtime_checkable
+class FindsTasks(Protocol):
+    """An environment that can look up a task."""
+
+    def find(self, text: str) -> Task:
+        """The task with this id, or one made from the text (an equation, say)."""
+
+
+@runtime_checkable
+class HasReferenceTurns(Protocol):
+    """An environment whose reference solution depends on observations."""
+
+    def reference_turn(self, task: Task, seen: Sequence[str]) -> str | None:
+        """The next turn of the solution, given the observations so far; None when it is done."""
+
+
+@runtime_checkable
+class HasFullMarks(Protocol):
+    """An environment that knows its highest reward."""
+
+    def full_marks(self, task: Task) -> float:
+        """The highest reward of the task, which the reference solution must earn."""
+
+
+@runtime_checkable
+class HasNearMisses(Protocol):
+    """An environment with wrong solutions for the checker to try."""
+
+    def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
+        """Plausible wrong solutions, each as the turns of an episode; none of them may succeed."""
+
+
+@runtime_checkable
+class OutOfProcess(Protocol):
+    """An environment whose sessions run outside this process and so are expensive."""
+
+    sessions_at_once: int
+    """Sessions that the checker may keep open at once."""
+
+
+@runtime_checkable
+class TakesTypedLines(Protocol):
+    """An environment with a shorter way for a person to type a turn."""
+
+    def turn_from_line(self, line: str) -> str:
+        """The turn that a typed line stands for."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """An environment that holds resources beyond its sessions."""
+
+    async def close(self) -> None:
+        """Release them; the next session acquires them again."""
+
+
+def actions_of(session: Any) -> tuple[ActionForm, ...]:
+    """The actions a session allows now; none where it has tools."""
+    return session.actions() if isinstance(session, DiscreteSession) else ()
+
+
+def tools_of(session: Any) -> list[ToolSpec]:
+    """The tools of a session; none where it is discrete."""
+    return session.tools() if isinstance(session, Session) else []
+
+
+@runtime_checkable
+class ReadsTurns(Protocol):
+    """A codec that parses sampled turns."""
+
+    def read(self, token_ids: Sequence[int], tools: Sequence[ToolSpec] = ()) -> Message:
+        """A sampled turn as a message: its content, reasoning and tool calls."""
+
+
+@runtime_checkable
+class DecodesTokens(Protocol):
+    """A codec that decodes tokens."""
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text, without special tokens."""
+
+
+@runtime_checkable
+class HasContextTokens(Protocol):
+    """A sampler with a limited context."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Most tokens of prompt and completion together."""
+
+
+def context_length(sampler: Sampler) -> int:
+    """Most tokens of prompt and completion together; 0 where a sampler does not say."""
+    return sampler.context_tokens if isinstance(sampler, HasContextTokens) else 0

@@ -1,0 +1,294 @@
+"""The `algorithm` section: one config model per algorithm, joined in a union by `name`."""
+
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from practicum.core.config.config_sections import ConfigModel
+
+
+class AlgorithmConfig(ConfigModel):
+    """What every method takes."""
+
+    name: str
+    lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of AdamW."""
+    max_grad_norm: float = Field(default=1.0, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    micro_batch_tokens: int = Field(default=0, ge=0)
+    """Unique tokens that go through the model at once while learning; 0 takes what suits the
+    machine's memory, as `practicum train --dry-run` shows. Another number gives other bits."""
+
+    is_offline: ClassVar[bool] = False
+    """Whether it learns from `data` rather than from episodes it makes."""
+
+
+class OnlineConfig(AlgorithmConfig):
+    """Methods that learn from episodes the policy makes itself."""
+
+    epochs: int = Field(default=1, ge=1)
+    """How many times the same episodes are learned from."""
+    minibatches: int = Field(default=1, ge=1)
+    """Updates that each of those times is divided into."""
+    max_ratio: float | None = Field(default=None, ge=1.0)
+    """A token's ratio to the policy that sampled it counts at most this, also where nothing clips
+    it; unless given, 2 where rollouts.staleness is above 0, and else without limit."""
+    clip: float = Field(default=0.2, gt=0.0)
+    """The ratio to the sampling policy is clipped to 1 ± this."""
+
+
+class KlConfig(OnlineConfig):
+    """Methods that may be kept near a reference."""
+
+    kl: float = Field(default=0.0, ge=0.0)
+    """Weight of the distance to the reference."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """Whether that distance is part of the loss, or taken off what each token earned."""
+    reference: Literal["base", "start"] = "base"
+    """What `kl` holds the policy to: the base model, or the policy that the stage started from,
+    such as what an earlier stage has made."""
+
+    @model_validator(mode="after")
+    def _kl_is_used(self) -> "KlConfig":
+        for key, usual in (("kl_in", "loss"), ("reference", "base")):
+            if not self.kl and (value := getattr(self, key)) != usual:
+                raise _mistake(
+                    f"{key}: {value} changes nothing while kl is 0; give algorithm.kl too"
+                )
+        return self
+
+
+class GroupConfig(KlConfig):
+    """Methods that compare the episodes of one task with each other."""
+
+    credit: Literal["turn", "episode"] = "turn"
+    """`turn`: each turn is credited with what it and later turns earned, where a reward for the
+    whole episode counts as earned at its end; `episode`: every turn with the whole episode's
+    score."""
+    discount: float = Field(default=1.0, gt=0.0, le=1.0)
+    """What a reward one turn later counts."""
+    scale: Literal["std", "none"] = "std"
+    """Whether advantages are divided by the group's standard deviation."""
+
+    @model_validator(mode="after")
+    def _discount_is_used(self) -> "GroupConfig":
+        if self.discount < 1.0 and self.credit == "episode":
+            raise _mistake("discount changes nothing with credit: episode; take one of them out")
+        return self
+
+
+class GrpoConfig(GroupConfig):
+    """GRPO."""
+
+    name: Literal["grpo"] = "grpo"
+
+
+class DrGrpoConfig(GroupConfig):
+    """Dr. GRPO."""
+
+    name: Literal["dr_grpo"] = "dr_grpo"
+    scale: Literal["std", "none"] = "none"
+    """Whether advantages are divided by the group's standard deviation."""
+
+
+class DapoConfig(GroupConfig):
+    """DAPO."""
+
+    name: Literal["dapo"] = "dapo"
+    clip: float = Field(default=0.2, gt=0.0)
+    """The ratio's lower bound is 1 - this."""
+    clip_high: float = Field(default=0.28, gt=0.0)
+    """The ratio's upper bound is 1 + this."""
+    filter_cut_off: bool = False
+    """Leave episodes out that a limit cut off."""
+
+
+class GspoConfig(GroupConfig):
+    """GSPO; the bounds are the paper's, far narrower than those of a token."""
+
+    name: Literal["gspo"] = "gspo"
+    clip: float = Field(default=3e-4, gt=0.0)
+    """The lower bound of a sequence's ratio is 1 - this."""
+    clip_high: float = Field(default=4e-4, gt=0.0)
+    """The upper bound of a sequence's ratio is 1 + this."""
+
+
+class CispoConfig(GroupConfig):
+    """CISPO."""
+
+    name: Literal["cispo"] = "cispo"
+    clip: float = Field(default=1.0, gt=0.0)
+    """The ratio's lower bound is 1 - this; 1 is none, since a ratio is never negative."""
+    clip_high: float = Field(default=4.0, gt=0.0)
+    """The ratio's upper bound is 1 + this."""
+
+
+class RlooConfig(KlConfig):
+    """RLOO."""
+
+    name: Literal["rloo"] = "rloo"
+
+
+class ReinforcePlusPlusConfig(KlConfig):
+    """REINFORCE++."""
+
+    name: Literal["reinforce++"] = "reinforce++"
+    credit: Literal["turn", "episode"] = "turn"
+    """`turn`: each turn is credited with what it and later turns earned; `episode`: every turn with
+    the whole episode's score."""
+    discount: float = Field(default=1.0, gt=0.0, le=1.0)
+    """What a reward one turn later, and what a later turn pays for KL, counts."""
+    baseline: bool = True
+    """Take the group's mean off before advantages are scaled over the step."""
+
+
+class PpoConfig(KlConfig):
+    """PPO with a value head."""
+
+    name: Literal["ppo"] = "ppo"
+    epochs: int = Field(default=4, ge=1)
+    """How many times the same episodes are learned from."""
+    minibatches: int = Field(default=4, ge=1)
+    """Updates that each of those times is divided into."""
+    discount: float = Field(default=1.0, gt=0.0, le=1.0)
+    """What a reward one step later counts."""
+    gae: Literal["turn", "token"] = "turn"
+    """Whether a turn or a token is a step of the generalised advantage estimate."""
+    gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
+    """1 waits for what was earned, 0 trusts the value head."""
+    entropy: float = Field(default=0.0, ge=0.0)
+    """Weight of the entropy bonus."""
+    value_coef: float = Field(default=0.5, ge=0.0)
+    """Weight of the value head's error in the loss."""
+    value_clip: float = Field(default=0.2, ge=0.0)
+    """How far a new value may move from the old one before the error stops counting; 0 does not
+    limit it."""
+    value_lr: float = Field(default=1e-3, gt=0.0)
+    """Learning rate of the value head."""
+
+
+class DistillConfig(OnlineConfig):
+    """On-policy distillation."""
+
+    name: Literal["distill"] = "distill"
+    teacher: str
+    """Who is learned from: a model's name, or the address of an endpoint that returns
+    log-probabilities."""
+    reward_coef: float = Field(default=0.0, ge=0.0)
+    """What the comparison of scores within the group counts beside the teacher."""
+
+
+class OfflineConfig(AlgorithmConfig):
+    """Methods that learn from `data`."""
+
+    batch: int = Field(default=16, ge=1)
+    """Examples of an update."""
+
+    is_offline: ClassVar[bool] = True
+
+
+class SftConfig(OfflineConfig):
+    """Supervised fine-tuning."""
+
+    name: Literal["sft"] = "sft"
+
+
+class WeightedSftConfig(OfflineConfig):
+    """Supervised fine-tuning, weighted by reward."""
+
+    name: Literal["weighted_sft"] = "weighted_sft"
+    weigh: Literal["exponential", "positive"] = "exponential"
+    """How an example's reward becomes its weight."""
+    temperature: float = Field(default=1.0, gt=0.0)
+    """With `weigh: exponential`: rewards this far apart differ by a factor of e."""
+
+    @model_validator(mode="after")
+    def _temperature_is_used(self) -> "WeightedSftConfig":
+        if self.temperature != 1.0 and self.weigh == "positive":
+            raise _mistake("temperature changes nothing with weigh: positive; take one of them out")
+        return self
+
+
+class PreferenceConfig(OfflineConfig):
+    """Methods that learn what is preferred, held to a reference."""
+
+    beta: float = Field(default=0.1, gt=0.0)
+    """How closely the policy is held to the reference."""
+    reference: Literal["base", "start"] = "base"
+    """What `beta` holds the policy to: the base model, or the policy that the stage started from,
+    such as what an earlier stage has made."""
+
+
+class KtoConfig(PreferenceConfig):
+    """KTO."""
+
+    name: Literal["kto"] = "kto"
+    desirable: float = Field(default=1.0, ge=0.0)
+    """What good examples count, besides the balance of the classes."""
+    undesirable: float = Field(default=1.0, ge=0.0)
+    """What bad examples count, besides the balance of the classes."""
+
+    @model_validator(mode="after")
+    def _has_others(self) -> "KtoConfig":
+        if self.batch == 1:
+            raise _mistake(
+                "kto compares the examples of an update with each other, and batch is 1; give at "
+                "least 2"
+            )
+        return self
+
+
+class DpoConfig(PreferenceConfig):
+    """DPO and two relatives."""
+
+    name: Literal["dpo"] = "dpo"
+    label_smoothing: float = Field(default=0.0, ge=0.0, lt=0.5)
+    """Share of pairs taken to be the wrong way round."""
+    loss: Literal["sigmoid", "ipo", "hinge"] = "sigmoid"
+    """The form of the loss."""
+
+    @model_validator(mode="after")
+    def _smoothing_is_used(self) -> "DpoConfig":
+        if self.label_smoothing and self.loss != "sigmoid":
+            raise _mistake(
+                "label_smoothing goes with loss: sigmoid; take it out, or choose that loss"
+            )
+        return self
+
+
+def _mistake(sentence: str) -> PydanticCustomError:
+    return PydanticCustomError("algorithm", "{sentence}", {"sentence": sentence})
+
+
+def _by_name(value: Any) -> Any:
+    """Accept a bare name; default to GRPO; drop empty values, as if they were not given."""
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict):
+        return {"name": "grpo", **{key: v for key, v in value.items() if v is not None}}
+    return value
+
+
+_Models = (
+    GrpoConfig
+    | DrGrpoConfig
+    | DapoConfig
+    | GspoConfig
+    | CispoConfig
+    | RlooConfig
+    | ReinforcePlusPlusConfig
+    | PpoConfig
+    | DistillConfig
+    | SftConfig
+    | WeightedSftConfig
+    | KtoConfig
+    | DpoConfig
+)
+AnyAlgorithm = Annotated[_Models, Field(discriminator="name"), BeforeValidator(_by_name)]
+"""The options of any method, told apart by `name`."""
+
+ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
+    model.model_fields["name"].default: model for model in get_args(_Models)
+}
+"""Each method's options by its name."""

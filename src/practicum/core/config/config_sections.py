@@ -1,0 +1,142 @@
+"""Config models of the small sections of a run. The docstring of a field is its help text."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class ConfigModel(BaseModel):
+    """Base of every config model: frozen, unknown keys refused, help from field docstrings."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class EnvConfig(ConfigModel):
+    """Which environment, and its own options (`practicum tasks ENV --help` lists them)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    name: str
+    """Name of a registered environment, such as `math`."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The environment's own options; its options model checks them."""
+        return dict(self.model_extra or {})
+
+
+class ModelConfig(ConfigModel):
+    """Which model acts and learns."""
+
+    name: str = "smollm2-135m"
+    """A known name (`practicum models`), `tiny`, a hub id, a folder or a .gguf file."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Precision of the weights; `auto` is float32 on a CPU and bfloat16 on a GPU."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where it runs; `auto` is the best device present."""
+
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+LORA_PRESETS: dict[str, dict[str, Any]] = {
+    "light": {"r": 8, "alpha": 16, "dropout": 0.0, "targets": PROJECTIONS[0:3:2]},
+    "attention": {"r": 16, "alpha": 32, "dropout": 0.1, "targets": PROJECTIONS[:4]},
+    "full": {"r": 16, "alpha": 32, "dropout": 0.0, "targets": PROJECTIONS},
+}
+"""Adapters by name: q and v; all of attention; all seven projections."""
+
+
+class LoraConfig(ConfigModel):
+    """The adapter that is trained: a preset's name, or the fields spelled out."""
+
+    preset: Literal["light", "attention", "full"] | None = None
+    """Start from a preset; other fields given beside it win over it."""
+    r: int = Field(default=16, ge=1)
+    """Rank."""
+    alpha: int = Field(default=32, ge=1)
+    """Scale: the adapter's output counts alpha / r."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of the adapter's inputs dropped while learning."""
+    targets: tuple[str, ...] = PROJECTIONS
+    """Names of the linear layers that get an adapter."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_preset(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("preset") in LORA_PRESETS:
+            return {**LORA_PRESETS[value["preset"]], **value}
+        return value
+
+
+class RolloutConfig(ConfigModel):
+    """How episodes are made."""
+
+    tasks_per_step: int = Field(default=4, ge=1)
+    """Groups trained on in each step."""
+    group_size: int = Field(default=8, ge=1)
+    """Episodes of the same task that are compared with each other; 1 where nothing is compared."""
+    max_turns: int = Field(default=8, ge=1)
+    """Turns after which an episode is cut off."""
+    max_tokens: int = Field(default=64, ge=1)
+    """Tokens a turn may have."""
+    temperature: float = Field(default=1.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)
+    """0 keeps every token."""
+    replace_flat_groups: float = Field(default=1.0, ge=0.0)
+    """Extra groups a step may try in place of groups whose scores are all equal, as a share of
+    `tasks_per_step`; 0 never replaces."""
+    staleness: int = Field(default=0, ge=0)
+    """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
+    With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
+
+
+class EvalConfig(ConfigModel):
+    """Evaluation on held-out tasks."""
+
+    n: int = Field(default=100, ge=1)
+    """Held-out tasks."""
+    k: int = Field(default=1, ge=1)
+    """Attempts at each."""
+    every: int = Field(default=0, ge=0)
+    """Evaluate every this many steps; 0 only before the first step and after the last."""
+    temperature: float = Field(default=0.0, ge=0.0)
+    """0 takes the most likely action. All else about sampling (`top_p`, `top_k`, `max_tokens`) is
+    as in `rollouts`, whatever the temperature."""
+    before: bool = True
+    """Evaluate the untrained policy first."""
+    seed: int = 0
+    """Which held-out tasks; the same seed gives every policy the same ones."""
+
+
+class CheckpointConfig(ConfigModel):
+    """What is saved."""
+
+    every: int = Field(default=5, ge=1)
+    """Save every this many steps, and at the end."""
+    keep: int = Field(default=3, ge=1)
+    """Newest checkpoints kept; the best one is kept besides."""
+    layout: Literal["step", "epoch"] = "step"
+    """What their folders are called: `step_10`, or `epoch_10` where a step is an epoch."""
+
+
+class HardwareConfig(ConfigModel):
+    """What the run may use."""
+
+    profile: Literal["auto", "cpu", "gpu", "ryzen"] = "auto"
+    """`auto` leaves the defaults as they are; the others fill in what the config does not say, as
+    `practicum doctor` shows."""
+    threads: int = Field(default=0, ge=0)
+    """CPU threads; 0 takes the cores the machine or its container allows. Recorded in the run,
+    because another number gives other bits."""
+    max_logprob_gap: float = Field(default=0.0, ge=0.0)
+    """Sampler/learner distance that stops the run: root mean square over a step's tokens, or ten
+    times as much for one of them; 0 takes 1e-4 in float32, 0.2 in bfloat16."""
+
+    def gap_limit(self, dtype: str) -> float:
+        """The limit on the sampler/learner distance for weights of this precision."""
+        # bfloat16 keeps 8 bits: sampler and learner round the same sums in another order, and
+        # log-probabilities then differ by hundredths. Other weights differ by more.
+        return self.max_logprob_gap or (1e-4 if dtype == "float32" else 0.2)

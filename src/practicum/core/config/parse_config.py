@@ -1,0 +1,195 @@
+"""From YAML text and `key=value` overrides to a checked `RunConfig`; errors are one sentence."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from practicum.core.config.algorithm_config import AlgorithmConfig
+from practicum.core.config.run_config import SHORTHANDS, RunConfig
+from practicum.core.errors import ConfigError
+
+RESUMABLE_KEYS = frozenset({"steps", "runs_dir"})
+"""Keys a resumed run may change: they do not alter any step already done."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """`SafeLoader` that refuses duplicate keys, of which YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise ConfigError(
+                    f"line {key_node.start_mark.line + 1}: {key!r} is not a key; "
+                    "keys are words, written as `key: value`"
+                )
+            if key in seen:
+                raise ConfigError(
+                    f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice; "
+                    "keep one of them"
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, source: str) -> dict[str, Any]:
+    r"""A config file's text as nested dictionaries.
+
+    >>> parse_yaml("{env: math, steps: 3}", "run.yaml")
+    {'env': 'math', 'steps': 3}
+    """
+    try:
+        value = yaml.load(text, Loader=_StrictLoader)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise ConfigError(f"{source}{where}: not valid YAML: {problem}") from None
+    except ValueError as error:
+        # PyYAML lets the plain error through for what looks like a date and is none: 2024-13-45.
+        raise ConfigError(f"{source}: not valid YAML: {error}; put such text in quotes") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source}: expected `key: value` lines, found {type(value).__name__}")
+    return value
+
+
+def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Values with `dotted.path=value` words of the command line put in.
+
+    >>> apply_overrides({"env": "math"}, ["env.level=2", "algorithm.lr=1e-5"])
+    {'env': {'name': 'math', 'level': 2}, 'algorithm': {'lr': '1e-5'}}
+    """
+    result: dict[str, Any] = _copy(values)
+    for word in overrides:
+        path, equals, text = word.partition("=")
+        if not equals or not path:
+            raise ConfigError(
+                f"{word!r} is not an override; overrides are written key=value, such as steps=12"
+            )
+        try:
+            value = yaml.load(text, Loader=_StrictLoader) if text else ""
+        except ConfigError as error:
+            raise ConfigError(f"{word!r}: {error}") from None
+        except (yaml.YAMLError, ValueError):
+            raise ConfigError(f"{word!r}: the value after = is not valid YAML") from None
+        _set(result, path.split("."), value)
+    return result
+
+
+def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _copy(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+
+
+def _set(values: dict[str, Any], path: list[str], value: Any) -> None:
+    at = values
+    for depth, key in enumerate(path[:-1]):
+        inner = at.get(key, {})
+        if isinstance(inner, str) and depth == 0 and key in SHORTHANDS:
+            inner = {SHORTHANDS[key]: inner}
+        if not isinstance(inner, dict):
+            dotted = ".".join(path[: depth + 1])
+            raise ConfigError(f"{dotted!r} holds {inner!r}, so {'.'.join(path)!r} cannot be set")
+        at[key] = inner
+        at = inner
+    at[path[-1]] = value
+
+
+def build_config(values: Mapping[str, Any], source: str = "config") -> RunConfig:
+    """A checked `RunConfig`, or a `ConfigError` that names the key, the value and what is allowed.
+
+    >>> build_config({"env": "math", "algorithm": {"lr": "1e-5"}}).algorithm.lr
+    1e-05
+    """
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {explain(error, RunConfig)}") from None
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first mistake of a validation error as one sentence."""
+    first = error.errors()[0]
+    path, owner = _place(first["loc"], model)
+    dotted, kind = ".".join(path), first["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path, owner)
+    if kind == "missing":
+        return f"the key {dotted!r} is missing; add `{dotted}: ...`"
+    if kind in ("model_type", "model_attributes_type"):
+        return f"{dotted} = {first['input']!r} cannot be used: write `key: value` lines under it"
+    if kind == "union_tag_invalid":
+        tag, known = first["ctx"]["tag"], first["ctx"]["expected_tags"]
+        return f"{dotted}.name = {tag!r} cannot be used: input should be {known}"
+    problem = first["msg"][0].lower() + first["msg"][1:]
+    if not path:
+        return problem
+    return f"{dotted} = {first['input']!r} cannot be used: {problem}"
+
+
+def _unknown_key(path: list[str], owner: type[BaseModel] | None) -> str:
+    allowed = sorted(owner.model_fields) if owner else []
+    near = difflib.get_close_matches(path[-1], allowed, n=1, cutoff=0.5)
+    hint = f"did you mean {'.'.join([*path[:-1], near[0]])!r}?" if near else ""
+    if owner and issubclass(owner, AlgorithmConfig):
+        method = owner.model_fields["name"].default
+        said = f"{path[-1]} is not an option of {method}, which takes: {', '.join(allowed)}"
+        return f"{said}; {hint}" if hint else said
+    listing = f"allowed here: {', '.join(allowed)}"
+    return f"unknown key {'.'.join(path)!r}; " + (f"{hint} ({listing})" if hint else listing)
+
+
+def _place(
+    location: tuple[int | str, ...], model: type[BaseModel]
+) -> tuple[list[str], type[BaseModel] | None]:
+    """The config path of a validation error, and the model that owns its last key."""
+    path: list[str] = []
+    owner, inside = None, [model]
+    for part in location:
+        if len(inside) > 1:  # pydantic inserts the union member's tag, which is no key
+            inside = [m for m in inside if m.model_fields["name"].default == part]
+            continue
+        path.append(str(part))
+        if isinstance(part, str):
+            owner = inside[0] if inside else None
+            field = owner.model_fields.get(part) if owner else None
+            inside = _models_in(field.annotation) if field else []
+    return path, owner
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def changed_keys(before: RunConfig, after: RunConfig) -> list[str]:
+    """Dotted keys that differ and that a resumed run may not change, with both values.
+
+    >>> a = build_config({"env": "math"}); b = build_config({"env": "math", "seed": 1})
+    >>> changed_keys(a, b)
+    ['seed (0 -> 1)']
+    """
+    old, new = _flatten(before.model_dump()), _flatten(after.model_dump())
+    return [
+        f"{key} ({old.get(key)!r} -> {new.get(key)!r})"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key) and key not in RESUMABLE_KEYS
+    ]
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,267 @@
+"""`RunConfig`, the whole config of a run; its training stages and their recorded data."""
+
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from practicum.core.config.agent_config import AgentConfig
+from practicum.core.config.algorithm_config import (
+    AnyAlgorithm,
+    GroupConfig,
+    GrpoConfig,
+    ReinforcePlusPlusConfig,
+    RlooConfig,
+)
+from practicum.core.config.config_sections import (
+    CheckpointConfig,
+    ConfigModel,
+    EnvConfig,
+    EvalConfig,
+    HardwareConfig,
+    LoraConfig,
+    ModelConfig,
+    RolloutConfig,
+)
+from practicum.core.config.reward_config import RewardConfig
+
+REFERENCE = "reference"
+"""The `data.source` that stands for the environment's own solutions."""
+
+SHORTHANDS = {
+    "agent": "name",
+    "algorithm": "name",
+    "data": "source",
+    "env": "name",
+    "lora": "preset",
+    "model": "name",
+    "reward": "name",
+}
+"""Keys that may be given as one word, and the field that word stands for."""
+
+
+def _word_as_mapping(value: Any, info: ValidationInfo) -> Any:
+    return {SHORTHANDS[str(info.field_name)]: value} if isinstance(value, str) else value
+
+
+class DataConfig(ConfigModel):
+    """Recorded conversations to learn from."""
+
+    source: str
+    """`reference`: the environment's own solutions, played in it; or a store of traces, a run's
+    folder, or a dataset that `practicum dataset build` made."""
+    imports: tuple[str, ...] = ()
+    """Files or folders that are brought into the store first; what is there already is left."""
+    format: str = "auto"
+    """Format of the imported files; `auto` recognises it by their content."""
+    where: str = ""
+    """Which traces, in the words of `practicum traces list --where`."""
+    n: int = Field(default=0, ge=0)
+    """At most so many examples; 0 takes all there are, and 500 of `reference`."""
+    reward: RewardConfig | None = None
+    """Scores the traces before anything is made of them; their store keeps the scores it has. What
+    it says then decides what is good, before the outcome and after what people said."""
+    good_at: float = 0.5
+    """The score from which a trace is a good one, where nothing else says so."""
+    heldout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of the tasks kept apart, on which the loss is reported."""
+    seed: int = 0
+    """Which examples, where there are more than `n`, which are held out, and their order."""
+
+    @field_validator("imports", mode="before")
+    @classmethod
+    def _path_as_tuple(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    _expand_word = field_validator("reward", mode="before")(_word_as_mapping)
+
+    @model_validator(mode="after")
+    def _solutions_are_not_traces(self) -> "DataConfig":
+        asked = {"imports": self.imports, "where": self.where, "reward": self.reward}
+        stray = [key for key, value in asked.items() if value]
+        if self.source == REFERENCE and stray:
+            raise PydanticCustomError(
+                "data",
+                "{key} is for recorded traces, and source: reference plays the environment's own "
+                "solutions; take it out, or name a store as the source",
+                {"key": stray[0]},
+            )
+        if self.reward is not None and self.reward.combine != "sum":
+            raise PydanticCustomError(
+                "data",
+                "combine: normalise compares the episodes of a group, and traces are scored one by "
+                "one; take it out of data.reward",
+            )
+        return self
+
+
+class TrainingStageConfig(ConfigModel):
+    """One of several methods that a run goes through, each from where the last one ended."""
+
+    steps: int = Field(ge=1)
+    """Steps of this stage."""
+    algorithm: AnyAlgorithm = GrpoConfig()
+    data: DataConfig | None = None
+    """What it learns from, where its method does not learn from episodes it makes."""
+    rollouts: RolloutConfig | None = None
+    """How its episodes are made; the run's own `rollouts` unless given."""
+
+    _expand_word = field_validator("data", mode="before")(_word_as_mapping)
+
+
+class RunConfig(ConfigModel):
+    """Everything a run is told. Every field has a default."""
+
+    env: EnvConfig | None = None
+    """An environment's name, or its name and options. Without one, or with `none`, a run learns
+    from recorded traces alone, and has no held-out tasks to evaluate on."""
+    model: ModelConfig = ModelConfig()
+    """A model's name, or its name and options."""
+    steps: int = Field(default=30, ge=1)
+    """Updates of the weights; with `stages`, the sum of theirs."""
+    seed: int = 0
+    runs_dir: str = "runs"
+    """Folder that holds the run's folder."""
+    lora: LoraConfig = LoraConfig(preset="full")
+    """light, attention or full, or the fields spelled out."""
+    rollouts: RolloutConfig = RolloutConfig()
+    agent: AgentConfig = AgentConfig()
+    """Who does the work: a loop over the environment's actions or tools, or a program of your own;
+    see docs/agents.md."""
+    reward: RewardConfig = RewardConfig()
+    """turns or os, or its name and values; what the environment is made for unless given."""
+    algorithm: AnyAlgorithm = GrpoConfig()
+    data: DataConfig | None = None
+    """What is learned from, where the method does not learn from episodes it makes."""
+    stages: tuple[TrainingStageConfig, ...] = ()
+    """Several methods one after the other, such as `sft` and then `grpo`, in place of `steps`,
+    `algorithm` and `data`."""
+    eval: EvalConfig = EvalConfig()
+    checkpoints: CheckpointConfig = CheckpointConfig()
+    hardware: HardwareConfig = HardwareConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_steps(cls, value: Any) -> Any:
+        """The steps of all stages, where there are any."""
+        stages = value.get("stages") if isinstance(value, dict) else None
+        if not isinstance(stages, list | tuple) or not stages:
+            return value
+        counts = [s.get("steps") if isinstance(s, dict) else getattr(s, "steps", 0) for s in stages]
+        if not all(isinstance(count, int) and count > 0 for count in counts):
+            return value  # what is wrong with a stage is said where it is read
+        total = sum(int(count) for count in counts if count)
+        if value.get("steps", total) != total:
+            raise PydanticCustomError(
+                "stages",
+                "steps = {steps} and stages exclude each other, whose steps add up to {sum}; take "
+                "it out, and change the steps of a stage instead",
+                {"steps": repr(value["steps"]), "sum": total},
+            )
+        return {**value, "steps": total}
+
+    @model_validator(mode="after")
+    def _stages_or_one_method(self) -> "RunConfig":
+        if self.stages and (self.data is not None or self.algorithm != GrpoConfig()):
+            key = "data" if self.data is not None else "algorithm"
+            raise PydanticCustomError(
+                "stages", "{key} and stages exclude each other; move it into a stage", {"key": key}
+            )
+        for number, stage in enumerate(self.all_stages, start=1):
+            name, where = stage.algorithm.name, f"stages[{number}]" if self.stages else "the run"
+            if stage.algorithm.is_offline and stage.data is None:
+                raise PydanticCustomError(
+                    "stages",
+                    "{name} learns from recorded examples and {where} has no data; write, for "
+                    "instance, data: reference",
+                    {"name": name, "where": where},
+                )
+            if not stage.algorithm.is_offline and stage.data is not None:
+                raise PydanticCustomError(
+                    "stages",
+                    "{name} learns from episodes it makes, so the data of {where} would not be "
+                    "used; take it out, or choose sft, weighted_sft, kto or dpo",
+                    {"name": name, "where": where},
+                )
+            if self.rollouts_of(stage).group_size > 1:
+                continue
+            if isinstance(stage.algorithm, GroupConfig | RlooConfig):
+                raise PydanticCustomError(
+                    "stages",
+                    "{name} compares the episodes of a group, and rollouts.group_size is 1; give "
+                    "at least 2",
+                    {"name": name},
+                )
+            if isinstance(stage.algorithm, ReinforcePlusPlusConfig) and stage.algorithm.baseline:
+                raise PydanticCustomError(
+                    "stages",
+                    "{name} takes a group's mean off, and rollouts.group_size is 1; give at least "
+                    "2, or baseline: false",
+                    {"name": name},
+                )
+        return self
+
+    @property
+    def needs_env(self) -> str:
+        """Why the run needs an environment, in a sentence; empty if it does not."""
+        for stage in self.all_stages:
+            if not stage.algorithm.is_offline:
+                return (
+                    f"{stage.algorithm.name} learns from episodes it makes, and env is none; name "
+                    "an environment, such as env: math, or choose sft, weighted_sft, kto or dpo"
+                )
+            if stage.data is not None and stage.data.source == REFERENCE:
+                return (
+                    "data: reference plays an environment's solutions, and env is none; name an "
+                    "environment, such as env: math, or a store of traces"
+                )
+        return ""
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is an environment to act in."""
+        return self.env is not None
+
+    @property
+    def env_name(self) -> str:
+        """The environment's name; `none` without one."""
+        return self.env.name if self.env else "none"
+
+    @property
+    def all_stages(self) -> tuple[TrainingStageConfig, ...]:
+        """The stages, one where none are spelled out."""
+        only = TrainingStageConfig(steps=self.steps, algorithm=self.algorithm, data=self.data)
+        return self.stages or (only,)
+
+    def of_stage(self, stage: TrainingStageConfig) -> "RunConfig":
+        """The config of a run with only this stage."""
+        return self.model_copy(
+            update={
+                "algorithm": stage.algorithm,
+                "rollouts": self.rollouts_of(stage),
+                "data": stage.data,
+                "stages": (),
+                "steps": stage.steps,
+            }
+        )
+
+    def rollouts_of(self, stage: TrainingStageConfig) -> RolloutConfig:
+        """How a stage's episodes are made."""
+        return stage.rollouts or self.rollouts
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _none_is_no_environment(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("name") != "none":
+            return value
+        if len(value) > 1:
+            raise PydanticCustomError(
+                "env",
+                "env: none takes no options, and has {key}; name an environment, or take it out",
+                {"key": next(key for key in value if key != "name")},
+            )
+        return None
+
+    # Of two "before" validators pydantic runs the last one first: `env: none` must have become
+    # `{name: none}` before `_none_is_no_environment` sees it.
+    _expand_word = field_validator(*SHORTHANDS, mode="before")(_word_as_mapping)

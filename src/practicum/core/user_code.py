@@ -1,0 +1,78 @@
+"""Loading of the functions and classes a config names: `FILE.py:NAME` or `module:NAME`."""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from practicum.core.errors import ConfigError
+
+
+def load_callable(named: str, key: str) -> Any:
+    """The function or class that `named` names; `key` is its config key, for error messages.
+
+    Relative files, and modules that are not installed, are found from the current folder.
+    """
+    place, _, name = named.rpartition(":")
+    if not place or not name:
+        raise ConfigError(
+            f"{key} = {named!r} names no function; write FILE.py:NAME, such as my_agent.py:rollout"
+        )
+    module = _from_file(place, key) if place.endswith(".py") else _from_name(place, key)
+    found = getattr(module, name, None)
+    if not callable(found):
+        there = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise ConfigError(
+            f"{key} = {named!r}: {place} has no function {name!r}; it has "
+            f"{', '.join(sorted(there)[:8]) or 'none'}"
+        )
+    return found
+
+
+def _from_file(place: str, key: str) -> ModuleType:
+    path = Path(place).expanduser().resolve()
+    if not path.is_file():
+        raise ConfigError(
+            f"{key}: there is no file {place}; give its path from {Path.cwd()}, or an absolute one"
+        )
+    # Two files of the same name in different folders are two modules; the same file is one.
+    digest = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
+    name = f"practicum_user_{path.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{key}: {place} cannot be loaded as Python; name a .py file")
+    module = importlib.util.module_from_spec(spec)
+    _make_importable(path.parent)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ConfigError(
+            f"{key}: {place} cannot be loaded: {type(error).__name__}: {error}; mend it, and see "
+            f"that `python {place}` runs"
+        ) from error
+    return module
+
+
+def _from_name(place: str, key: str) -> ModuleType:
+    _make_importable(Path.cwd())
+    try:
+        return importlib.import_module(place)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"{key}: the module {place} cannot be loaded: {type(error).__name__}: {error}; start "
+            f"practicum in the folder that holds {place.partition('.')[0]}.py, or write "
+            "FILE.py:NAME"
+        ) from error
+
+
+def _make_importable(folder: Path) -> None:
+    """Let user code import the files beside it; last in `sys.path`, so it shadows nothing."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))

@@ -1,0 +1,1 @@
+"""One model that samples and learns."""

@@ -1,0 +1,1 @@
+"""Messages to tokens and back, by each model's chat template."""

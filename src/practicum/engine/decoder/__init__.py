@@ -1,0 +1,1 @@
+"""The decoder of a language model, as sampling and learning use it."""

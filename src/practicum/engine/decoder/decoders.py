@@ -1,0 +1,180 @@
+"""What sampling and learning ask of a decoder: our fused one, or any `transformers` module."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from practicum.core.sample import Ints
+from practicum.engine.decoder.attention import AttentionPlan, KvPool, refuse_beyond_window
+from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode, planned_states
+from practicum.engine.decoder.elementwise import elementwise_for
+from practicum.engine.decoder.layers import (
+    FusedProducts,
+    LayerProducts,
+    can_pack,
+    can_take_apart,
+    packed_products,
+    take_apart,
+)
+from practicum.engine.decoder.training_pass import learn_states
+from practicum.engine.decoder.tree_attention import tree_plan
+from practicum.engine.models.lora import AdapterFold
+
+
+class ModuleDecoder:
+    """Knows nothing of the model but its interface."""
+
+    def __init__(self, causal_lm: Any) -> None:
+        self._decoder = causal_lm.base_model
+        self._fold = AdapterFold(causal_lm)
+
+    def prepare(self) -> None:
+        """Fold the adapter in."""
+        self._fold.fold()
+
+    def release(self) -> None:
+        """Take the adapter out again."""
+        self._fold.unfold()
+
+    def states(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
+        """Hidden states (T, H), without gradient."""
+        return self._forward(token_ids, positions, plan)
+
+    def learn(
+        self, token_ids: Tensor, positions: Tensor, end: Tensor, *, checkpointed: bool = False
+    ) -> Tensor:
+        """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
+        plan = tree_plan(end)
+        if not checkpointed:
+            return self._forward(token_ids, positions, plan)
+        self._decoder.gradient_checkpointing_enable({"use_reentrant": False})
+        was_training = self._decoder.training
+        self._decoder.train()  # the layers checkpoint only then; dropout is off or wanted
+        try:
+            return self._forward(token_ids, positions, plan)
+        finally:
+            self._decoder.train(was_training)
+            self._decoder.gradient_checkpointing_disable()
+
+    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> None:
+        """Not for modules of other families: they go step by step."""
+        return None
+
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> None:
+        """Nor this."""
+        return None
+
+    def _forward(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
+        output = self._decoder(
+            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, plan=plan
+        )
+        return output.last_hidden_state[0]
+
+
+class FusedDecoder:
+    """Shares its weights with the module it was made from, which goes on working."""
+
+    def __init__(self, causal_lm: Any) -> None:
+        self._causal_lm = causal_lm
+        self._parts = take_apart(causal_lm)
+        self._module = ModuleDecoder(causal_lm)
+        self._small = elementwise_for(self._parts.embedding.device)
+        self._products: list[LayerProducts] = []
+        self._graphs: Any = None
+
+    def prepare(self) -> None:
+        """Bring the adapter, as it is now, into what sampling computes with."""
+        if self._products:
+            return
+        parts, small = self._parts, self._small
+        if can_pack(parts.layers[0].qkv.joined):
+            self._products = [*packed_products(parts, small)]
+        else:
+            parts.sync()
+            self._products = [FusedProducts(layer, small, parts.eps) for layer in parts.layers]
+
+    def release(self) -> None:
+        """Drop what was prepared: the adapter may change, and learning wants the memory."""
+        self._products = []
+
+    def states(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
+        """Hidden states (T, H), without gradient."""
+        refuse_beyond_window(self._parts.window, plan.longest_path)
+        return planned_states(self._parts, self._products, self._small, plan, token_ids, positions)
+
+    def learn(
+        self, token_ids: Tensor, positions: Tensor, end: Tensor, *, checkpointed: bool = False
+    ) -> Tensor:
+        """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
+        if self._causal_lm.training:  # only so while there is dropout, which the module draws
+            return self._module.learn(token_ids, positions, end, checkpointed=checkpointed)
+        refuse_beyond_window(self._parts.window, lambda: int(positions.max()) + 1)
+        return learn_states(
+            self._parts,
+            self._small,
+            tree_plan(end),
+            token_ids,
+            positions,
+            checkpointed=checkpointed,
+        )
+
+    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
+        """Several tokens for the same rows, unless one could outgrow the model's window."""
+        if self._may_outgrow_window([(row.path, row.fresh) for row in rows]):
+            return None
+        return DenseDecode(self._parts, self._products, self._small, pool, rows)
+
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
+        """The same on a GPU, captured and with the draw in it."""
+        head = self._causal_lm.get_output_embeddings()
+        if not head.weight.is_cuda or head.bias is not None or self._may_outgrow_window(rows):
+            return None
+        from practicum.engine.decoder.cuda_graphs import GraphDecode, StepGraphs
+
+        if self._graphs is None or self._graphs.pool is not pool:
+            longest = min(self._causal_lm.config.max_position_embeddings, pool.spare)
+            self._graphs = StepGraphs(self._parts, head.weight, pool, longest)
+        return GraphDecode(self._graphs, rows)
+
+    def _may_outgrow_window(self, rows: Sequence[tuple[Ints, Ints]]) -> bool:
+        window = self._parts.window
+        return window is not None and any(p.size + f.size > window for p, f in rows)
+
+
+class Decoder(Protocol):
+    """From tokens to hidden states, in two ways that agree."""
+
+    def prepare(self) -> None:
+        """Called before every step of sampling; cheap when nothing has changed."""
+        ...
+
+    def release(self) -> None:
+        """Called when the adapter may have changed, and before learning."""
+        ...
+
+    def states(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
+        """Hidden states (T, H) for sampling."""
+        ...
+
+    def learn(
+        self, token_ids: Tensor, positions: Tensor, end: Tensor, *, checkpointed: bool = False
+    ) -> Tensor:
+        """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
+        ...
+
+    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
+        """Several tokens for the same rows, where the decoder can."""
+        ...
+
+    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
+        """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere.
+
+        Rows are the slots of their paths, and those for the tokens to come.
+        """
+        ...
+
+
+def decoder_of(causal_lm: Any) -> Decoder:
+    """Our own computation where the family is known, the module's where it is not."""
+    return FusedDecoder(causal_lm) if can_take_apart(causal_lm) else ModuleDecoder(causal_lm)

@@ -1,0 +1,102 @@
+"""An event loop that is not kept waiting by the thread that computes beside it.
+
+Python lets one thread run at a time. A thread that computes lets go of the interpreter for every
+operation, thousands of times a second, and wants it back at once; an event loop that has something
+to do then loses it at each of its own system calls and waits for it each time. So the loop says
+when it has something to do, and the thread that computes gives way until that is done.
+"""
+
+import asyncio
+import selectors
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST_S = 0.005
+"""How long the thread that computes gives way to one stretch of the loop's work. Who holds the loop
+for longer may be waiting for something else than the interpreter."""
+
+
+class _LoopWork:
+    """Whether the event loop has something to do."""
+
+    def __init__(self) -> None:
+        self.is_done = threading.Event()
+        self.is_done.set()
+        self.stretches = 0
+        """How often it has begun to have something to do."""
+        self._gave_way_to = -1
+
+    def give_way(self) -> None:
+        if self._gave_way_to != self.stretches:
+            self._gave_way_to = self.stretches
+            self.is_done.wait(MOST_S)
+
+
+_work = _LoopWork()
+
+
+def give_way() -> None:
+    """Wait, but not for long, while the event loop has something to do.
+
+    Called by the thread that computes, as often as it likes: where nothing is to be done, or where
+    the loop is not one of `run_attended`, it costs next to nothing.
+    """
+    if not _work.is_done.is_set():
+        _work.give_way()
+
+
+class _AttendedSelector(selectors.DefaultSelector):
+    """Tells when the loop begins and ends to have something to do."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            _work.is_done.set()
+            _work.stretches += 1
+        try:
+            return super().select(timeout)
+        finally:
+            _work.is_done.clear()
+
+    def close(self) -> None:
+        _work.is_done.set()
+        super().close()
+
+
+def run_attended(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, in a loop for which `give_way` gives way."""
+    with asyncio.Runner(loop_factory=_attended_loop) as runner:
+        return runner.run(main)
+
+
+def _attended_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(_AttendedSelector())
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in an event loop of its own, which the thread that computes gives way to.
+
+    Where a loop runs already, as in a notebook, that loop cannot wait here; the work then has a
+    thread of its own, and this one waits for it.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run_attended(work)
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(run_attended(work))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="practicum")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]

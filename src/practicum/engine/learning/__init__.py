@@ -1,0 +1,1 @@
+"""Prefix-tree batches to an update of the adapter."""

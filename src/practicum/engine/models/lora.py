@@ -1,0 +1,207 @@
+"""The LoRA adapter: attached with `peft`, saved and loaded, fingerprinted, merged for sampling.
+
+`AdapterFold` merges the adapter into the weights while the policy samples, which then costs as much
+as the base model. The base tensors are kept and put back afterwards instead of subtracting the
+adapter again, because (W + BA) - BA is not W in floating point.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from practicum.core.errors import CheckpointError, ConfigError
+from practicum.engine.threads import computed
+
+if TYPE_CHECKING:
+    from practicum.core.config.config_sections import LoraConfig
+
+CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+
+
+def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str) -> Any:
+    """Wraps a model with a new adapter, whose first values depend on the seed alone."""
+    import peft
+
+    names = _linear_names(causal_lm)
+    missing = [t for t in lora.targets if t not in names]
+    if missing or not lora.targets:
+        given = ", ".join(missing) or "no name"
+        raise ConfigError(
+            f"lora.targets has {given}, which is no linear layer inside this model; "
+            f"set lora.targets to some of: {', '.join(sorted(names))}"
+        )
+    config = peft.LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
+    devices = [d for d in {p.device for p in causal_lm.parameters()} if d.type == "cuda"]
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        wrapped = peft.get_peft_model(causal_lm, config)
+    wrapped.peft_config["default"].base_model_name_or_path = base_name
+    return wrapped
+
+
+def _linear_names(causal_lm: Any) -> set[str]:
+    """Names of layers that an adapter can be put on.
+
+    Not the output layer: the log-probability kernels read its weight directly, without an adapter.
+    """
+    output = causal_lm.get_output_embeddings()
+    return {
+        name.rsplit(".", 1)[-1]
+        for name, module in causal_lm.named_modules()
+        if isinstance(module, torch.nn.Linear) and module is not output
+    }
+
+
+def trainable(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    """Names and tensors of the trainable parameters, sorted by name."""
+    yield from sorted((n, p) for n, p in model.named_parameters() if p.requires_grad)
+
+
+def trainable_share(model: Any) -> tuple[int, int]:
+    """Number of trainable parameters, and of all others."""
+    learning = sum(p.numel() for _, p in trainable(model))
+    return learning, sum(p.numel() for p in model.parameters()) - learning
+
+
+def save_adapter(model: Any, folder: Path) -> None:
+    """Writes `adapter_config.json` and `adapter_model.safetensors`, which `peft` can read."""
+    from safetensors.torch import save_file
+
+    state = _adapter_state(model)
+    tensors = {k: v.detach().cpu().contiguous() for k, v in sorted(state.items())}
+    save_file(tensors, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+    model.peft_config["default"].save_pretrained(str(folder))
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    config["target_modules"].sort()  # `peft` keeps a set, whose order changes from run to run
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, sort_keys=True))
+
+
+def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
+    import peft
+
+    # With its default, "auto", peft asks the hub whether the base model's vocabulary has changed.
+    state: dict[str, torch.Tensor] = peft.get_peft_model_state_dict(
+        model, save_embedding_layers=False
+    )
+    return state
+
+
+def read_adapter(causal_lm: Any, folder: Path) -> Any:
+    """Wraps a model with the adapter saved in a folder; its tensors are trainable."""
+    import peft
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        saved = load_file(folder / WEIGHTS_FILE)
+        model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
+    except (OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CheckpointError(
+            f"the adapter in {folder} cannot be read ({reason}); name another checkpoint"
+        ) from error
+    _require_same_shapes(model, saved, folder)
+    return model.eval()
+
+
+def load_adapter(model: Any, folder: Path) -> None:
+    """Loads saved adapter weights into a model that has an adapter of the same shape."""
+    import peft
+    from safetensors.torch import load_file
+
+    saved = load_file(folder / WEIGHTS_FILE)
+    _require_same_shapes(model, saved, folder)
+    peft.set_peft_model_state_dict(model, saved)
+
+
+def _require_same_shapes(model: Any, saved: dict[str, torch.Tensor], folder: Path) -> None:
+    here = {k: tuple(v.shape) for k, v in _adapter_state(model).items()}
+    if here != {k: tuple(v.shape) for k, v in saved.items()}:
+        raise CheckpointError(
+            f"the adapter in {folder} was made for another model or other lora settings; "
+            "use the config of the run it came from"
+        )
+
+
+CHUNK = {"cpu": 2**17, "cuda": 2**22}
+"""Values per step of `_checksum`: few enough for a CPU's caches, many for a GPU."""
+
+
+@computed
+def policy_fingerprint(model: Any, base: str) -> str:
+    """The base model's fingerprint, a plus, and a digest of every trainable tensor.
+
+    The checksum is computed on the tensors' device, so that only one number is copied from a GPU.
+    """
+    learning = list(trainable(model))
+    described = [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in learning]
+    digest = hashlib.sha256("\n".join(described).encode())
+    if learning:
+        digest.update(str(_checksum([tensor.detach() for _, tensor in learning])).encode())
+    return f"{base[:16]}+{digest.hexdigest()[:16]}"
+
+
+def _checksum(tensors: Sequence[torch.Tensor]) -> int:
+    """A 64-bit hash: the sum of all values' bits, each times a pseudo-random odd number.
+
+    Integer sums that wrap around do not depend on their order, so every device gives the same. Odd
+    factors are invertible modulo 2**64: a change of any one value changes the sum.
+    """
+    bits = torch.cat([t.contiguous().flatten().view(_INTEGERS[t.element_size()]) for t in tensors])
+    total = torch.zeros((), dtype=torch.int64, device=bits.device)
+    chunk = CHUNK.get(bits.device.type, CHUNK["cuda"])
+    for begin in range(0, bits.numel(), chunk):
+        part = bits[begin : begin + chunk].long()
+        factor = torch.arange(begin + 1, begin + 1 + part.numel(), device=bits.device)
+        # A multiply-xor-shift mix (as in splitmix64) makes a position a pseudo-random factor.
+        factor = factor * -7046029254386353131
+        factor = (factor ^ (factor >> 29)) * -4658895280553007687
+        total += (part * (factor | 1)).sum()
+    return int(total)
+
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class AdapterFold:
+    """Merges one model's adapter into its weights, and back; both may be called at any time."""
+
+    def __init__(self, model: Any) -> None:
+        from peft.tuners.lora import LoraLayer
+
+        self._layers = [m for m in model.modules() if isinstance(m, LoraLayer)]
+        self._base: list[torch.Tensor] = []
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether the layers hold base plus adapter weights now."""
+        return bool(self._base)
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Gives every layer a new weight tensor, base plus adapter."""
+        if self.is_folded:
+            return
+        for layer in self._layers:
+            weight = layer.get_base_layer().weight
+            self._base.append(weight.data)
+            weight.data = weight.data + layer.get_delta_weight("default").to(weight.dtype)
+            layer._disable_adapters = True  # the public setter also changes what is trainable
+
+    def unfold(self) -> None:
+        """Gives every layer its base weights and its adapter back."""
+        for layer, base in zip(self._layers, self._base, strict=False):
+            layer.get_base_layer().weight.data = base
+            layer._disable_adapters = False
+        self._base.clear()

@@ -1,0 +1,1 @@
+"""What this machine has, and whether a run fits it."""

@@ -1,0 +1,181 @@
+"""`ModelShape`: layer counts and widths of a model, from which its memory is estimated."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from practicum.core.config.config_sections import LoraConfig
+
+FUSED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""Values of `model_type` that the fused decoder computes; it keeps fewer activations than the
+`transformers` modules of other families."""
+
+SUPPORTED_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
+"""Types of rotary embedding that the fused decoder computes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShape:
+    """A decoder of the Llama family: gated MLP, RMS norms, grouped keys and values."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied_embeddings: bool
+    """Whether the output layer is the input embedding."""
+    has_qkv_bias: bool = False
+    has_head_norms: bool = False
+    """Whether queries and keys have an RMS norm per head (Qwen3)."""
+    is_fused: bool = True
+    """Whether the fused decoder computes the model; otherwise its `transformers` module does."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "ModelShape":
+        """From the `config.json` of a `transformers` model; raises KeyError for a missing key."""
+        heads = int(config["num_attention_heads"])
+        hidden = int(config["hidden_size"])
+        return cls(
+            layers=int(config["num_hidden_layers"]),
+            hidden=hidden,
+            intermediate=int(config["intermediate_size"]),
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or hidden // heads),
+            vocab=int(config["vocab_size"]),
+            tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+            has_qkv_bias=config.get("model_type") == "qwen2" or bool(config.get("attention_bias")),
+            has_head_norms=config.get("model_type") == "qwen3",
+            is_fused=_is_fused(config),
+        )
+
+    @property
+    def query_width(self) -> int:
+        """Query heads times head dimension."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Key heads times head dimension; the values have the same width."""
+        return self.kv_heads * self.head_dim
+
+    def projections(self) -> dict[str, tuple[int, int]]:
+        """Input and output widths of a layer's linear layers, by the names LoRA targets use."""
+        return {
+            "q_proj": (self.hidden, self.query_width),
+            "k_proj": (self.hidden, self.kv_width),
+            "v_proj": (self.hidden, self.kv_width),
+            "o_proj": (self.query_width, self.hidden),
+            "gate_proj": (self.hidden, self.intermediate),
+            "up_proj": (self.hidden, self.intermediate),
+            "down_proj": (self.intermediate, self.hidden),
+        }
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        linear = sum(inputs * outputs for inputs, outputs in self.projections().values())
+        bias = self.query_width + 2 * self.kv_width if self.has_qkv_bias else 0
+        layer = linear + bias + 2 * self.hidden
+        embeddings = self.vocab * self.hidden * (1 if self.tied_embeddings else 2)
+        return embeddings + self.layers * layer + self.hidden
+
+
+def _is_fused(config: Mapping[str, Any]) -> bool:
+    rotation = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    kind = rotation.get("rope_type") or rotation.get("type") or "default"
+    return (
+        config.get("model_type") in FUSED_FAMILIES
+        and config.get("hidden_act", "silu") == "silu"
+        and kind in SUPPORTED_ROPE
+    )
+
+
+def lora_parameters(shape: ModelShape, lora: LoraConfig) -> int:
+    """Number of LoRA parameters: r * (inputs + outputs) for each target of each layer.
+
+    >>> light = LoraConfig.model_validate({"preset": "light"})
+    >>> learning = lora_parameters(KNOWN_SHAPES["Qwen/Qwen2.5-0.5B-Instruct"], light)
+    >>> f"{learning:,} of 494,032,768 is {learning / 494_032_768:.2%}"
+    '540,672 of 494,032,768 is 0.11%'
+    """
+    linear = shape.projections()
+    widths = (sum(linear[target]) for target in lora.targets if target in linear)
+    return shape.layers * lora.r * sum(widths)
+
+
+def _qwen(
+    layers: int, hidden: int, intermediate: int, heads: tuple[int, int], *, tied: bool
+) -> ModelShape:
+    return ModelShape(
+        layers=layers,
+        hidden=hidden,
+        intermediate=intermediate,
+        heads=heads[0],
+        kv_heads=heads[1],
+        head_dim=hidden // heads[0],
+        vocab=151_936 if tied else 152_064,
+        tied_embeddings=tied,
+        has_qkv_bias=True,
+    )
+
+
+KNOWN_SHAPES: dict[str, ModelShape] = {
+    "tiny": ModelShape(
+        layers=2,
+        hidden=64,
+        intermediate=128,
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
+        vocab=320,
+        tied_embeddings=True,
+    ),
+    "smollm2-135m": ModelShape(
+        layers=30,
+        hidden=576,
+        intermediate=1536,
+        heads=9,
+        kv_heads=3,
+        head_dim=64,
+        vocab=49_152,
+        tied_embeddings=True,
+    ),
+    "Qwen/Qwen2.5-0.5B-Instruct": _qwen(24, 896, 4864, (14, 2), tied=True),
+    "Qwen/Qwen2.5-1.5B-Instruct": _qwen(28, 1536, 8960, (12, 2), tied=True),
+    "Qwen/Qwen2.5-3B-Instruct": _qwen(36, 2048, 11_008, (16, 2), tied=True),
+    "Qwen/Qwen2.5-7B-Instruct": _qwen(28, 3584, 18_944, (28, 4), tied=False),
+    "Qwen/Qwen2.5-32B-Instruct": _qwen(64, 5120, 27_648, (40, 8), tied=False),
+}
+"""Shapes of the documented models, smallest first, so that a plan needs no download."""
+
+
+def find_shape(model: str) -> ModelShape | None:
+    """The shape of a known name, a model folder or a hub id in the local cache; None if unknown."""
+    wanted = model.casefold()
+    for name, shape in KNOWN_SHAPES.items():
+        if wanted in (name.casefold(), name.rpartition("/")[2].casefold()):
+            return shape
+    for file in (Path(model) / "config.json", *_cached_configs(model)):
+        if file.is_file():
+            return _read_shape(file)
+    return None
+
+
+def _cached_configs(hub_id: str) -> list[Path]:
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    folder = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    return sorted(folder.glob(f"models--{hub_id.replace('/', '--')}/snapshots/*/config.json"))
+
+
+def _read_shape(file: Path) -> ModelShape | None:
+    try:
+        return ModelShape.from_config(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not a decoder of this kind; loading it raises the error

@@ -1,0 +1,124 @@
+"""One module in memory that samples and learns."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.decoder.attention import ATTENTION, register_attention
+from practicum.engine.decoder.decoders import Decoder, decoder_of
+from practicum.engine.learning.learner import LearnerSettings, TorchLearner
+from practicum.engine.models.loading import DTypeName, LoadedModel, load_model
+from practicum.engine.models.lora import (
+    attach_adapter,
+    policy_fingerprint,
+    read_adapter,
+    trainable_share,
+)
+from practicum.engine.sampling.sampling_engine import TorchEngine
+from practicum.engine.threads import computed
+
+if TYPE_CHECKING:
+    from practicum.core.config.config_sections import LoraConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchPolicy:
+    """A base model with an adapter. Sampler and learner hold the same tensors."""
+
+    model: Any
+    decoder: Decoder
+    sampler: TorchEngine
+    learner: TorchLearner
+    codec: TemplateCodec
+    tokenizer: Any
+    name: str
+
+    @classmethod
+    @computed
+    def build(
+        cls,
+        loaded: LoadedModel,
+        lora: "LoraConfig",
+        settings: LearnerSettings,
+        seed: int,
+        *,
+        max_slots: int = 65_536,
+        checkpointed: bool = False,
+    ) -> "TorchPolicy":
+        """Attach a fresh adapter to a model loaded with our attention."""
+        model = attach_adapter(loaded.module, lora, seed, loaded.name)
+        model.eval()
+        torch.manual_seed(seed)  # dropout draws from torch's own generator, and nothing else does
+        known: list[str] = []  # the fingerprint, until the next update
+
+        def read() -> str:
+            return policy_fingerprint(model, loaded.fingerprint)
+
+        def remembered() -> str:
+            if not known:
+                known.append(read())
+            return known[0]
+
+        decoder = decoder_of(model.get_base_model())
+        sampler = TorchEngine(
+            model.get_base_model(),
+            decoder,
+            loaded.tokenizer,
+            loaded.codec,
+            fingerprint=remembered,
+            max_slots=max_slots,
+        )
+
+        def changed() -> None:
+            known.clear()
+            sampler.forget()
+
+        learner = TorchLearner(
+            model,
+            decoder,
+            settings,
+            fingerprint=read,
+            on_update=changed,
+            checkpointed=checkpointed,
+        )
+        return cls(
+            model=model,
+            decoder=decoder,
+            sampler=sampler,
+            learner=learner,
+            codec=loaded.codec,
+            tokenizer=loaded.tokenizer,
+            name=loaded.name,
+        )
+
+    @property
+    def trainable_share(self) -> tuple[int, int]:
+        """Trainable parameters, and the base model's."""
+        return trainable_share(self.model)
+
+
+@computed
+def load_for_policy(name: str, dtype: DTypeName, device: str) -> LoadedModel:
+    """Load a model with our attention in it."""
+    register_attention()
+    return load_model(name, dtype=dtype, device=device, attn_implementation=ATTENTION)
+
+
+@computed
+def load_adapted_sampler(loaded: LoadedModel, adapter: Path | None) -> TorchEngine:
+    """A sampler of a model, with the adapter in a checkpoint folder if one is given."""
+    causal_lm, fingerprint = loaded.module, loaded.fingerprint
+    if adapter is not None:
+        model = read_adapter(causal_lm, adapter)
+        causal_lm = model.get_base_model()
+        fingerprint = policy_fingerprint(model, loaded.fingerprint)
+    return TorchEngine(
+        causal_lm,
+        decoder_of(causal_lm),
+        loaded.tokenizer,
+        loaded.codec,
+        fingerprint=lambda: fingerprint,
+    )

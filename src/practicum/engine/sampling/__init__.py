@@ -1,0 +1,1 @@
+"""Continuous batching: requests to completions with their log-probabilities."""

@@ -1,0 +1,243 @@
+"""JSON schemas, and turns that hold such JSON, as grammars over tokens; compiled by llguidance.
+
+A grammar only says which tokens may come next. It knows nothing of probabilities, so what is drawn
+under it is drawn from the model's own distribution, restricted to what is allowed.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from practicum.core.errors import MissingExtra, UserError
+from practicum.core.sample import Bools
+from practicum.core.sampling import CallsForm, Spelling, ThoughtForm
+
+if TYPE_CHECKING:
+    from practicum.core.sampling import GrammarMatcher, TokenGrammar
+
+Rules = tuple[str, Mapping[str, Mapping[str, Any]]]
+"""The rules, and the JSON schemas that they name."""
+
+ANY_TEXT = "/(?s:.*)/"
+
+
+def json_rules(schema: Mapping[str, Any], thought: ThoughtForm | None = None) -> Rules:
+    """JSON that a schema allows.
+
+    >>> json_rules({"type": "object"})
+    ('start: @json', {'json': {'type': 'object'}})
+    """
+    rules = [f"start: {_before(thought)}@json", *_thought_rules(thought)]
+    return "\n".join(rules), {"json": schema}
+
+
+def call_rules(form: CallsForm, thought: ThoughtForm | None = None) -> Rules:
+    """Calls of tools."""
+
+    def any_call(before: list[Spelling]) -> str:
+        return " | ".join(f"{_spelled(text)} @call_{n}" for n, text in enumerate(before))
+
+    more = "later* " if form.many else ""
+    rules = [
+        f"start: {_before(thought)}first {more}{_spelled(form.closing)}",
+        f"first: {any_call([call.first for call in form.calls])}",
+        *_thought_rules(thought),
+    ]
+    if form.many:
+        rules.append(f"later: {any_call([call.later for call in form.calls])}")
+    return "\n".join(rules), {f"call_{n}": call.arguments for n, call in enumerate(form.calls)}
+
+
+def _before(thought: ThoughtForm | None) -> str:
+    if thought is None:
+        return ""
+    return "thought? " if thought.opening else "thought "
+
+
+def _thought_rules(thought: ThoughtForm | None) -> list[str]:
+    if thought is None:
+        return []
+    opening, behind = _spelled(thought.opening), _spelled((thought.behind,))
+    if isinstance(thought.closing, int):  # no text contains a token that stands by itself
+        return [f"thought: {opening} words <[{thought.closing}]> {behind}", f"words: {ANY_TEXT}"]
+    closing = json.dumps(thought.closing, ensure_ascii=False)
+    return [f"thought: {opening} words {behind}", f"words[suffix={closing}]: {ANY_TEXT}"]
+
+
+def _spelled(text: Spelling) -> str:
+    return " ".join(
+        f"<[{piece}]>" if isinstance(piece, int) else json.dumps(piece, ensure_ascii=False)
+        for piece in text
+    )
+
+
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+MAX_COMPILED = 128
+"""Schemas kept compiled; the one that was not used for longest goes first."""
+
+MAX_REASON = 200
+"""Characters of the compiler's own words in a message."""
+
+WRITING: Any = {
+    "whitespace_pattern": r"( |\n[ \t]{0,16})",
+    "json_allow_general_unicode_escapes": True,
+}
+"""Between two words there may be a blank, or a line break and an indent: small models get lost
+where any blanks will do. Any character may be written as an escape."""
+
+
+class JsonGrammars:
+    """The grammars of one tokenizer; equal schemas are compiled once.
+
+    What `of` gives goes into `SamplingRequest.grammar`, as often as it is wanted. It may be called
+    from any thread, so that an event loop need not wait for a large schema; whoever asks for a
+    schema that is being compiled waits for it, and nobody else does.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._tokens: Any = None  # made when it is first needed: a large vocabulary takes a second
+        self._reading = threading.Lock()
+        self._compiled: dict[str, Future[_JsonGrammar]] = {}
+        self._lock = threading.Lock()
+
+    def of(
+        self, schema: Mapping[str, Any] | None = None, thought: ThoughtForm | None = None
+    ) -> "TokenGrammar":
+        """The grammar of a JSON schema, after a thought; without a schema, of any JSON object.
+
+        Properties are written in the order in which the schema lists them.
+
+        Raises:
+            MissingExtra: llguidance is not installed.
+            UserError: the schema is none, or says something that cannot be enforced.
+        """
+        return self._grammar(*json_rules(ANY_OBJECT if schema is None else schema, thought))
+
+    def calls(self, form: CallsForm, thought: ThoughtForm | None = None) -> "TokenGrammar":
+        """The grammar of a turn that calls tools, after a thought.
+
+        Raises:
+            MissingExtra: llguidance is not installed.
+            UserError: the schema of a tool's arguments cannot be enforced.
+        """
+        return self._grammar(*call_rules(form, thought))
+
+    def _grammar(self, rules: str, schemas: Mapping[str, Mapping[str, Any]]) -> "_JsonGrammar":
+        named = [
+            {"name": name, "json_schema": {**schema, "x-guidance": WRITING}}
+            for name, schema in schemas.items()
+        ]
+        try:
+            key = json.dumps({"grammars": [{"lark_grammar": rules}, *named]})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _refused(str(error)) from None
+        with self._lock:
+            known = self._compiled.pop(key, None)
+            found = self._compiled[key] = known or Future()
+            if len(self._compiled) > MAX_COMPILED:
+                del self._compiled[next(iter(self._compiled))]
+        if known is None:  # compiled without the lock: others go on meanwhile
+            try:
+                found.set_result(self._compile(key))
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told too
+                with self._lock:
+                    if self._compiled.get(key) is found:
+                        del self._compiled[key]
+                found.set_exception(error)
+        return found.result()
+
+    def _compile(self, grammar: str) -> "_JsonGrammar":
+        try:
+            from llguidance import LLMatcher
+            from llguidance.hf import from_tokenizer
+        except ImportError:
+            raise MissingExtra.for_extra("gateway", "an answer in the form of a schema") from None
+        tokens = self._read_tokens(from_tokenizer)
+        matcher = LLMatcher(tokens, grammar, log_level=0)
+        trial = matcher.deep_copy()
+        trial.compute_bitmask()  # some schemas turn out to have no values only when one is begun
+        if trial.is_error():
+            said = trial.get_error()
+            raise _refused("no value has this form" if said.startswith("NoExtension") else said)
+        return _JsonGrammar(matcher, tokens.eos_token)
+
+    def _read_tokens(self, read: Callable[[Any], Any]) -> Any:
+        """The tokenizer's vocabulary, read once."""
+        with self._reading:
+            if self._tokens is None:
+                try:
+                    self._tokens = read(self._tokenizer)
+                except ValueError as error:
+                    raise UserError(
+                        f"this model's tokenizer cannot be held to a schema "
+                        f"({_in_short(str(error))}); leave out the schema or choose a model with a "
+                        "fast tokenizer"
+                    ) from None
+            return self._tokens
+
+
+class _JsonGrammar:
+    """A compiled schema."""
+
+    def __init__(self, matcher: Any, end: int) -> None:
+        self._matcher, self._end = matcher, end
+
+    def start(self) -> "GrammarMatcher":
+        """A walk for one completion."""
+        return _JsonWalk(self._matcher.deep_copy(), self._end)
+
+
+class _JsonWalk:
+    """One completion on its way; the matcher falls silent on errors, so each answer is checked."""
+
+    def __init__(self, matcher: Any, end: int) -> None:
+        self._matcher, self._end = matcher, end
+
+    def allowed(self) -> Bools:
+        """Which tokens may come next; the tokenizer's own end where the value is complete."""
+        packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
+        mask = np.unpackbits(packed, bitorder="little").view(np.bool_)
+        if mask[self._end] and not self._matcher.is_accepting():
+            # Words that have to be written are looked up as tokens, and these are the end's.
+            raise UserError(
+                "the JSON schema asks for the words of the token that ends this model's turns; "
+                "leave them out of the schema"
+            )
+        return mask
+
+    def advance(self, token: int) -> None:
+        """Go on by a sampled token."""
+        self._matcher.consume_token(token)
+        self._check()
+
+    @property
+    def done(self) -> bool:
+        """Whether the value is complete and nothing can follow it."""
+        return bool(self._matcher.is_stopped())
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise UserError(
+                f"the JSON schema cannot be followed any further "
+                f"({_in_short(self._matcher.get_error())}); make the schema simpler"
+            )
+
+
+def _refused(reason: str) -> UserError:
+    return UserError(
+        f"the JSON schema cannot be enforced: {_in_short(reason)}; "
+        "leave that part out of the schema or ask without one"
+    )
+
+
+def _in_short(reason: str) -> str:
+    """The first words of an explanation that may have many lines."""
+    words = " ".join(reason.split("<state>")[0].split())
+    return words if len(words) <= MAX_REASON else words[:MAX_REASON] + " ..."

@@ -1,0 +1,186 @@
+"""One completion under way in the engine."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from practicum.core.sample import Bools, Floats, Ints
+from practicum.core.sampling import Completion, GrammarMatcher, SamplingRequest
+from practicum.engine.sampling.constraints import ChoiceWalk
+from practicum.engine.sampling.draw import Draw, RandomStream
+from practicum.engine.sampling.prefix_cache import Match
+
+
+@dataclass(eq=False, slots=True)
+class PendingCompletion:
+    """A request, what has been sampled for it, and where its tokens are cached."""
+
+    request: SamplingRequest
+    future: "asyncio.Future[Completion]"
+    stream: RandomStream
+    walk: ChoiceWalk | None
+    tokens: list[int]
+    """Prompt and everything sampled since."""
+    grammar: GrammarMatcher | None = None
+    match: Match | None = None
+    """The part of the path that the prefix cache knows; held while the row is active."""
+    tail: list[int] = field(default_factory=list)
+    """Slots of the tokens after that part, this row's own."""
+    cached_tokens: int = 0
+    logprobs: list[float] = field(default_factory=list)
+    log_kept: list[float] = field(default_factory=list)
+    loss_mask: list[bool] = field(default_factory=list)
+    choices: list[tuple[int, ...]] = field(default_factory=list)
+    ended_turn: bool = False
+    finished: bool = False
+    text: str = ""
+    allowed: tuple[int, ...] = ()
+    """Token ids that may come next, where the request has actions, or a grammar that allows few."""
+    begun_with: str = ""
+    """Fingerprint of the weights of its first token, where others have followed it."""
+    mask: Bools | None = None
+    """What the grammar allows next, where that is known already."""
+    tops: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    """The likeliest tokens beside each sampled one, where the request asks for them."""
+    told: int = 0
+    """How many sampled tokens its listener knows of."""
+    stopped_by: str = ""
+    failure: Exception | None = None
+    """What the request's own actions, grammar or listener raised: the answer to it alone."""
+
+    @property
+    def placed(self) -> int:
+        """How many of its tokens have a slot."""
+        return (self.match.slots.size if self.match is not None else 0) + len(self.tail)
+
+    def count_cached(self) -> None:
+        """Note how much of the prompt the cache had; forced tokens after it do not count."""
+        self.cached_tokens = max(self.cached_tokens, min(self.placed, len(self.request.prompt_ids)))
+
+    @property
+    def path_slots(self) -> Ints:
+        """Slots of all placed tokens, in order."""
+        assert self.match is not None
+        return np.concatenate([self.match.slots, np.asarray(self.tail, np.int64)])
+
+    @property
+    def sampled(self) -> list[int]:
+        """Tokens of the completion so far."""
+        return self.tokens[len(self.request.prompt_ids) :]
+
+    def append(self, token: int, drawn: Draw, allowed: tuple[int, ...]) -> None:
+        """Add a sampled token."""
+        self.tokens.append(token)
+        self.logprobs.append(drawn.logprob)
+        self.log_kept.append(drawn.log_kept)
+        had_choice = len(allowed) != 1
+        self.loss_mask.append(self.request.params.temperature > 0.0 and had_choice)
+        self.choices.append(allowed)
+        self.mask = None
+        if self.walk is not None:
+            self.walk.advance(token)
+
+    def append_certain(self, token: int) -> None:
+        """Add a token that has no alternative."""
+        self.append(token, Draw(0, 0.0, 0.0), (token,))
+        if self.request.top_logprobs:
+            self.tops.append(((token, 0.0),))
+
+    def extend(self, tokens: Ints, logprobs: Floats, log_kept: Floats) -> None:
+        """Add tokens sampled from the whole vocabulary, all at once."""
+        count = tokens.size
+        self.tokens += tokens.tolist()
+        self.logprobs += logprobs.tolist()
+        self.log_kept += log_kept.tolist()
+        self.loss_mask += [self.request.params.temperature > 0.0] * count
+        self.choices += [()] * count
+
+    def append_forced(self) -> None:
+        """Add every token that has no alternative, and note the choice that comes after them."""
+        assert self.walk is not None
+        try:
+            while not self.walk.done and not self.is_cut:
+                self.allowed = self.walk.allowed()
+                if len(self.allowed) != 1:
+                    return
+                self.append_certain(self.allowed[0])
+        except Exception as error:  # noqa: BLE001 - actions are user code
+            self.failure = error
+        self.finished = self.ended_turn = self.walk.done
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all it needs is its next token, from the whole vocabulary."""
+        return self.walk is None and self.match is not None and len(self.tokens) == self.placed + 1
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a token drawn beside the logits, without anybody seeing them, will do for it."""
+        request, params = self.request, self.request.params
+        # No cut takes the likeliest token away, and that is all that temperature 0 looks for.
+        cuts = params.temperature > 0.0 and (params.top_k or params.top_p < 1.0)
+        return not cuts and self.grammar is None and not request.top_logprobs
+
+    def tell(self) -> None:
+        """Hand the new tokens to the request's listener; one that fails ends the request."""
+        listener = self.request.on_tokens
+        fresh = tuple(self.tokens[len(self.request.prompt_ids) + self.told :])
+        if listener is None or not fresh or self.future.done():
+            return
+        self.told += len(fresh)
+        try:
+            listener(fresh)
+        except Exception as error:  # noqa: BLE001 - listeners are callers' code
+            self.failure = error
+
+    @property
+    def tokens_left(self) -> int:
+        """How many more it may have."""
+        return self.request.params.max_tokens - len(self.tokens) + len(self.request.prompt_ids)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has all the tokens it may have."""
+        return self.tokens_left <= 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to sample."""
+        return self.finished or self.is_cut or self.failure is not None
+
+    def completion(self, fingerprint: str) -> Completion:
+        """What the caller gets."""
+        return Completion(
+            token_ids=tuple(self.sampled),
+            text=self.text,
+            logprobs=tuple(self.logprobs),
+            loss_mask=tuple(self.loss_mask),
+            log_kept=tuple(self.log_kept) if any(self.log_kept) else (),
+            choices=tuple(self.choices) if any(self.choices) else (),
+            temperature=self.request.params.temperature,
+            fingerprint=fingerprint,
+            finished=self.finished,
+            ended_turn=self.ended_turn,
+            cached_tokens=self.cached_tokens,
+            stopped_by=self.stopped_by,
+            top_logprobs=tuple(self.tops),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Tokens of one path to be computed in this step."""
+
+    tokens: Ints
+    first: int
+    """Position of the first of them on its path."""
+    path_slots: Ints
+    """Slots of the whole path, these tokens included."""
+    trunk: int
+    """Tokens at the start of the path that other rows may have in common with it."""
+
+    @property
+    def trunk_key(self) -> tuple[int, int]:
+        """The same for segments with the same trunk: a slot is on one path only."""
+        return (self.trunk, int(self.path_slots[self.trunk - 1]) if self.trunk else -1)

@@ -1,0 +1,389 @@
+"""The sampler: continuous batching over a shared KV cache, on the module that also learns.
+
+Each step takes every request that is waiting, finds what the prefix cache already holds, sends the
+missing tokens of all rows through the model as one unpadded row, and draws one token for each.
+Requests that begin alike share the computation, even when they arrive together. Steps are computed
+in the thread that also learns, so that the event loop goes on serving whoever is not waiting for a
+token: sandboxes, servers, clients. All that is shared with callers belongs to the event loop and
+changes between steps only; with no outside delays the order of everything is fixed, so the same
+seed gives the same bits.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from practicum.core.errors import ContextFull, UserError
+from practicum.core.sampling import ActionForm, Completion, SamplingRequest
+from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.decoder.attention import KvPool
+from practicum.engine.decoder.decoders import Decoder
+from practicum.engine.decoder.head import Head
+from practicum.engine.sampling.constraints import ActionTrie, ChoiceWalk
+from practicum.engine.sampling.decode_run import DecodeRun, begin_decode_run
+from practicum.engine.sampling.draw import RandomStream
+from practicum.engine.sampling.pending import PendingCompletion
+from practicum.engine.sampling.prefix_cache import PrefixCache
+from practicum.engine.sampling.scheduler import SlotAllocator, StepSlots, plan_step
+from practicum.engine.sampling.token_sampler import TokenSampler
+from practicum.engine.threads import compute_thread
+
+
+class StepLock:
+    """One lock for whoever computes with the weights; who asked first is first.
+
+    Event loops come and go while an engine stays, and a lock belongs to one of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.is_resting = False
+        """Whether an update has the weights now."""
+
+    def turn(self) -> asyncio.Lock:
+        """To be held for a step, or for an update; free, it is taken without waiting at all."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._lock, self._loop = asyncio.Lock(), loop
+        return self._lock
+
+
+T = TypeVar("T")
+
+STEP_TOKENS = 4096
+"""Tokens computed at once on a CPU; a longer prompt goes alone."""
+
+STEP_TOKENS_CUDA = 16_384
+"""And on a GPU."""
+
+FIRST_SLOTS = 2048
+"""Cache slots at the start; the pool doubles as it is needed, up to its limit."""
+
+BURST_STEPS = 64
+"""Tokens a row may get between two looks at who waits."""
+
+MAX_TRIES = 256
+"""Sets of actions whose token trie is kept."""
+
+SETTLE_TURNS = 3
+"""Turns of the event loop in which callers may bring their next request before a step begins."""
+
+
+class TorchEngine:
+    """Samples from a `transformers` causal language model, its decoder computed as it is given."""
+
+    def __init__(
+        self,
+        causal_lm: Any,
+        decoder: Decoder,
+        tokenizer: Any,
+        codec: TemplateCodec,
+        *,
+        fingerprint: Callable[[], str],
+        max_slots: int = 65_536,
+    ) -> None:
+        self._decoder = decoder
+        self._head = Head(causal_lm)
+        self._tokenizer = tokenizer
+        self._codec = codec
+        self._fingerprint = fingerprint
+        self._max_slots = max_slots
+        self._max_positions = int(causal_lm.config.max_position_embeddings)
+        heads = causal_lm.config.num_attention_heads
+        kv_heads = getattr(causal_lm.config, "num_key_value_heads", None) or heads
+        self._heads_per_key = heads // kv_heads
+        weight = causal_lm.get_output_embeddings().weight
+        self._device = weight.device
+        self._step_tokens = STEP_TOKENS_CUDA if weight.is_cuda else STEP_TOKENS
+        # A GPU's captured steps hold the pool's addresses, so there it never moves.
+        first = max_slots if weight.is_cuda else min(FIRST_SLOTS, max_slots)
+        self._cache = PrefixCache(first)
+        self._pool = KvPool(causal_lm.config, first, weight.dtype, weight.device)
+        self._places = SlotAllocator(self._cache, self._pool, max_slots)
+        self._tries: dict[tuple[ActionForm, ...], ActionTrie] = {}
+        self._arrived: list[PendingCompletion] = []  # while a step was computed
+        self._waiting: deque[PendingCompletion] = deque()
+        self._active: list[PendingCompletion] = []
+        self._burst: DecodeRun | None = None
+        self._chooser = TokenSampler(self._head, codec)
+        self._driver: asyncio.Task[None] | None = None
+        self._steps = StepLock()
+        self._thread = compute_thread()
+        self.computed_tokens = 0
+        """Tokens sent through the model so far."""
+        self.passes = 0
+        """Times that the model was gone through."""
+
+    def fingerprint(self) -> str:
+        """Which weights the next token would come from."""
+        return self._fingerprint()
+
+    @property
+    def context_tokens(self) -> int:
+        """How long a prompt and what is sampled after it can be together."""
+        return min(self._max_positions, self._max_slots)
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        """One completion; calls made at the same time are computed together."""
+        self._check(request)
+        loop = asyncio.get_running_loop()
+        row = PendingCompletion(
+            request=request,
+            future=loop.create_future(),
+            stream=RandomStream(request.params.seed),
+            walk=self._walk(request.actions),
+            tokens=list(request.prompt_ids),
+            grammar=None if request.grammar is None else request.grammar.start(),
+        )
+        self._arrived.append(row)
+        if self._driver is None or self._driver.done():
+            self._driver = loop.create_task(self._drive())
+        return await row.future
+
+    def forget(self) -> None:
+        """Drop the cache, as after an update of the weights."""
+        if self._steps.is_resting:
+            return  # all is dropped when the update is over
+        self._drop_cancelled()
+        if self._active or self._waiting or self._arrived:
+            raise RuntimeError("the cache cannot be dropped while completions are under way")
+        self._places.clear()
+        self._decoder.release()
+        self._head.release()
+
+    async def between_steps(self, work: Callable[[], T]) -> T:
+        """Do what changes the weights in the sampling thread, while nothing is sampled.
+
+        Completions under way go on afterwards from the tokens they have, computed anew. They are
+        recorded as begun with the weights of their first token.
+        """
+        async with self._steps.turn():
+            for row in (*self._active, *self._waiting):
+                if row.sampled and not row.begun_with:
+                    row.begun_with = self._fingerprint()
+            self._steps.is_resting = True
+            try:
+                return await self._in_thread(work)
+            finally:
+                self._steps.is_resting = False
+                self._start_over()
+
+    def _start_over(self) -> None:
+        """Put the rows under way back among those that wait, and drop all that was computed."""
+        self._drop_burst()
+        for row in self._active:
+            self._places.let_go(row)
+        self._waiting.extendleft(reversed(self._active))
+        self._active = []
+        self._places.clear()
+        self._decoder.release()
+        self._head.release()
+
+    def _check(self, request: SamplingRequest) -> None:
+        if not request.prompt_ids:
+            raise UserError("the prompt is empty; give at least one token")
+        if "" in request.params.stop:
+            raise UserError("a stop text is empty; leave it out or give it a character")
+        if request.actions and request.grammar is not None:
+            raise UserError(
+                "a completion has actions or a grammar, not both; leave one of them out"
+            )
+        if request.top_logprobs < 0:
+            raise UserError(f"top_logprobs is {request.top_logprobs}; give 0 or more")
+        longest = len(request.prompt_ids) + request.params.max_tokens
+        limit = self.context_tokens
+        if longest > limit:
+            raise ContextFull(
+                f"a prompt of {len(request.prompt_ids)} tokens and {request.params.max_tokens} new "
+                f"ones do not fit the model's {limit}; lower rollouts.max_tokens or max_turns"
+            )
+
+    def _walk(self, actions: tuple[ActionForm, ...]) -> ChoiceWalk | None:
+        if not actions:
+            return None
+        if actions not in self._tries:
+            if len(self._tries) >= MAX_TRIES:
+                self._tries.clear()
+            self._tries[actions] = ActionTrie(actions, self._tokenizer, self._codec.turn_end_id)
+        return ChoiceWalk(self._tries[actions])
+
+    async def _drive(self) -> None:
+        """Step until nobody waits. An error here belongs to every caller."""
+        try:
+            while self._arrived or self._waiting or self._active:
+                await self._settle()
+                async with self._steps.turn():
+                    self._drop_cancelled()
+                    self._finish_forced()
+                    await self._in_thread(self._step)
+                    self._answer()
+        except BaseException as error:
+            self._drop_burst()
+            rows = [*self._active, *self._waiting, *self._arrived]
+            self._active, self._waiting, self._arrived = [], deque(), []
+            for row in rows:
+                self._places.let_go(row)
+            self.forget()  # a step that broke off has placed paths it never computed
+            for row in rows:
+                if not row.future.done():
+                    row.future.set_exception(
+                        error if isinstance(error, Exception) else asyncio.CancelledError()
+                    )
+            if not isinstance(error, Exception):
+                raise
+
+    def _answer(self) -> None:
+        """Tell listeners what is new, and callers whose completion is over."""
+        for row in [r for r in self._active if r.request.on_tokens is not None]:
+            row.tell()
+        for row in [r for r in self._active if r.is_over]:
+            self._end_burst()  # where a listener failed, it is still under way
+            self._complete(row)
+            self._active.remove(row)
+
+    async def _settle(self) -> None:
+        """Let callers bring their next request, and take in those that came."""
+        seen = -1
+        while len(self._arrived) != seen:
+            seen = len(self._arrived)
+            for _ in range(SETTLE_TURNS):
+                await asyncio.sleep(0)
+        self._waiting += self._arrived
+        self._arrived.clear()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do it beside the event loop; not even a cancellation leaves before it is done."""
+        job = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait([job])
+            raise
+
+    @torch.inference_mode()
+    def _step(self) -> None:
+        if not self._active and not self._waiting:
+            return
+        self._decoder.prepare()
+        self._head.prepare()
+        if not self._advance_burst():
+            placed = self._place_rows()
+            states = self._compute(placed)
+            if self._active:
+                self._chooser.choose(self._active, placed.end_states(states))
+
+    def _advance_burst(self) -> bool:
+        """A step of the burst under way, or of a new one where every row is ready for it."""
+        if self._burst is not None and (
+            self._waiting or not self._burst.goes_on_with(self._active)
+        ):
+            self._end_burst()
+        if self._burst is None and not self._begin_burst():
+            return False
+        assert self._burst is not None
+        drawn = self._burst.advance()
+        self.passes += drawn.tokens.shape[1]
+        self.computed_tokens += drawn.tokens.size
+        for row, *found in zip(self._active, *drawn, strict=True):
+            self._chooser.extend(row, *found)
+        if not self._burst.goes_on_with(self._active):
+            self._end_burst()
+        return True
+
+    def _begin_burst(self) -> bool:
+        rows = self._active
+        if self._waiting or not rows or any(not row.is_ready for row in rows):
+            return False
+        steps = min(BURST_STEPS, *(row.tokens_left for row in rows))
+        # On a CPU laying the cache out for one step costs more than it saves.
+        worth = self._device.type == "cuda" or steps > 1
+        taken = self._places.take(steps * len(rows)) if worth else None
+        if taken is None:
+            return False
+        fresh = list(taken.reshape(len(rows), steps))
+        burst = begin_decode_run(
+            self._decoder, self._pool, self._head, rows, fresh, self._chooser.draw
+        )
+        if burst is None:
+            self._cache.give_back(taken)
+            return False
+        self._burst = DecodeRun(rows, fresh, burst)
+        return True
+
+    def _drop_burst(self) -> None:
+        """After a failure: what was computed is not trusted, its slots come back."""
+        if self._burst is not None:
+            self._burst.give_back(self._cache)
+            self._burst = None
+
+    @torch.inference_mode()
+    def _end_burst(self) -> None:
+        if self._burst is not None:
+            self._burst.close(self._cache)
+            self._burst = None
+
+    def _drop_cancelled(self) -> None:
+        self._arrived = [r for r in self._arrived if not r.future.cancelled()]
+        self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
+        cancelled = [r for r in self._active if r.future.cancelled()]
+        if cancelled:
+            self._end_burst()
+        for row in cancelled:
+            self._active.remove(row)
+            self._places.let_go(row)
+
+    def _finish_forced(self) -> None:
+        """Completions without any choice need no model."""
+        for row in list(self._waiting):
+            if row.walk is not None and not row.sampled:
+                row.append_forced()
+                if row.is_over:
+                    row.tell()
+                    self._complete(row)
+                    self._waiting.remove(row)
+
+    def _place_rows(self) -> StepSlots:
+        """Give every row its slots, admitting as many waiting rows as fit."""
+        step = StepSlots()
+        for row in list(self._active):
+            if not self._places.place(row, step):
+                self._active.remove(row)
+                self._waiting.appendleft(row)
+        while self._waiting and step.tokens < self._step_tokens:
+            row = self._waiting[0]
+            if not self._places.place(row, step):
+                if not self._active:
+                    raise UserError("the KV cache is too small for a single completion")
+                break
+            self._waiting.popleft()
+            self._active.append(row)
+        return step
+
+    def _compute(self, placed: StepSlots) -> torch.Tensor:
+        """Hidden states at the end of each segment, (S, H)."""
+        if not placed.segments:
+            return torch.zeros(0)
+        step = plan_step(placed.segments, self._pool, self._heads_per_key, self._device)
+        states = self._decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
+        self.computed_tokens += int(step.token_ids.numel())
+        self.passes += 1
+        self._places.remember(placed, states)
+        return states
+
+    def _complete(self, row: PendingCompletion) -> None:
+        """Leave what was computed in the prefix cache and answer the caller."""
+        sampled = row.sampled[:-1] if row.ended_turn else row.sampled
+        row.text = self._codec.decode(sampled)
+        for stop in row.request.params.stop:
+            row.text = row.text.split(stop)[0]
+        self._places.keep(row)
+        if row.future.done():
+            return
+        if row.failure is not None:
+            row.future.set_exception(row.failure)
+        else:
+            row.future.set_result(row.completion(row.begun_with or self._fingerprint()))

@@ -1,0 +1,211 @@
+"""What one step computes: the cache slots of each row, and the step's tensors."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from practicum.core.sample import Ints
+from practicum.engine.decoder.attention import Bucket, CachePlan, KvPool
+from practicum.engine.event_loop import give_way
+from practicum.engine.sampling.pending import PendingCompletion, Segment
+from practicum.engine.sampling.prefix_cache import EndStates, PrefixCache
+
+
+@dataclass(slots=True)
+class StepSlots:
+    """What one step computes, and where each of its rows finds its end state."""
+
+    segments: list[Segment] = field(default_factory=list)
+    ends: list[int | torch.Tensor] = field(default_factory=list)
+    """For each row the number of a segment, or a state kept from an earlier step."""
+    in_step: dict[int, int] = field(default_factory=dict)
+    """The segment that ends in a slot, for the slots that the prefix cache knows."""
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens are computed."""
+        return sum(segment.tokens.size for segment in self.segments)
+
+    def end_states(self, states: torch.Tensor) -> torch.Tensor:
+        """(rows, H) from the states at the ends of the segments, (S, H)."""
+        return torch.stack([states[end] if isinstance(end, int) else end for end in self.ends])
+
+
+class SlotAllocator:
+    """The prefix cache and the pool behind it, which grow together up to a limit."""
+
+    def __init__(self, cache: PrefixCache, pool: KvPool, max_slots: int) -> None:
+        self.cache, self.pool = cache, pool
+        self._max_slots = max_slots
+        self._end_states = EndStates()
+
+    def clear(self) -> None:
+        """Forget every path."""
+        self.cache.clear()
+        self._end_states.clear()
+
+    def take(self, count: int) -> Any:
+        """So many free slots, or None where there is no room for them."""
+        while self.cache.free_slots < count and self.cache.capacity < self._max_slots:
+            capacity = min(2 * self.cache.capacity, self._max_slots)
+            self.cache.grow(capacity)
+            self.pool.grow(capacity)
+        slots = self.cache.take(count)
+        if slots is not None:
+            self._end_states.drop(slots.tolist())  # of the paths that had the slots before
+        return slots
+
+    def place(self, row: PendingCompletion, step: StepSlots) -> bool:
+        """Give a row slots for the tokens that have none; False where there is no room."""
+        give_way()
+        if row.match is None:
+            tokens = np.asarray(row.tokens, np.int64)
+            row.match = self.cache.match(tokens)
+            if row.placed == tokens.size:
+                last = int(row.match.slots[-1])
+                known = step.in_step.get(last)
+                known = self._end_states.get(last) if known is None else known
+                if known is not None:
+                    row.count_cached()
+                    step.ends.append(known)
+                    return True
+                # The path is cached but not the state at its end: compute its last token again,
+                # in a slot of its own, so that what others read stays as it is.
+                self.cache.release(row.match)
+                row.match = self.cache.match(tokens[:-1])
+            row.count_cached()
+            enters_tree = row.placed < tokens.size - 1 or not _is_known(row, tokens)
+        else:
+            enters_tree = False
+        first = row.placed
+        new = np.asarray(row.tokens[first:], np.int64)
+        slots = self.take(new.size)
+        if slots is None:
+            self.let_go(row)
+            return False
+        if enters_tree:
+            row.match = self.cache.extend(row.match, new, slots)
+            step.in_step[int(slots[-1])] = len(step.segments)
+        else:
+            row.tail += slots.tolist()
+        step.ends.append(len(step.segments))
+        trunk = first if enters_tree else row.match.slots.size
+        step.segments.append(
+            Segment(tokens=new, first=first, path_slots=row.path_slots, trunk=trunk)
+        )
+        return True
+
+    def remember(self, step: StepSlots, states: torch.Tensor) -> None:
+        """Keep the states at the ends of paths that others may ask for."""
+        self._end_states.keep(list(step.in_step), states[list(step.in_step.values())])
+
+    def keep(self, row: PendingCompletion) -> None:
+        """Leave all that was computed for a row to whoever comes next, and let it go."""
+        if row.match is not None and row.tail:
+            begin = row.match.slots.size
+            tokens = np.asarray(row.tokens[begin : begin + len(row.tail)], np.int64)
+            row.match = self.cache.extend(row.match, tokens, np.asarray(row.tail, np.int64))
+            row.tail = []
+        self.let_go(row)
+
+    def let_go(self, row: PendingCompletion) -> None:
+        """Take back a row's slots; what the cache knows of its path stays there."""
+        if row.match is not None:
+            self.cache.release(row.match)
+        self.cache.give_back(np.asarray(row.tail, np.int64))
+        row.match, row.tail = None, []
+
+
+def _is_known(row: PendingCompletion, tokens: Ints) -> bool:
+    assert row.match is not None
+    return int(tokens[-1]) in row.match.run.children
+
+
+SHARED_TRUNK = 64
+"""Tokens that rows must have in common before it pays to attend to them apart."""
+
+
+class StepPlan(NamedTuple):
+    """The new tokens of all segments as one row, and how they attend."""
+
+    plan: CachePlan
+    token_ids: torch.Tensor  # (T,)
+    positions: torch.Tensor  # (T,)
+    lasts: torch.Tensor  # (S,) index of each segment's last token
+
+
+def plan_step(
+    segments: list[Segment], pool: KvPool, heads_per_key: int, device: torch.device
+) -> StepPlan:
+    """Lay the segments out one after the other."""
+
+    def on_device(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    sizes = np.asarray([s.tokens.size for s in segments])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    buckets = []
+    for members, trunk in _alike(segments):
+        give_way()
+        arrays = _bucket([segments[i] for i in members], starts[members], trunk)
+        starting = all(segments[i].first == 0 for i in members)
+        rows, shared, slots, depth, kept, tokens = map(on_device, arrays)
+        buckets.append(Bucket(rows, shared, slots, depth, kept, tokens, starting))
+    written = np.concatenate([s.path_slots[s.first :] for s in segments])
+    positions = [np.arange(s.first, s.first + s.tokens.size) for s in segments]
+    spare = rung(written.size) - written.size if device.type == "cpu" else 0
+    filled = np.concatenate([written, np.full(spare, pool.spare)])
+    return StepPlan(
+        plan=CachePlan.of(pool, on_device(filled), tuple(buckets), heads_per_key),
+        token_ids=on_device(np.concatenate([*(s.tokens for s in segments), np.zeros(spare, int)])),
+        positions=on_device(np.concatenate([*positions, np.zeros(spare, int)])),
+        lasts=on_device(starts + sizes - 1),
+    )
+
+
+def rung(tokens: int) -> int:
+    """How many tokens are computed for so many, at most a sixteenth more.
+
+    oneDNN compiles a product anew for every number of rows and keeps what it compiled: without a
+    ladder of sizes, a server's memory grows with every length of prompt that it has not seen.
+
+    >>> [rung(tokens) for tokens in (1, 20, 100, 488, 1000)]
+    [1, 20, 100, 496, 1024]
+    """
+    step = 1 << max(0, tokens.bit_length() - 5)
+    return -(-tokens // step) * step
+
+
+def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
+    """Segments to attend to together, and how much of their beginning they have in common.
+
+    Those with a trunk worth sharing are kept together by it, all others only by their length.
+    """
+    sharing: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
+    buckets: dict[tuple[int, int, bool, int], list[int]] = {}
+    for number, segment in enumerate(segments):
+        key = segment.trunk_key
+        if sharing[key] < 2 or key[0] < SHARED_TRUNK:
+            key = (0, -1)
+        alike = (*key, segment.first == 0, int(segment.tokens.size - 1).bit_length())
+        buckets.setdefault(alike, []).append(number)
+    return [(members, key[0]) for key, members in sorted(buckets.items())]
+
+
+def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np.ndarray, ...]:
+    """The arrays of a `Bucket`, in the order of its fields."""
+    paths = [s.path_slots[trunk:] for s in segments]
+    sizes = np.asarray([s.tokens.size for s in segments])
+    lengths = np.asarray([path.size for path in paths])
+    # What is too short is filled up with its last one.
+    at = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+    rows = starts[:, None] + at
+    depth = np.asarray([s.first for s in segments])[:, None] + at
+    within = np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
+    slots = np.concatenate(paths)[within + (np.cumsum(lengths) - lengths)[:, None]]
+    kept = np.flatnonzero(np.arange(sizes.max()) < sizes[:, None])
+    return rows, segments[0].path_slots[:trunk], slots, depth, kept, rows.ravel()[kept]

@@ -1,0 +1,1 @@
+"""An HTTP server for any environment: OpenEnv, Practicum's own client, LifelongAgentBench."""

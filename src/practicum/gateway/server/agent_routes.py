@@ -1,0 +1,310 @@
+"""The HTTP routes for agents: one per dialect to sample, and the list of models."""
+
+import itertools
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from practicum.core.capabilities import DecodesTokens
+from practicum.core.json_values import well_formed
+from practicum.gateway.dialects import anthropic, openai_chat, openai_responses
+from practicum.gateway.dialects.dialect import Dialect
+from practicum.gateway.http_guard import Guard, GuardRules, Verdict, bearer_of
+from practicum.gateway.requests import AnswerFacts, ParsedRequest, Refused
+from practicum.gateway.rollouts import OpenRollouts, Rollout
+from practicum.gateway.server.answering import RequestSampler
+from practicum.gateway.server.event_stream import (
+    ClientGone,
+    EventStream,
+    StreamEventBuffer,
+    while_connected,
+)
+from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
+
+MOST_NESTING = 64
+"""Most levels of nesting in a body: later code that recurses over it cannot overflow the stack."""
+
+
+def read_json(body: bytes, content_type: str) -> dict[str, Any]:
+    """The JSON object in a body; raises `Refused` if there is none."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise Refused(415, "send the body as application/json, with that content type")
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+    except RecursionError:
+        raise Refused(400, f"the body is nested deeper than {MOST_NESTING} levels") from None
+    except ValueError as error:
+        raise Refused(400, f"the body is not JSON ({error!s:.100})") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "the body is not a JSON object; write {...}")
+    _check_depth(value)
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_depth(value: dict[str, Any]) -> None:
+    """Refuses deep nesting, without recursion; also replaces lone surrogates in strings."""
+    level: list[Any] = [value]
+    for _ in range(MOST_NESTING):
+        below: list[Any] = []
+        for holder in level:
+            pairs = list(holder.items() if isinstance(holder, dict) else enumerate(holder))
+            for key, one in pairs:
+                if isinstance(one, dict | list):
+                    below.append(one)
+                elif isinstance(one, str) and not one.isascii():
+                    holder[key] = well_formed(one)
+        if not below:
+            return
+        level = below
+    raise Refused(400, f"the body is nested deeper than {MOST_NESTING} levels")
+
+
+ROLLOUT = "practicum.rollout"
+"""Key of the ASGI scope under which the guard stores the request's rollout."""
+
+OPEN_PATHS = frozenset({"/health"})
+
+PREFIXES = ("/rollouts/{rollout}/v1", "/v1")
+"""A rollout is identified by URL and key, or by its key alone."""
+
+DIALECTS: Mapping[str, Dialect] = {
+    "/chat/completions": cast(Dialect, openai_chat),
+    "/responses": cast(Dialect, openai_responses),
+    "/messages": cast(Dialect, anthropic),
+}
+
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "request_too_large",
+}
+
+
+class AgentRoutes:
+    """The routes that a rollout's key gives access to."""
+
+    def __init__(
+        self,
+        rollouts: OpenRollouts,
+        settings: GatewaySettings,
+        models: tuple[str, ...],
+        grammars: Grammars | None,
+    ) -> None:
+        self._sampler = RequestSampler(rollouts, settings, grammars)
+        self._settings = settings
+        self._models = models
+        self._started = int(time.time())
+        # Random once and then counted: a system call per answer would release the interpreter lock,
+        # and the threads that compute the model would take it.
+        self._ids = map(f"{secrets.token_hex(6)}{{:012x}}".format, itertools.count())
+
+    def routes(self) -> list[Route]:
+        """Every route, under both prefixes; Starlette tries them in order, most used first."""
+        answers = [
+            Route(prefix + path, self._answer_in(dialect), methods=["POST"])
+            for prefix in PREFIXES
+            for path, dialect in DIALECTS.items()
+        ]
+        others = [Route("/health", _health, methods=["GET"])]
+        for prefix in PREFIXES:
+            others.append(Route(f"{prefix}/models", self._list_models, methods=["GET"]))
+            others.append(Route(f"{prefix}/models/{{name:path}}", self._model, methods=["GET"]))
+            others.append(
+                Route(f"{prefix}/messages/count_tokens", self._count_tokens, methods=["POST"])
+            )
+        return [*answers, *others]
+
+    def _answer_in(self, dialect: Dialect) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await self._answer(request, dialect)
+            except Refused as refused:
+                return _refusal(dialect, refused)
+
+        return answer
+
+    async def _answer(self, request: Request, dialect: Dialect) -> Response:
+        rollout: Rollout = request.scope[ROLLOUT]
+        body = read_json(await request.body(), request.headers.get("content-type", ""))
+        parsed = dialect.read_request(body, rollout.conversation.params, rollout.use.answers.get)
+        facts = AnswerFacts(
+            id=next(self._ids),
+            model=self._models[0],
+            created=int(time.time()),
+            token_text=_token_text(rollout),
+        )
+        if parsed.stream:
+            return self._stream(dialect, rollout, parsed, facts)
+        async with while_connected(request.receive):
+            turns = await self._sampler.turns(rollout, parsed)
+        rollout.keep_answer(facts.id, (*parsed.request.messages, turns[0].message))
+        return JSONResponse(dialect.whole_answer(parsed, turns, facts))
+
+    def _stream(
+        self, dialect: Dialect, rollout: Rollout, parsed: ParsedRequest, facts: AnswerFacts
+    ) -> EventStream:
+        buffer = StreamEventBuffer()
+
+        async def sample() -> None:
+            turns = await self._sampler.turns(rollout, parsed, buffer.add)
+            rollout.keep_answer(facts.id, (*parsed.request.messages, turns[0].message))
+
+        return EventStream(
+            sample,
+            buffer,
+            _with_errors(dialect.stream_events(parsed, facts, aiter(buffer)), dialect),
+            partial(_refusal, dialect),
+            self._settings.write_timeout_s,
+        )
+
+    async def _count_tokens(self, request: Request) -> Response:
+        rollout: Rollout = request.scope[ROLLOUT]
+        try:
+            body = read_json(await request.body(), request.headers.get("content-type", ""))
+            parsed = anthropic.read_count(body, rollout.conversation.params)
+            prompt = rollout.conversation.prompt_of(parsed.request)
+        except Refused as refused:
+            return _refusal(cast(Dialect, anthropic), refused)
+        return JSONResponse(anthropic.count_answer(len(prompt)))
+
+    async def _list_models(self, request: Request) -> Response:
+        listed = [self._model_entry(name) for name in self._models]
+        return JSONResponse({"object": "list", "data": listed})
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._models:
+            names = ", ".join(self._models)
+            refused = Refused(404, f"there is no model {name!r:.80}; there is {names}")
+            return _refusal(DIALECTS["/chat/completions"], refused)
+        return JSONResponse(self._model_entry(name))
+
+    def _model_entry(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._started, "owned_by": "practicum"}
+
+
+def agent_app(
+    rollouts: OpenRollouts,
+    settings: GatewaySettings,
+    models: tuple[str, ...],
+    grammars: Grammars | None,
+) -> Starlette:
+    """The ASGI application for agents."""
+    rules = GuardRules(
+        host=settings.host,
+        names=settings.names,
+        open_paths=OPEN_PATHS,
+        authorize=_key_check(rollouts),
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        error_json=_error_json,
+    )
+    return Starlette(
+        routes=AgentRoutes(rollouts, settings, models, grammars).routes(),
+        middleware=[Middleware(Guard, rules=rules)],
+        exception_handlers={
+            HTTPException: _on_no_route,
+            ClientGone: _on_gone,
+            Exception: _on_failure,
+        },
+    )
+
+
+def _key_check(rollouts: OpenRollouts) -> Callable[[Scope, Mapping[str, str]], Verdict]:
+    def authorize(scope: Scope, headers: Mapping[str, str]) -> Verdict:
+        shown = headers.get("x-api-key") or bearer_of(headers.get("authorization", "")) or ""
+        parts = scope["path"].split("/")
+        named = parts[2] if len(parts) > 2 and parts[1] == "rollouts" else None
+        try:
+            scope[ROLLOUT] = rollouts.find(named, shown)
+        except Refused as refused:
+            return refused.status, refused.sentence
+        return 0, ""
+
+    return authorize
+
+
+async def _with_errors(events: AsyncIterator[str], dialect: Dialect) -> AsyncIterator[str]:
+    """The stream, with an error event of its dialect if it fails."""
+    try:
+        async for event in events:
+            yield event
+    except Refused as refused:
+        yield dialect.stream_error(refused.status, refused.sentence, refused.kind)
+    except Exception as error:  # noqa: BLE001 - the client is told, and the server goes on
+        yield dialect.stream_error(500, _failure(error), "api_error")
+
+
+def _token_text(rollout: Rollout) -> Callable[[int], str]:
+    """Gives a token's text, or `token_id:N` for a special token without text."""
+    codec = rollout.conversation.codec
+    decode = codec.decode if isinstance(codec, DecodesTokens) else None
+
+    def text(token: int) -> str:
+        shown = decode((token,)) if decode is not None else ""
+        return shown or f"token_id:{token}"
+
+    return text
+
+
+def _dialect_of(path: str) -> Dialect:
+    found = (dialect for end, dialect in DIALECTS.items() if path.endswith(end))
+    if "/messages" in path:
+        return DIALECTS["/messages"]
+    return next(found, DIALECTS["/chat/completions"])
+
+
+def _error_json(path: str, status: int, sentence: str) -> object:
+    kind = KINDS.get(status, "invalid_request_error")
+    return _dialect_of(path).error_body(status, sentence, kind)
+
+
+def _refusal(dialect: Dialect, refused: Refused) -> JSONResponse:
+    headers = {"x-should-retry": "false"}
+    if refused.kind == "rate_limit_error":
+        headers = {"retry-after": "1"}
+    body = dialect.error_body(refused.status, refused.sentence, refused.kind, refused.param)
+    return JSONResponse(body, refused.status, headers)
+
+
+async def _health(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _on_no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = f"{request.method} {request.url.path}: {str(error.detail).lower()}"
+    return JSONResponse(
+        _error_json(request.url.path, error.status_code, sentence), error.status_code
+    )
+
+
+async def _on_gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # for the log only: the client has disconnected
+
+
+async def _on_failure(request: Request, error: Exception) -> Response:
+    body = _dialect_of(request.url.path).error_body(500, _failure(error), "api_error")
+    return JSONResponse(body, 500)
+
+
+def _failure(error: Exception) -> str:
+    return f"the server failed: {type(error).__name__}: {error!s:.200}"

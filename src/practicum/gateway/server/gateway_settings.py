@@ -1,0 +1,44 @@
+"""`GatewaySettings`: address, limits and timeouts of a gateway; and its grammar compiler."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from practicum.core.sampling import CallsForm, ThoughtForm, TokenGrammar
+
+
+class Grammars(Protocol):
+    """Compiles grammars over the model's tokens; called from several threads."""
+
+    def of(self, schema: Mapping[str, Any] | None, thought: ThoughtForm | None) -> TokenGrammar:
+        """A grammar for JSON of a schema, after thinking; None allows any JSON object."""
+        ...
+
+    def calls(self, form: CallsForm, thought: ThoughtForm | None) -> TokenGrammar:
+        """A grammar for a turn that calls tools, after thinking."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """Address, limits and timeouts of a gateway."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free one."""
+    names: tuple[str, ...] = ()
+    """Names of this machine that a Host header may have besides `host`."""
+    max_body_bytes: int = 4 * 1024 * 1024
+    body_timeout_s: float = 60.0
+    """For a request's body to arrive."""
+    request_timeout_s: float = 3600.0
+    """For one answer to be sampled."""
+    write_timeout_s: float = 120.0
+    """For a client to read a write."""
+    max_choices: int = 16
+    """The largest `n`."""
+    control_socket: Path | None = None
+    """The socket to open, reward and close rollouts from outside; None for none."""
+    control_key: str = ""
+    """The key that the control socket needs."""

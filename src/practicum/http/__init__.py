@@ -1,1 +1,0 @@
-"""What every server of Practicum does the same: who may ask, with which key, and listening."""

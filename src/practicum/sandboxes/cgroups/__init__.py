@@ -1,1 +1,0 @@
-"""Control groups: limits for a whole sandbox."""

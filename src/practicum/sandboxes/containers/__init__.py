@@ -1,1 +1,0 @@
-"""Sandboxes in containers, by the command line client of an engine."""

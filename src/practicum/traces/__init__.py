@@ -1,0 +1,1 @@
+"""Others' work to training sets: imported, redacted, recorded, built."""

@@ -1,0 +1,1 @@
+"""Recorded episodes to training sets: what is kept, how it is weighed, where it is written."""

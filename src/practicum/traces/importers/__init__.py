@@ -1,0 +1,1 @@
+"""Traces that others recorded, read into episodes: a file in, episodes out, nothing else."""

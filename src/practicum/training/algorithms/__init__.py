@@ -1,0 +1,1 @@
+"""Credit and loss, one file per method, pure functions."""

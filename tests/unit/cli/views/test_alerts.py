@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.views.builders import RunBuilder, finished_run
+
+from practicum.cli.views.alerts import find_alerts, gap_limit
+from practicum.cli.views.run_view import RunView, read_run
+from practicum.core.task import JSON
+
+
+def view_of(tmp_path: Path, steps: int = 10, **changed: JSON) -> RunView:
+    return read_run(RunBuilder(tmp_path).begin().steps(1, steps, **changed).done())
+
+
+def texts(view: RunView) -> list[str]:
+    return [alert.text for alert in find_alerts(view)]
+
+
+def test_a_run_that_learns_well_has_no_alerts(tmp_path: Path) -> None:
+    assert find_alerts(read_run(finished_run(tmp_path))) == []
+
+
+def test_a_run_that_was_only_made_has_no_alerts(tmp_path: Path) -> None:
+    assert find_alerts(read_run(RunBuilder(tmp_path).run)) == []
+
+
+def test_refused_updates_are_counted_and_severe(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path).begin().steps(1, 3).steps(4, 5, applied=False, loss=None)
+    (alert,) = find_alerts(read_run(build.steps(6, 30).done()))
+    assert alert.is_severe
+    assert alert.text.startswith("2 updates refused as not finite, last at step 5")
+
+
+def test_updates_that_ran_out_of_memory_are_counted(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path).begin().steps(1, 3, out_of_memory=0, micro_batch_splits=0)
+    build = build.steps(4, 4, out_of_memory=2, micro_batch_splits=3, gradient_checkpointing=False)
+    build = build.steps(5, 5, out_of_memory=0, micro_batch_splits=4, gradient_checkpointing=True)
+    (alert,) = find_alerts(read_run(build.done()))
+    assert not alert.is_severe
+    assert alert.text == (
+        "1 update ran out of memory and went on, last at step 4: 7 micro-batch splits in all, "
+        "gradient checkpointing is on"
+    )
+
+
+def test_groups_with_equal_scores_are_a_matter_of_difficulty(tmp_path: Path) -> None:
+    low = texts(view_of(tmp_path / "a", flat_share=0.75, success=0.1))
+    high = texts(view_of(tmp_path / "b", flat_share=0.75, success=0.95))
+    assert low == ["75% of recent groups had equal scores (success 0.10): easier tasks teach more"]
+    assert high == ["75% of recent groups had equal scores (success 0.95): harder tasks teach more"]
+
+
+def test_half_of_the_groups_flat_is_not_yet_an_alert(tmp_path: Path) -> None:
+    assert texts(view_of(tmp_path, flat_share=0.5)) == []
+
+
+def test_only_recent_steps_count(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path).begin().steps(1, 5, masked_episodes=8).steps(6, 10)
+    assert texts(read_run(build.done())) == []
+
+
+@pytest.mark.parametrize(("lost", "is_severe"), [(1, False), (8, True)])
+def test_lost_episodes_are_counted_against_all_of_them(
+    tmp_path: Path, lost: int, is_severe: bool
+) -> None:
+    view = view_of(tmp_path, masked_episodes=lost)
+    (alert,) = find_alerts(view)
+    assert alert.text.startswith(f"{5 * lost} of the last 160 episodes masked")
+    assert alert.is_severe is is_severe
+
+
+def test_episodes_without_a_score_are_told_apart_from_masked_ones(tmp_path: Path) -> None:
+    (text,) = texts(view_of(tmp_path, unscored_episodes=2))
+    assert text == "10 of the last 160 episodes not scored: the reward failed"
+
+
+def test_a_gap_is_an_alert_from_half_of_its_limit(tmp_path: Path) -> None:
+    assert texts(view_of(tmp_path / "a", logprob_gap=4.9e-5)) == []
+    (near,) = find_alerts(view_of(tmp_path / "b", logprob_gap=6.0e-5))
+    assert near.text == "sampler/learner gap 6.0e-05 is 60% of the 1e-04 at which the run stops"
+    assert not near.is_severe
+    (over,) = find_alerts(view_of(tmp_path / "c", logprob_gap=2.0e-4))
+    assert over.is_severe
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({}, 1e-4),
+        ({"model": {"name": "tiny", "dtype": "bfloat16"}}, 0.2),
+        ({"hardware": {"max_logprob_gap": 0.01}}, 0.01),
+    ],
+)
+def test_the_limit_of_the_gap_is_the_configs_or_the_precisions(
+    tmp_path: Path, config: dict[str, object], limit: float
+) -> None:
+    assert gap_limit(read_run(RunBuilder(tmp_path, config=config).begin().done())) == limit
+
+
+def test_low_entropy_is_an_alert_only_while_tasks_are_not_solved(tmp_path: Path) -> None:
+    def collapsed(where: str, success: float) -> RunView:
+        build = RunBuilder(tmp_path / where).begin().steps(1, 5, entropy=1.5)
+        return read_run(build.steps(6, 10, entropy=0.05, success=success).done())
+
+    assert texts(collapsed("a", 0.3)) == [
+        "entropy fell from 1.5 to 0.05 at success 0.30: the policy hardly explores"
+    ]
+    assert texts(collapsed("b", 0.97)) == []
+
+
+def test_severe_alerts_come_first_and_damage_is_one(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path).begin().steps(1, 10, flat_share=0.8, success=0.2).done()
+    (run.checkpoints_path / "latest").write_text("nonsense")
+    alerts = find_alerts(read_run(run))
+    assert [alert.is_severe for alert in alerts] == [True, False]
+    assert "does not name a checkpoint" in alerts[0].text

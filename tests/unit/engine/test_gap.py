@@ -1,0 +1,104 @@
+"""The distance between sampler and learner: what is measured, and what stops an update."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.engine.reference import build_policy
+from tests.unit.engine.training_cases import sampled_batches
+
+from practicum.core.errors import PolicyMismatch
+from practicum.core.sample import Batch
+from practicum.engine.decoder.head import Predictions
+from practicum.engine.learning.micro_batches import BatchTensors, Gap, measure_gap
+from practicum.training.algorithms.grpo import Grpo
+
+SPREAD = 3e-5
+"""What rounding leaves in a model of hundreds of millions of weights, root mean square."""
+
+
+def gap_between(learner: list[float], sampler: list[float], checked: Any = None) -> Gap:
+    [batch] = sampled_batches(build_policy(), 10_000)[:1]
+    tensors = replace(
+        BatchTensors.of(batch, torch.device("cpu")),
+        term_decision=torch.arange(len(learner)),
+        old_logprobs=torch.tensor(sampler),
+        checked=checked,
+    )
+    logprobs = torch.tensor(learner)
+    return measure_gap(Predictions(logprobs=logprobs, entropies=logprobs * 0.0), tensors)
+
+
+def test_the_gap_by_hand() -> None:
+    found = gap_between([-1.0, -2.0, -3.0], [-1.5, -2.0, -2.75])
+    assert (found.tokens, found.squares, found.largest) == (3, 0.3125, 0.5)
+    assert found.root_mean_square == pytest.approx(math.sqrt(0.3125 / 3), rel=1e-12)
+
+
+def test_gaps_of_parts_add_up_to_the_gap_of_the_whole() -> None:
+    learner, sampler = [-1.0, -2.0, -3.0, -0.5], [-1.5, -2.0, -2.75, -0.75]
+    parts = gap_between(learner[:1], sampler[:1]) + gap_between(learner[1:], sampler[1:])
+    assert parts == gap_between(learner, sampler)
+
+
+def test_only_marked_tokens_are_compared() -> None:
+    marks = torch.tensor([True, False])
+    assert gap_between([-1.0, -9.0], [-1.25, -2.0], marks) == Gap(1, 0.0625, 0.25)
+    assert gap_between([-1.0], [-2.0], torch.tensor([False])) == Gap()
+    assert Gap().root_mean_square == 0.0
+
+
+def test_one_token_among_many_may_be_ten_times_as_far_off() -> None:
+    among = 100_000
+    assert Gap(among, 1e-6, 1e-3).is_within(1e-4)
+    assert not Gap(among, 1.0001e-6, 1.0001e-3).is_within(1e-4)
+    assert not Gap(among, 1.0001e-3, 1e-4).is_within(1e-4)
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_what_is_not_a_number_is_infinitely_far(broken: float) -> None:
+    found = gap_between([-1.0, broken], [-1.0, -1.0]) + gap_between([-1.0], [-1.0])
+    assert found.root_mean_square == found.largest == math.inf
+
+
+def moved(batches: list[Batch], by: Any) -> list[Batch]:
+    """The batches as if the sampler had recorded something else."""
+    found = []
+    for batch in batches:
+        old = batch.term_old_logprob
+        found.append(replace(batch, term_old_logprob=(old + by(old.size)).astype(old.dtype)))
+    return found
+
+
+def test_rounding_does_not_stop_an_update_even_where_its_largest_is_above_the_limit() -> None:
+    policy, rng = build_policy(), np.random.default_rng(0)
+
+    def rounding(count: int) -> Any:
+        noise = rng.standard_normal(count) * SPREAD
+        noise[0] = 5 * SPREAD
+        return noise
+
+    report = policy.learner.update(moved(sampled_batches(policy), rounding), Grpo())
+    assert report.applied
+    assert report.logprob_gap < 1e-4 < report.largest_gap
+
+
+def small_everywhere(count: int) -> Any:
+    return np.full(count, 2e-4)
+
+
+def one_token(count: int) -> Any:
+    return np.where(np.arange(count), 0.0, 2e-3)
+
+
+@pytest.mark.parametrize("fault", [small_everywhere, one_token])
+def test_other_weights_and_one_wrong_token_stop_it(fault: Any) -> None:
+    policy = build_policy()
+    before = policy.learner.fingerprint()
+    wrong = moved(sampled_batches(policy), fault)
+    with pytest.raises(PolicyMismatch, match=r"root mean square; limit 1e-04.* \(limit 1e-03\)"):
+        policy.learner.update(wrong, Grpo())
+    assert policy.learner.fingerprint() == before
