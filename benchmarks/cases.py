@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
+from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.attention import ATTENTION, register_attention
 from practicum.engine.learning.learner import LearnerSettings
 from practicum.engine.models.loading import LoadedModel, load_model, locate_model
 from practicum.engine.models.lora import attach_adapter
 from practicum.engine.policy import TorchPolicy
-from practicum.engine.threads import computed
 
 __all__ = [
     "LR",

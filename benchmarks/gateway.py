@@ -48,8 +48,7 @@ from practicum.core.conversation import RolloutLimits
 from practicum.core.sample import Episode
 from practicum.core.sampling import SamplingRequest
 from practicum.core.trace import Message
-from practicum.engine.event_loop import run_attended
-from practicum.engine.threads import pin_threads
+from practicum.engine.compute_thread import pin_threads, run_attended
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import ChatRequest
 from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController

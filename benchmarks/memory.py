@@ -23,7 +23,7 @@ from race import race
 from report import describe, show
 from update import Work, padded_side, practicum_side
 
-from practicum.engine.threads import pin_threads
+from practicum.engine.compute_thread import pin_threads
 
 __all__ = ["measure"]
 

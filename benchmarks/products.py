@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.functional import linear
 
+from practicum.engine.compute_thread import computed, pin_threads
 from practicum.engine.decoder import layers as products
-from practicum.engine.threads import computed, pin_threads
 
 Way = Callable[[torch.Tensor], torch.Tensor]
 

@@ -22,9 +22,9 @@ import torch
 from cases import Case
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from practicum.engine.compute_thread import computed
 from practicum.engine.models.lora import trainable
 from practicum.engine.planning.machine import detect_machine, give_back_heap, keep_heap
-from practicum.engine.threads import computed
 
 __all__ = ["OURS", "Race", "Side", "Stages", "free_memory", "peak_bytes", "race", "relative_error"]
 

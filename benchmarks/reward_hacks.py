@@ -50,7 +50,7 @@ from practicum.evaluation.report import report_to_row
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir
-from practicum.training.step_metrics import CollectedStep, rollout_metrics
+from practicum.training.rollout_steps import CollectedStep, rollout_metrics
 
 STEPS, TASKS, GROUP, TURNS, HELDOUT = 32, 4, 8, 8, 100
 MOVES = ("add", "chat", "echo", "mark", "answer")

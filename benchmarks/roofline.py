@@ -16,7 +16,7 @@ from cases import Case, ModelSize, arguments
 from race import wait
 from report import describe, show
 
-from practicum.engine.threads import computed, pin_threads
+from practicum.engine.compute_thread import computed, pin_threads
 
 __all__ = ["Rates", "decode_seconds", "measure_rates", "prefill_seconds", "update_seconds"]
 

@@ -27,7 +27,7 @@ from report import describe, seconds_text, show
 from roofline import decode_seconds, measure_rates, prefill_seconds
 
 from practicum.core.sampling import SamplingParams, SamplingRequest
-from practicum.engine.threads import pin_threads
+from practicum.engine.compute_thread import pin_threads
 
 __all__ = ["measure"]
 

@@ -24,7 +24,7 @@ from sampling import measure as measure_sampling
 from update import measure as measure_update
 from update import work_arguments
 
-from practicum.engine.threads import pin_threads
+from practicum.engine.compute_thread import pin_threads
 
 __all__ = ["measure_series", "measure_tree_ratio"]
 

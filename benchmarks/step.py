@@ -32,7 +32,7 @@ from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.score import Score
 from practicum.core.task import Task
 from practicum.core.trace import Node, SampledSpan, Trace
-from practicum.engine.threads import pin_threads
+from practicum.engine.compute_thread import pin_threads
 from practicum.training.algorithms.grpo import Grpo
 from practicum.training.prefix_tree import build_batches, group_samples
 

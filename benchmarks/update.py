@@ -29,8 +29,8 @@ from roofline import measure_rates, update_flops, update_seconds
 
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Sample
+from practicum.engine.compute_thread import pin_threads
 from practicum.engine.models.lora import trainable
-from practicum.engine.threads import pin_threads
 from practicum.training.algorithms.grpo import Grpo
 from practicum.training.prefix_tree import build_batches
 

@@ -26,7 +26,7 @@ def _few_threads() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != TORCH_THREADS:
         torch.set_num_threads(TORCH_THREADS)
-    threads = sys.modules.get("practicum.engine.threads")
+    threads = sys.modules.get("practicum.engine.compute_thread")
     if threads is not None:
         threads.pin_threads(TORCH_THREADS)
 

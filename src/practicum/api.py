@@ -37,7 +37,7 @@ from practicum.core.errors import ConfigError, MissingExtra, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
-from practicum.engine.event_loop import run_to_end as run_to_end
+from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
 from practicum.environments.registry import find_task, register_class, run_and_close
 from practicum.evaluation.compare import compare_reports

@@ -86,8 +86,8 @@ def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPol
         config: The run's.
         plan: What was planned for it; made here unless given.
     """
+    from practicum.engine.compute_thread import pin_threads
     from practicum.engine.policy import TorchPolicy, load_for_policy
-    from practicum.engine.threads import pin_threads
 
     pin_threads(thread_count(config))
     dtype, device = placement(config.model)

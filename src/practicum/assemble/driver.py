@@ -138,7 +138,7 @@ async def train_run_async(
 
 def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:
     """As `train_run_async`, from code that awaits nothing."""
-    from practicum.engine.event_loop import run_to_end
+    from practicum.engine.compute_thread import run_to_end
 
     return run_to_end(train_run_async(config, observe, **options))
 

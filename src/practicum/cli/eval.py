@@ -73,7 +73,7 @@ def _evaluate(
     from practicum.api import open_policy
     from practicum.assemble.policies import evaluate_policy
     from practicum.cli.progress import EpisodeBar
-    from practicum.engine.event_loop import run_attended
+    from practicum.engine.compute_thread import run_attended
     from practicum.environments.registry import run_and_close
 
     handle: PolicyHandle = open_policy(policy, config, environment)

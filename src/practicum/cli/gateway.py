@@ -59,7 +59,7 @@ def gateway(
     from practicum.assemble.build_gateway import GatewayPlan, load_served, serve_gateway
     from practicum.cli.serving_keys import choose_key
     from practicum.core.conversation import RolloutLimits
-    from practicum.engine.event_loop import run_attended
+    from practicum.engine.compute_thread import run_attended
 
     key = choose_key(host, key_file, KEY_VARIABLE)
     model, adapter, rollouts = _chosen(policy, options or [])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.attention import ATTENTION, register_attention
 from practicum.engine.decoder.decoders import Decoder, decoder_of
 from practicum.engine.learning.learner import LearnerSettings, TorchLearner
@@ -18,7 +19,6 @@ from practicum.engine.models.lora import (
     trainable_share,
 )
 from practicum.engine.sampling.sampling_engine import TorchEngine
-from practicum.engine.threads import computed
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig

@@ -19,8 +19,7 @@ from practicum.core.interfaces import Learner, Need, Objective, OfflineMethod
 from practicum.core.sample import Batch, Credit, Episode, Example, Floats, Sample, TokenisedExample
 from practicum.core.task import JSON
 from practicum.training.prefix_tree import build_batches, episode_samples
-from practicum.training.stages import StepResult
-from practicum.training.step_metrics import update_metrics
+from practicum.training.stages import StepResult, update_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`TrainingStage` (one algorithm for some steps) and `StepSource` (who does a step's work)."""
+"""A stage (`TrainingStage`), who does the work of its steps (`StepSource`), what a step gives."""
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +19,28 @@ class StepResult:
     episodes: tuple[Episode, ...] = ()
     """Episodes of the step, to be stored."""
     tasks: tuple[Task, ...] = field(default=())
+
+
+def update_metrics(report: UpdateReport) -> dict[str, JSON]:
+    """Metrics of the update."""
+    return {
+        "applied": report.applied,
+        "loss": report.loss,
+        "grad_norm": report.grad_norm,
+        "entropy": report.entropy,
+        "clip_share": report.clip_share,
+        "value_loss": report.value_loss,
+        "kl_to_base": report.kl_to_base,
+        "logprob_gap": report.logprob_gap,
+        "largest_gap": report.largest_gap,
+        "update_tokens": report.tokens,
+        "row_tokens": report.row_tokens,
+        "fingerprint": report.fingerprint,
+        "out_of_memory": report.out_of_memory,
+        "micro_batch_splits": report.micro_batch_splits,
+        "gradient_checkpointing": report.gradient_checkpointing,
+        **({} if report.truncated_share is None else {"truncated_share": report.truncated_share}),
+    }
 
 
 class StepSource(Protocol):

@@ -19,8 +19,8 @@ from tests.unit.engine.sampling.test_engine import assert_no_slot_is_lost
 from tests.unit.engine.training_cases import batches_of, play
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from practicum.engine.compute_thread import run_attended
 from practicum.engine.decoder import dense_decode
-from practicum.engine.event_loop import run_attended
 from practicum.engine.policy import TorchPolicy
 from practicum.engine.sampling import scheduler, token_sampler
 from practicum.training.algorithms.grpo import Grpo

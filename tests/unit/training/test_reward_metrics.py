@@ -2,7 +2,7 @@ import pytest
 from tests.unit.rewards.traces import make_group, make_trace
 
 from practicum.core.score import Score
-from practicum.training.step_metrics import reward_metrics
+from practicum.training.rollout_steps import reward_metrics
 
 
 def score(a: float, b: float) -> Score:

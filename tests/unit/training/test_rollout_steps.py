@@ -7,8 +7,7 @@ from practicum.core.errors import PolicyMismatch, PracticumError
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Failure, StopReason
-from practicum.training.rollout_steps import check_any_usable, check_sampled_by
-from practicum.training.step_metrics import CollectedStep
+from practicum.training.rollout_steps import CollectedStep, check_any_usable, check_sampled_by
 
 
 def collected(*episodes: Episode) -> CollectedStep:

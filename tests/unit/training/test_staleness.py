@@ -9,8 +9,7 @@ from practicum.core.sample import Credit, Episode
 from practicum.core.trace import Node, SampledSpan, Trace
 from practicum.training.overlapped_steps import RecentWeights, mark_on_policy, staleness_metrics
 from practicum.training.prefix_tree import build_batches, episode_samples
-from practicum.training.rollout_steps import check_sampled_by
-from practicum.training.step_metrics import CollectedStep
+from practicum.training.rollout_steps import CollectedStep, check_sampled_by
 
 
 def by(episode: Episode, *fingerprints: str) -> Episode:

@@ -15,7 +15,7 @@ from typing import Any
 from practicum.core.conversation import SampledTurn
 from practicum.core.tool_calls import tools_as_text, write_tool_call
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.rendering import (
+from practicum.engine.chat.chat_template import (
     CACHE_SIZE,
     ESCAPE_END,
     ESCAPE_START,
@@ -23,8 +23,10 @@ from practicum.engine.chat.rendering import (
     CallShape,
     SpecialTokenEscape,
     TemplateRenderer,
+    TemplateTraits,
+    after_completion,
+    with_tool_result,
 )
-from practicum.engine.chat.template_traits import TemplateTraits, after_completion, with_tool_result
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,19 @@ from practicum.core.errors import UserError
 from practicum.core.sampling import CallsForm, ThoughtForm
 from practicum.core.tool_calls import call_as_json
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.rendering import (
+from practicum.engine.chat.chat_template import (
+    AFTER_THINKING,
     CACHE_SIZE,
     PROBE,
     QUESTION,
     CallShape,
     ChatTokenizer,
     TemplateRenderer,
+    after_completion,
+    observe_traits,
     tool_as_dict,
 )
 from practicum.engine.chat.splicing import MessageNormalizer, TurnSplicer, with_calls_as_text
-from practicum.engine.chat.template_traits import AFTER_THINKING, after_completion, observe_traits
 from practicum.engine.chat.tool_call_formats import Markup, markup_of
 from practicum.engine.chat.tool_call_grammar import DUMMY_REASONING, CallWriter, ToolCallGrammar
 from practicum.engine.chat.turn_parser import IncrementalDetokenizer, TurnParser

@@ -14,7 +14,7 @@ from typing import Any
 
 from practicum.core.tool_calls import DECODER, MAX_CALL_LEN, MalformedCall
 from practicum.core.trace import ToolCall, ToolSpec
-from practicum.engine.chat.template_traits import TemplateTraits, ThinkingTags
+from practicum.engine.chat.chat_template import TemplateTraits, ThinkingTags
 
 ReadCalls = Callable[[str, Sequence[ToolSpec]], list[ToolCall]]
 """Parses the text of a section into calls, or raises `MalformedCall`."""

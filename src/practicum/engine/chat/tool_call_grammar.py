@@ -13,7 +13,7 @@ from typing import Any
 from practicum.core.errors import UserError
 from practicum.core.sampling import CallForm, CallsForm, Spelling
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.rendering import CACHE_SIZE
+from practicum.engine.chat.chat_template import CACHE_SIZE
 
 CallWriter = Callable[[Sequence[ToolCall]], str]
 """The text of a turn that makes these calls, after `DUMMY_REASONING` if the model thinks."""

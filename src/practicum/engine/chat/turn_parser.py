@@ -15,7 +15,7 @@ from typing import Literal
 from practicum.core.conversation import TurnDelta
 from practicum.core.tool_calls import MalformedCall
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.rendering import ChatTokenizer
+from practicum.engine.chat.chat_template import ChatTokenizer
 from practicum.engine.chat.tool_call_formats import Markup, Section, read_json_calls
 
 REPLACEMENT = "\ufffd"

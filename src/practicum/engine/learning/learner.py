@@ -15,6 +15,7 @@ from practicum.core.errors import CheckpointError, PolicyMismatch, UserError
 from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch
+from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head, Predictions, ValueHead
 from practicum.engine.learning.micro_batches import (
@@ -25,7 +26,6 @@ from practicum.engine.learning.micro_batches import (
     split_micro_batch,
 )
 from practicum.engine.models.lora import load_adapter, save_adapter, trainable
-from practicum.engine.threads import computed
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from practicum.core.errors import ConfigError, PracticumError, UserError
 from practicum.core.interfaces import ChatCodec
 from practicum.core.sample import Batch, Floats, Sample
 from practicum.core.trace import Message
+from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.decoder.head import Head
 from practicum.engine.learning.micro_batches import BatchTensors
 from practicum.engine.models.loading import LoadedModel
-from practicum.engine.threads import computed
 
 PROBE = Message(
     role="assistant",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from practicum.core.errors import CheckpointError, ConfigError
-from practicum.engine.threads import computed
+from practicum.engine.compute_thread import computed
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig

@@ -19,6 +19,7 @@ import torch
 from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.compute_thread import compute_thread
 from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head
@@ -29,7 +30,6 @@ from practicum.engine.sampling.pending import PendingCompletion
 from practicum.engine.sampling.prefix_cache import PrefixCache
 from practicum.engine.sampling.scheduler import SlotAllocator, StepSlots, plan_step
 from practicum.engine.sampling.token_sampler import TokenSampler
-from practicum.engine.threads import compute_thread
 
 
 class StepLock:

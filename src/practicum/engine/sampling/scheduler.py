@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from practicum.core.sample import Ints
+from practicum.engine.compute_thread import give_way
 from practicum.engine.decoder.attention import Bucket, CachePlan, KvPool
-from practicum.engine.event_loop import give_way
 from practicum.engine.sampling.pending import PendingCompletion, Segment
 from practicum.engine.sampling.prefix_cache import EndStates, PrefixCache
 

@@ -7,8 +7,8 @@ import torch
 
 from practicum.core.sample import Bools, Floats, Ints
 from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.compute_thread import give_way
 from practicum.engine.decoder.head import Head
-from practicum.engine.event_loop import give_way
 from practicum.engine.sampling.constraints import GrammarMasks
 from practicum.engine.sampling.draw import Draw, draw_among, draw_rows, likeliest
 from practicum.engine.sampling.pending import PendingCompletion

@@ -8,6 +8,7 @@ Words and word pairs, together with their speaker, are hashed to a fixed number 
 out on average instead of adding up.
 """
 
+import functools
 import math
 import re
 import zlib
@@ -92,7 +93,7 @@ def _text_and_calls(message: Message) -> tuple[str, list[str]]:
 
 
 def count_facts(trace: Trace, transcript: Transcript) -> list[float]:
-    """One number for each of `FACT_NAMES`: counts as log(1 + n), shares from 0 to 1."""
+    """One number for each of `fact_names`: counts as log(1 + n), shares from 0 to 1."""
     facts = {
         **_lengths(transcript),
         **_tool_use(transcript),
@@ -100,7 +101,7 @@ def count_facts(trace: Trace, transcript: Transcript) -> list[float]:
         **_repetition(transcript),
         **_ending(trace, transcript),
     }
-    return [facts[name] for name in FACT_NAMES]
+    return [facts[name] for name in fact_names()]
 
 
 def _lengths(texts: Transcript) -> dict[str, float]:
@@ -197,15 +198,13 @@ def _longest_run(marks: Sequence[bool]) -> int:
     return longest
 
 
-def _names() -> tuple[str, ...]:
+@functools.cache
+def fact_names() -> tuple[str, ...]:
+    """Names of the facts, in order; a saved labeler is refused where they have changed."""
     nothing = Trace(id="", task_id="", env="")
     texts = read_transcript(nothing)
     groups = (_lengths(texts), _tool_use(texts), _wording(texts), _repetition(texts))
     return tuple(name for group in (*groups, _ending(nothing, texts)) for name in group)
-
-
-FACT_NAMES = _names()
-"""Names of the facts, in order; a saved labeler is refused where they have changed."""
 
 
 PLACES = 1024
@@ -305,7 +304,7 @@ def read_features(
 ) -> RawFeatures:
     """The features of traces; `on_trace` is called after each one (progress)."""
     n = len(traces)
-    facts, words = np.zeros((n, len(FACT_NAMES))), np.zeros((n, PLACES))
+    facts, words = np.zeros((n, len(fact_names()))), np.zeros((n, PLACES))
     embedded: list[Array] = []
     for start in range(0, n, READ_AT_ONCE):
         part = traces[start : start + READ_AT_ONCE]

@@ -20,12 +20,12 @@ from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Trace
 from practicum.rewards.learned.features import (
-    FACT_NAMES,
     PLACES,
     Array,
     Embedder,
     FeatureSpace,
     RawFeatures,
+    fact_names,
     read_features,
 )
 from practicum.rewards.learned.logistic import (
@@ -225,7 +225,7 @@ def save_labeler(labeler: Labeler, folder: Path) -> None:
         "strength": model.strength,
         "intercept": model.intercept,
         "calibration": asdict(labeler.scale),
-        "facts": list(FACT_NAMES),
+        "facts": list(fact_names()),
         "word_places": PLACES,
         "arrays_sha256": digest,
     }
@@ -274,7 +274,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"the labeler in {str(folder)!r} has version {found!r}, and {VERSION} is read here; "
             "make it again with practicum traces label --save FOLDER"
         )
-    if described.get("facts") != list(FACT_NAMES) or described.get("word_places") != PLACES:
+    if described.get("facts") != list(fact_names()) or described.get("word_places") != PLACES:
         raise UserError(
             f"the labeler in {str(folder)!r} was taught with other features than are read here; "
             "make it again with practicum traces label --save FOLDER"

@@ -1,6 +1,6 @@
 import pytest
 
-from practicum.engine.chat.rendering import ESCAPE_END, ESCAPE_START, SpecialTokenEscape, any_of
+from practicum.engine.chat.chat_template import ESCAPE_END, ESCAPE_START, SpecialTokenEscape, any_of
 
 WORDS = ["<|im_end|>", "<|im_start|>", "<s>", "<s><s>"]
 

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from practicum.core.capabilities import DecodesTokens, ReadsTurns
 from practicum.core.errors import UserError
 from practicum.core.trace import Message, ToolCall
-from practicum.engine.chat.rendering import ESCAPE_END, ESCAPE_START
+from practicum.engine.chat.chat_template import ESCAPE_END, ESCAPE_START
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.download import silent
 from practicum.engine.models.loading import locate_model

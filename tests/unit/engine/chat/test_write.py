@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from practicum.core.tool_calls import read_tool_call, write_tool_call
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.rendering import ESCAPE_END, ESCAPE_START
+from practicum.engine.chat.chat_template import ESCAPE_END, ESCAPE_START
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.download import silent
 from practicum.engine.models.loading import locate_model

@@ -4,11 +4,11 @@ import pytest
 from tests.unit.rewards.learned.talks import answered, said, talk, user
 
 from practicum.core.trace import Failure, Message, Node, SampledSpan, StopReason, Trace
-from practicum.rewards.learned.features import FACT_NAMES, count_facts, read_transcript
+from practicum.rewards.learned.features import count_facts, fact_names, read_transcript
 
 
 def facts_of(trace: Trace) -> dict[str, float]:
-    return dict(zip(FACT_NAMES, count_facts(trace, read_transcript(trace)), strict=True))
+    return dict(zip(fact_names(), count_facts(trace, read_transcript(trace)), strict=True))
 
 
 STUBBORN = talk(
@@ -98,4 +98,4 @@ def test_only_the_path_that_was_followed_last_is_read() -> None:
 def test_an_empty_trace_has_finite_facts() -> None:
     found = facts_of(Trace(id="", task_id="", env=""))
     assert all(math.isfinite(value) for value in found.values())
-    assert len(set(FACT_NAMES)) == len(FACT_NAMES)
+    assert len(set(fact_names())) == len(fact_names())

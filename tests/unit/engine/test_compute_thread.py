@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from practicum.engine import event_loop
-from practicum.engine.event_loop import give_way, run_attended
+from practicum.engine import compute_thread
+from practicum.engine.compute_thread import give_way, run_attended
 
 LONG_S = 60.0
 
@@ -27,8 +27,8 @@ class CountedEvent(threading.Event):
 def is_done(monkeypatch: pytest.MonkeyPatch) -> CountedEvent:
     """Nobody has given way yet, and waits are counted."""
     counted = CountedEvent()
-    monkeypatch.setattr(event_loop._work, "is_done", counted)
-    monkeypatch.setattr(event_loop._work, "_gave_way_to", -1)
+    monkeypatch.setattr(compute_thread._work, "is_done", counted)
+    monkeypatch.setattr(compute_thread._work, "_gave_way_to", -1)
     return counted
 
 
@@ -48,7 +48,7 @@ def test_it_runs_as_asyncio_does() -> None:
 def test_who_computes_waits_until_the_loop_has_nothing_to_do(
     is_done: CountedEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "MOST_S", LONG_S)
+    monkeypatch.setattr(compute_thread, "MOST_S", LONG_S)
     order: list[str] = []
 
     def compute() -> None:
@@ -86,7 +86,7 @@ def test_it_gives_way_once_to_a_stretch_of_work(
     is_done: CountedEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loop that is held for long, by a program that is waited for, holds nobody up as long."""
-    monkeypatch.setattr(event_loop, "MOST_S", 0.0)
+    monkeypatch.setattr(compute_thread, "MOST_S", 0.0)
 
     async def main() -> list[int]:
         waits = []

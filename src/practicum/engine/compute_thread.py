@@ -1,4 +1,9 @@
-"""An event loop that is not kept waiting by the thread that computes beside it.
+"""The one thread that computes, and an event loop that it does not keep waiting.
+
+OpenMP keeps a team of workers for every thread that computes with torch, and GNU's lets workers
+wait actively only while there are no more of them than cores: with a second team, every operation
+waits until its workers have woken up, and small ones take several times as long. So whatever runs
+more than a moment in torch runs in this one thread: loading, sampling, learning, fingerprints.
 
 Python lets one thread run at a time. A thread that computes lets go of the interpreter for every
 operation, thousands of times a second, and wants it back at once; an event loop that has something
@@ -7,16 +12,53 @@ when it has something to do, and the thread that computes gives way until that i
 """
 
 import asyncio
+import functools
+import os
 import selectors
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+NAME = "compute"
 
 MOST_S = 0.005
 """How long the thread that computes gives way to one stretch of the loop's work. Who holds the loop
 for longer may be waiting for something else than the interpreter."""
+
+
+@functools.cache
+def compute_thread() -> ThreadPoolExecutor:
+    """The thread that computes; it lives as long as the process."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=NAME)
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has no threads but the one that forked, so it makes this one anew.
+    os.register_at_fork(after_in_child=compute_thread.cache_clear)
+
+
+def computed(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that does its work in the thread that computes, while its caller waits."""
+
+    @functools.wraps(function)
+    def in_thread(*args: P.args, **kwargs: P.kwargs) -> T:
+        if threading.current_thread().name.startswith(NAME):
+            return function(*args, **kwargs)
+        return compute_thread().submit(function, *args, **kwargs).result()
+
+    return in_thread
+
+
+@computed
+def pin_threads(count: int) -> None:
+    """Use exactly `count` threads inside operations: one thread and two give different bits."""
+    import torch
+
+    torch.set_num_threads(count)
 
 
 class _LoopWork:
