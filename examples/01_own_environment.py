@@ -3,27 +3,17 @@
 The task: five lamps, some of them on; switch lamps until all are off, then say done.
 """
 
-import asyncio
 import random
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import combinations
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from pydantic import BaseModel
-
-from practicum.cli.main import main as practicum
-from practicum.core.interfaces import Observation
-from practicum.core.sampling import ActionForm
-from practicum.core.task import Outcome, Split, Task
-from practicum.core.trace import Message
-from practicum.environments.checker import check_environment
+import practicum as pr
 
 LAMPS = ("red", "green", "blue", "white", "amber")
-ACTIONS = tuple(ActionForm(name=name) for name in (*LAMPS, "done"))
+ACTIONS = tuple(pr.ActionForm(name=name) for name in (*LAMPS, "done"))
 STATES = [lit for n in range(1, 6) for lit in combinations(LAMPS, n)]
 
 
@@ -35,16 +25,16 @@ class LampSession:
         self._paid: list[float] = []
         self._solved = self._is_over = False
 
-    def prompt(self) -> list[Message]:
+    def prompt(self) -> list[pr.Message]:
         """What the model is told first."""
         rules = "Switch lamps until all are off, then say done."
-        return [Message(role="system", content=rules), self._shown()]
+        return [pr.Message(role="system", content=rules), self._shown()]
 
-    def actions(self) -> tuple[ActionForm, ...]:
+    def actions(self) -> tuple[pr.ActionForm, ...]:
         """What it may do."""
         return ACTIONS
 
-    async def act(self, text: str) -> Observation:
+    async def act(self, text: str) -> pr.Observation:
         """Carry one action out: what the model sees next, and what the turn paid."""
         if self._is_over:
             raise RuntimeError("the episode is over")
@@ -55,20 +45,22 @@ class LampSession:
         else:
             self._paid.append(0.2 if text in self._lit else -0.2)
             self._lit ^= {text}
-        return Observation(message=self._shown(), reward=self._paid[-1], terminated=self._is_over)
+        return pr.Observation(
+            message=self._shown(), reward=self._paid[-1], terminated=self._is_over
+        )
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> pr.Outcome:
         """The evidence that rewards read."""
-        return Outcome(success=self._solved, turn_rewards=tuple(self._paid))
+        return pr.Outcome(success=self._solved, turn_rewards=tuple(self._paid))
 
-    def _shown(self) -> Message:
-        return Message(role="user", content=f"on: {' '.join(sorted(self._lit)) or 'none'}")
+    def _shown(self) -> pr.Message:
+        return pr.Message(role="user", content=f"on: {' '.join(sorted(self._lit)) or 'none'}")
 
 
 class LampEnvironment:
     """Tasks, sessions and the reference solution."""
 
-    class Options(BaseModel):
+    class Options(pr.ConfigModel):
         """This environment has no options."""
 
     name: str = "lamps"
@@ -77,24 +69,24 @@ class LampEnvironment:
     def __init__(self, options: Options) -> None:
         pass
 
-    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+    def tasks(self, split: pr.Split, seed: int) -> Iterator[pr.Task]:
         """Every fifth state is held out; training tasks come round again and again."""
         states = [s for n, s in enumerate(STATES) if (n % 5 == 0) == (split == "heldout")]
         while True:
             random.Random(seed).shuffle(states)
             for lit in states:
-                yield Task(
+                yield pr.Task(
                     id="lamps-" + "-".join(lit), env=self.name, split=split, data={"lit": list(lit)}
                 )
             if split == "heldout":
                 return
 
     @asynccontextmanager
-    async def open(self, task: Task) -> AsyncIterator[LampSession]:
+    async def open(self, task: pr.Task) -> AsyncIterator[LampSession]:
         """Start one episode."""
         yield LampSession(self.reference(task)[:-1])
 
-    def reference(self, task: Task) -> Sequence[str]:
+    def reference(self, task: pr.Task) -> Sequence[str]:
         """A solution that earns full marks."""
         lit = task.data["lit"]
         assert isinstance(lit, list)
@@ -102,22 +94,19 @@ class LampEnvironment:
 
 
 def main() -> None:
-    found = asyncio.run(
-        check_environment(lambda level: LampEnvironment(LampEnvironment.Options()), levels=[1], n=7)
-    )
+    found = pr.check(LampEnvironment, n=7)
     print("sound" if found.is_sound else found.levels[0].problems)
     with TemporaryDirectory() as folder:
-        sys.path.insert(0, str(Path(__file__).parent))
-        words = [
-            "model=tiny",
-            "steps=2",
-            "eval.n=7",
-            "rollouts.tasks_per_step=2",
-            "hardware.threads=1",
-        ]
-        env = f"{Path(__file__).stem}:LampEnvironment"
-        sys.argv = ["practicum", "train", env, *words, f"runs_dir={folder}", "--name", "lamps"]
-        practicum()
+        rollouts = {"tasks_per_step": 2}
+        run = pr.train(
+            LampEnvironment,
+            model="tiny",
+            steps=2,
+            rollouts=rollouts,
+            eval={"n": 7},
+            runs_dir=folder,
+        )
+        print(run)
 
 
 if __name__ == "__main__":

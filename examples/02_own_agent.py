@@ -4,14 +4,11 @@ The task: describe a thing in small letters only. The function asks for a draft,
 version of it, and its score is the share of small letters in what came back.
 """
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from practicum.cli.main import main as practicum
-from practicum.core.task import Task
+import practicum as pr
 
 THINGS = ("lamp", "river", "violin", "oak", "bridge", "kettle", "storm", "letter", "owl", "clock")
 COLOURS = ("red", "old", "small", "loud")
@@ -24,7 +21,7 @@ def rows() -> Iterator[dict[str, str]]:
             yield {"id": f"{colour}-{thing}", "prompt": f"Describe: a {colour} {thing}."}
 
 
-async def rollout(task: Task, client: Any) -> dict[str, float]:
+async def rollout(task: pr.Task, client: Any) -> dict[str, float]:
     """One episode. `client` is an `openai.AsyncOpenAI` for this episode alone."""
     messages = [{"role": "user", "content": task.instruction}]
     texts = []
@@ -43,29 +40,17 @@ def share_of_small_letters(text: str) -> float:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        words = [
-            f"env.data={__file__}:rows",
-            "agent.name=function",
-            f"agent.path={Path(__file__).resolve()}:rollout",
-            "model=tiny",
-            "steps=3",
-            "eval.n=4",
-            "rollouts.tasks_per_step=2",
-            "rollouts.group_size=6",
-            "rollouts.max_tokens=12",
-            "algorithm.lr=1e-3",
-            "hardware.threads=1",
-        ]
-        sys.argv = [
-            "practicum",
-            "train",
-            "tasks",
-            *words,
-            f"runs_dir={folder}",
-            "--name",
-            "letters",
-        ]
-        practicum()
+        run = pr.train(
+            {"name": "tasks", "data": f"{__file__}:rows"},
+            agent={"name": "function", "path": f"{__file__}:rollout"},
+            model="tiny",
+            steps=3,
+            rollouts={"tasks_per_step": 2, "group_size": 6, "max_tokens": 12},
+            algorithm={"lr": 1e-3},
+            eval={"n": 4},
+            runs_dir=folder,
+        )
+        print(run)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ it, and pays for what the tools were really called with, whatever the model said
     pip install 'practicum[train,gateway]' openai-agents
     python examples/04_openai_agents.py
 
-Words after it change the run, as with `practicum train`: steps=20 hardware.threads=4
+Words after it change the run, as with `practicum train`: steps=20 name=desk hardware.threads=4
 """
 
 import logging
@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from agents import (
@@ -30,8 +29,7 @@ from agents import (
     function_tool,
 )
 
-from practicum.cli.main import main as practicum
-from practicum.core.task import Task
+import practicum as pr
 
 # --- The agent ----------------------------------------------------------------------------------
 
@@ -99,7 +97,7 @@ def rows() -> Iterator[dict[str, Any]]:
                 }
 
 
-async def rollout(task: Task, client: Any) -> dict[str, float]:
+async def rollout(task: pr.Task, client: Any) -> dict[str, float]:
     """One episode: the agent as it is, with the model of this episode behind it."""
     desk = Desk()
     settings = RunConfig(model_provider=OpenAIProvider(openai_client=client), tracing_disabled=True)
@@ -114,21 +112,17 @@ async def rollout(task: Task, client: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    here = Path(__file__).resolve()
-    settings = [
-        f"env.data={here}:rows",
-        "agent.name=function",
-        f"agent.path={here}:rollout",
-        "model=smollm2-135m",
-        "steps=24",
-        "rollouts.tasks_per_step=4",
-        "rollouts.group_size=8",
-        "rollouts.max_tokens=40",
-        "algorithm.lr=1.5e-4",
-        "eval.n=90",
-    ]
-    sys.argv = ["practicum", "train", "tasks", *settings, *sys.argv[1:]]
-    practicum()
+    settings = {
+        "agent": {"name": "function", "path": f"{__file__}:rollout"},
+        "model": "smollm2-135m",
+        "steps": 24,
+        "rollouts": {"tasks_per_step": 4, "group_size": 8, "max_tokens": 40},
+        "algorithm": {"lr": 1.5e-4},
+        "eval": {"n": 90},
+    }
+    words = dict(word.split("=", 1) for word in sys.argv[1:])
+    run = pr.train({"name": "tasks", "data": f"{__file__}:rows"}, **{**settings, **words})
+    print(run)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ print(pr.evaluate(run, n=50, against="base"))      # held-out, with intervals
 TYPE_CHECKING = False  # importing it from `typing` would load more than all of this
 if TYPE_CHECKING:
     from practicum.api import (
+        Chart,
         Evaluated,
         Played,
         Records,
@@ -60,6 +61,7 @@ __all__ = [
     "Agent",
     "AgentFailure",
     "AgenticTrainer",
+    "Chart",
     "Checkpoint",
     "Comparison",
     "Completion",

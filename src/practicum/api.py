@@ -128,8 +128,8 @@ class Run:
         layout = self.config.checkpoints.layout
         return CheckpointStore(self.path, layout).load_latest().checkpoint
 
-    def plot(self, *names: str) -> Any:
-        """A matplotlib figure of metrics over the steps, with held-out success and its interval.
+    def plot(self, *names: str) -> "Chart":
+        """Metrics over the steps, with held-out success and its interval.
 
         Args:
             names: Metrics, such as "reward"; the usual ones unless given.
@@ -150,7 +150,24 @@ def _scored(report: EvalReport) -> str:
     return f"success {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
 
 
-def plot_run(run: Run, names: Sequence[str] = ()) -> Any:
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture: shown by a notebook, saved by a script."""
+
+    figure: Any
+    """The `matplotlib.figure.Figure`."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file whose ending says the form, such as `reward.svg`."""
+        self.figure.savefig(path)
+
+    def _repr_png_(self) -> bytes:
+        png = io.BytesIO()
+        self.figure.savefig(png, format="png")
+        return png.getvalue()
+
+
+def plot_run(run: Run, names: Sequence[str] = ()) -> Chart:
     """See `Run.plot`."""
     try:
         from matplotlib.figure import Figure
@@ -173,7 +190,7 @@ def plot_run(run: Run, names: Sequence[str] = ()) -> Any:
                 part = report.success
                 apart = [[part.value - part.low], [part.high - part.value]]
                 axis.errorbar([step], [part.value], yerr=apart, fmt="o", color="tab:orange")
-    return figure
+    return Chart(figure)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -293,7 +310,7 @@ class Evaluated:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=100)
+        console = Console(file=io.StringIO(), width=100, force_jupyter=False)
         console.print(render_report(self.report))
         if self.against is not None and self.comparison is not None:
             console.print(render_comparison(self.report, self.against, self.comparison))

@@ -78,7 +78,7 @@ def test_orders_of_held_out_tasks_are_not_trained_on(example: dict[str, Any]) ->
 @pytest.mark.slow
 def test_a_run_of_it_learns_from_every_episode(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE), *QUICK, f"runs_dir={tmp_path}", "--name", "desk"],
+        [sys.executable, str(EXAMPLE), *QUICK, f"runs_dir={tmp_path}", "name=desk"],
         cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

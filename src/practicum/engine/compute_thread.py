@@ -129,16 +129,31 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return run_attended(work)
     done: list[T] = []
     failed: list[BaseException] = []
+    cancel: list[Callable[[], object]] = []
+    ended = threading.Event()
+
+    async def cancellable() -> T:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await task
 
     def run() -> None:
         try:
-            done.append(run_attended(work))
+            done.append(run_attended(cancellable()))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             failed.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=run, name="practicum")
-    thread.start()
-    thread.join()
+    threading.Thread(target=run, name="practicum").start()
+    try:
+        ended.wait()  # an interrupted `join` takes a thread for ended that is not
+    except KeyboardInterrupt:  # a notebook's cell was interrupted
+        for stop in cancel:
+            stop()
+        ended.wait()
+        raise
     if failed:
         raise failed[0]
     return done[0]

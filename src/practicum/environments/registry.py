@@ -12,9 +12,11 @@ Without a package, give the class itself as the name: `env: my_package.chores:Ch
 
 import difflib
 import importlib
+import sys
 from collections.abc import Awaitable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
@@ -78,15 +80,18 @@ def environment_class(name: str) -> EnvironmentClass:
 def register_class(kind: type) -> str:
     """Register a class and return its name for configs.
 
-    The name is `module:qualname`, so that another process can import the class and resume a run; a
-    class made inside a function is only known in this process.
+    The name is `module:qualname`, or `FILE.py:qualname` for a class of the script that runs, so
+    that another process can import the class and resume a run. A class made in a notebook or
+    inside a function is only known in this process.
 
     >>> class Garden:
     ...     pass
     >>> register_class(Garden)
     'practicum.environments.registry:Garden'
     """
-    name = f"{kind.__module__}:{kind.__qualname__}"
+    place = kind.__module__
+    script = getattr(sys.modules.get(place), "__file__", None) if place == "__main__" else None
+    name = f"{Path(script).resolve() if script else place}:{kind.__qualname__}"
     _REGISTERED[name] = kind
     return name
 

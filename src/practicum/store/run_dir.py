@@ -260,7 +260,8 @@ def _taken(path: Path) -> UserError:
 
 
 def _free_path(runs_dir: Path, env: str) -> Path:
-    word = re.sub(r"[^A-Za-z0-9]+", "_", env).strip("_") or "run"
+    own = env.rpartition(":")[2]  # `FILE.py:Name` and `module:Name` are named by their class
+    word = re.sub(r"[^A-Za-z0-9]+", "_", own).strip("_") or "run"
     stem = f"{word[:60]}-{datetime.now(UTC).astimezone():%Y%m%d-%H%M%S}"
     path, number = runs_dir / stem, 2
     while path.exists():

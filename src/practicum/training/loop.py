@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -119,6 +120,9 @@ class Trainer:
             except Interrupted:
                 interrupted = True
                 self._save()
+            except asyncio.CancelledError:  # a notebook's cell was interrupted
+                self._save()
+                raise
             finally:
                 for source in self._overlapped:
                     await source.close()
@@ -289,7 +293,10 @@ class InterruptGate:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle SIGINT within the block."""
+        """Handle SIGINT within the block; in the main thread, since no other is told of it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
 
         def on_sigint(number: int, frame: object) -> None:
