@@ -30,7 +30,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,7 +42,8 @@ import torch
 from gateway_checks import compare_with_store, problems_of, show
 from gateway_trouble import MARK
 
-from practicum.assemble.build_gateway import EpisodeKeeper, ServedModel, load_served
+from practicum.assemble.build_gateway import EpisodeKeeper, load_served
+from practicum.assemble.policies import PolicyHandle, SampledModel, json_grammars
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 from practicum.core.conversation import RolloutLimits
 from practicum.core.sample import Episode
@@ -61,11 +62,18 @@ LONGEST_LINE = 1 << 28
 LIMITS = RolloutLimits()
 
 
+def conversations(served: PolicyHandle) -> Callable[[int], CapturedConversation]:
+    """Opens conversations with a model, from seeds."""
+    model = served.model
+    assert model is not None
+    return lambda seed: CapturedConversation(model.sampler, model.codec, model.params, seed)
+
+
 class WatchedController(RolloutController):
     """A controller that counts what is closed, and knows what is still held of it."""
 
-    def __init__(self, rollouts: OpenRollouts, served: ServedModel, keeper: EpisodeKeeper) -> None:
-        super().__init__(rollouts, served.converse, keeper.add, model=served.name)
+    def __init__(self, rollouts: OpenRollouts, served: PolicyHandle, keeper: EpisodeKeeper) -> None:
+        super().__init__(rollouts, conversations(served), keeper.add, model=served.name)
         self.held: WeakSet[CapturedConversation] = WeakSet()
         self.closed = 0
         self.retokenised = 0
@@ -89,7 +97,7 @@ class WatchedController(RolloutController):
 class Site:
     """A gateway that serves."""
 
-    served: ServedModel
+    served: SampledModel
     gateway: Any
     controller: WatchedController
     address: str
@@ -104,16 +112,20 @@ async def serving(model: str) -> AsyncIterator[Site]:
     served = load_served(ModelConfig(name=model, device="cpu"), None, RolloutConfig())
     with tempfile.TemporaryDirectory(prefix="practicum-") as name:
         folder, store = Path(name), Path(name) / "traces.sqlite"
-        plan = GatewayPlan(port=0, control_key=secrets.token_hex(32), store=store)
+        plan = GatewayPlan(port=0, control_key=secrets.token_hex(32))
         with SqliteTraceStore(store) as traces:
             rollouts = OpenRollouts()
             controller = WatchedController(rollouts, served, EpisodeKeeper(traces))
-            gateway = build_gateway(served, rollouts, controller, plan, folder)
+            assert served.model is not None
+            grammars = json_grammars(served.model.tokenizer)
+            gateway = build_gateway(
+                served.name, grammars and grammars(), plan, rollouts, controller, folder
+            )
             async with gateway.serving() as address:
                 control = str(gateway.settings.control_socket)
                 way = {"address": address, "control": control, "control_key": plan.control_key}
                 yield Site(
-                    served=served,
+                    served=served.model,
                     gateway=gateway,
                     controller=controller,
                     address=address,
@@ -293,7 +305,8 @@ class Scripted:
 
 async def script(site: Site, number: int, stream: bool, args: argparse.Namespace) -> list[Scripted]:
     """A conversation as it goes with given seeds."""
-    conversation = site.served.converse(number)
+    model = site.served
+    conversation = CapturedConversation(model.sampler, model.codec, model.params, number)
     params = replace(site.served.params, max_tokens=args.max_tokens)
     said = [Message(role="user", content=f"conversation {number}: {'say something. ' * 8}")]
     found = []

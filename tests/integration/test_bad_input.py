@@ -27,7 +27,9 @@ def assert_refused(answer, *parts: str) -> None:
 
 def test_an_unknown_key_names_the_nearest_one(practicum, tmp_path: Path) -> None:
     config = write(tmp_path / "c.yaml", "env: math\nalgorithm: {learning_rate: 1}\nmodel: tiny\n")
-    assert_refused(practicum("train", config), "algorithm.learning_rate", "allowed here", "lr")
+    assert_refused(
+        practicum("train", config), "algorithm.learning_rate", "not an option of grpo", "lr,"
+    )
 
 
 def test_a_key_given_twice_is_refused_with_its_line(practicum, tmp_path: Path) -> None:

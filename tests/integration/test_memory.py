@@ -43,7 +43,7 @@ class Free:
 def free(monkeypatch: pytest.MonkeyPatch) -> Iterator[Free]:
     free = Free()
     monkeypatch.setattr("practicum.assemble.build_policy.detect_machine", free.look)
-    monkeypatch.setattr("practicum.assemble.running.detect_machine", free.look)
+    monkeypatch.setattr("practicum.assemble.driver.detect_machine", free.look)
     monkeypatch.setattr("practicum.engine.planning.machine.detect_machine", free.look)
     return free
 

@@ -168,7 +168,7 @@ HALF = """
 import torch
 from tests.unit.engine import test_exactness as t
 from tests.unit.engine.decoder import test_decoders as d
-from practicum.engine.decoder import decoder_of
+from practicum.engine.decoder.decoders import decoder_of
 
 
 def halved(model):

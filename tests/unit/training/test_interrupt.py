@@ -18,7 +18,8 @@ def is_updating():
     threads = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         while frame is not None and threads.get(ident, "").startswith("compute"):
-            if frame.f_code.co_name == "update":
+            code = frame.f_code  # progress bars of loading have an `update` too
+            if code.co_name == "update" and code.co_filename.endswith("learner.py"):
                 return True
             frame = frame.f_back
     return False

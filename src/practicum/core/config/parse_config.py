@@ -140,7 +140,7 @@ def _unknown_key(path: list[str], owner: type[BaseModel] | None) -> str:
     hint = f"did you mean {'.'.join([*path[:-1], near[0]])!r}?" if near else ""
     if owner and issubclass(owner, AlgorithmConfig):
         method = owner.model_fields["name"].default
-        said = f"{path[-1]} is not an option of {method}, which takes: {', '.join(allowed)}"
+        said = f"{'.'.join(path)} is not an option of {method}, which takes: {', '.join(allowed)}"
         return f"{said}; {hint}" if hint else said
     listing = f"allowed here: {', '.join(allowed)}"
     return f"unknown key {'.'.join(path)!r}; " + (f"{hint} ({listing})" if hint else listing)
