@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from practicum.cli.arguments import indented, plain, takes_options
 from practicum.core.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from practicum.core.trace import Message, Trace
     from practicum.store.trace_store import SqliteTraceStore
     from practicum.traces.labelling import (
@@ -104,8 +104,10 @@ SHOWN_CHARS = 1200
 """Of a message; the middle of a longer one is left out."""
 
 
-def print_trace(console: Console, trace: "Trace", left: int, whole: bool) -> None:
+def print_trace(console: "Console", trace: "Trace", left: int, whole: bool) -> None:
     """A trace as a conversation. Its outcome, score and suggested label stay out of sight."""
+    from rich.text import Text
+
     console.rule(style="dim")
     about = f"{trace.env} {trace.task_id}" + (f", from {trace.source}" if trace.source else "")
     console.print(Text.assemble((plain(trace.id), "bold"), f"  {plain(about)}"))
@@ -117,13 +119,15 @@ def print_trace(console: Console, trace: "Trace", left: int, whole: bool) -> Non
     console.print(told, style="dim", markup=False)
 
 
-def _print_message(console: Console, message: "Message", whole: bool) -> None:
+def _print_message(console: "Console", message: "Message", whole: bool) -> None:
     role = f"{message.role} (failed)" if message.is_error else message.role
     parts = [f"(thinks) {message.reasoning}"] if message.reasoning else []
     parts += [message.content] if message.content else []
     parts += [f"→ {call.name} {_arguments(call.arguments)}" for call in message.tool_calls]
     shown = "\n".join(parts)
     text = indented(shown if whole else _shortened(shown), spaces=2)
+    from rich.text import Text
+
     console.print(Text(f"{role}:", style=STYLES[message.role]))
     console.print(f"  {text}", markup=False, soft_wrap=True)
 
@@ -147,7 +151,7 @@ def _shortened(text: str) -> str:
     return text
 
 
-def print_suggestion(console: Console, good: bool, said: "Prediction | None") -> None:
+def print_suggestion(console: "Console", good: bool, said: "Prediction | None") -> None:
     """What the labeler would have said, now that the person has spoken."""
     told = "good" if good else "bad"
     if said is None:
@@ -158,7 +162,7 @@ def print_suggestion(console: Console, good: bool, said: "Prediction | None") ->
     console.print(f"{told}; the labeler {same}: {view}", markup=False)
 
 
-def print_report(console: Console, report: "LabelReport") -> None:
+def print_report(console: "Console", report: "LabelReport") -> None:
     """Counts, agreement and calibration."""
     labelled = report.good + report.bad
     console.print(
