@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.test_art_style import group, policy_of, registered
-from tests.unit.engine.learning.test_halving import SmallMemory
+from tests.unit.engine.learning.test_micro_batch_splitting import SmallMemory
 from tests.unit.rewards.learned.talks import mixed_pool
 
 from practicum import AgenticTrainer

@@ -163,7 +163,7 @@ async def test_five_turns_of_a_rollout_compute_only_new_tokens(policy: TorchPoli
 
 
 class StubBurst:
-    """A device's burst that draws nothing but keeps the random numbers it is given."""
+    """A device's decode_run that draws nothing but keeps the random numbers it is given."""
 
     at_once = 32
 
@@ -191,11 +191,11 @@ def test_a_device_draws_in_short_pieces_while_somebody_listens() -> None:
             )
             for seed in range(2)
         ]
-        burst = StubBurst()
-        draws, left = DeviceDraws(burst, rows), 40
+        decode_run = StubBurst()
+        draws, left = DeviceDraws(decode_run, rows), 40
         while left:
             left -= draws.advance(rows, left).tokens.shape[1]
-        return burst.given
+        return decode_run.given
 
     quiet, live = given(None), given(Listener())
     assert [len(piece) for piece in quiet] == [32, 8]

@@ -247,12 +247,12 @@ def _rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 class Bucket:
     """Segments of similar length, attended to together.
 
-    Shapes are of the padded bucket: B segments, Q new tokens, L tokens of path after the trunk. The
-    trunk is what all of them have in common: its keys and values are read once for all.
+    Shapes are of the padded bucket: B segments, Q new tokens, L tokens of path after the prefix.
+    The prefix is what all of them have in common: its keys and values are read once for all.
     """
 
     rows: torch.Tensor  # (B, Q) index into the step's tokens; padding repeats a real one
-    trunk: torch.Tensor  # (K,) KV slots of the common beginning, empty if there is none
+    prefix: torch.Tensor  # (K,) KV slots of the common beginning, empty if there is none
     slots: torch.Tensor  # (B, L) KV slots of each path after it; padding repeats a real one
     depth: torch.Tensor  # (B, Q) place of each new token on its path
     kept: torch.Tensor  # (N,) places in (B * Q,) that are no padding
@@ -261,7 +261,7 @@ class Bucket:
 
     def mask(self, group: int, dtype: torch.dtype) -> torch.Tensor:
         """(B, 1, Q * group, L) to add to scores: each query once for each head of its group."""
-        first = self.trunk.numel()
+        first = self.prefix.numel()
         places = torch.arange(first, first + self.slots.shape[1], device=self.slots.device)
         ahead = places > self.depth.repeat_interleave(group, 1)[:, :, None]
         hidden = torch.zeros(ahead.shape, dtype=dtype, device=ahead.device)
@@ -287,18 +287,18 @@ class Bucket:
     ) -> torch.Tensor:
         """From (B, kv_heads, Q * group, D), over a layer's pool, to the same shape."""
         k, v = (_rows(x, self.slots).transpose(1, 2) for x in (keys, values))
-        if not self.trunk.numel():
+        if not self.prefix.numel():
             return scaled_dot_product_attention(query, k, v, attn_mask=mask, scale=scale)
         after = attend_in_batch(query, k, v, mask, scale)
         common = query.transpose(0, 1).flatten(1, 2)  # (kv_heads, B * Q * group, D)
-        trunk_k, trunk_v = (_rows(x, self.trunk).transpose(0, 1) for x in (keys, values))
-        out, log_sum = attend(common, trunk_k, trunk_v, None, scale)
+        prefix_k, prefix_v = (_rows(x, self.prefix).transpose(0, 1) for x in (keys, values))
+        out, log_sum = attend(common, prefix_k, prefix_v, None, scale)
         shape = (query.shape[1], query.shape[0], query.shape[2])
-        on_trunk = (
+        on_prefix = (
             out.unflatten(1, shape[1:]).transpose(0, 1),
             log_sum.view(shape).transpose(0, 1),
         )
-        return merged_out(on_trunk, after)
+        return merged_out(on_prefix, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,4 +343,4 @@ class CachePlan:
 
     def longest_path(self) -> int:
         """The widest bucket's."""
-        return max(b.trunk.numel() + b.slots.shape[1] for b in self.buckets)
+        return max(b.prefix.numel() + b.slots.shape[1] for b in self.buckets)

@@ -57,11 +57,11 @@ class ModuleDecoder:
             self._decoder.train(was_training)
             self._decoder.gradient_checkpointing_disable()
 
-    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> None:
+    def decode_run(self, pool: KvPool, rows: Sequence[DecodeRow]) -> None:
         """Not for modules of other families: they go step by step."""
         return None
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> None:
+    def captured_decode_run(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> None:
         """Nor this."""
         return None
 
@@ -119,13 +119,13 @@ class FusedDecoder:
             checkpointed=checkpointed,
         )
 
-    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
+    def decode_run(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
         """Several tokens for the same rows, unless one could outgrow the model's window."""
         if self._may_outgrow_window([(row.path, row.fresh) for row in rows]):
             return None
         return DenseDecode(self._parts, self._products, self._small, pool, rows)
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
+    def captured_decode_run(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
         """The same on a GPU, captured and with the draw in it."""
         head = self._causal_lm.get_output_embeddings()
         if not head.weight.is_cuda or head.bias is not None or self._may_outgrow_window(rows):
@@ -163,11 +163,11 @@ class Decoder(Protocol):
         """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
         ...
 
-    def burst(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
+    def decode_run(self, pool: KvPool, rows: Sequence[DecodeRow]) -> DenseDecode | None:
         """Several tokens for the same rows, where the decoder can."""
         ...
 
-    def captured_burst(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
+    def captured_decode_run(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
         """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere.
 
         Rows are the slots of their paths, and those for the tokens to come.

@@ -1,8 +1,8 @@
 """Forward passes without gradient: any mix of rows, or many tokens for the same rows.
 
-Between two changes of the batch nothing needs planning: every row takes one token a step. A burst
-copies what its rows see out of the pool once, each common beginning only once for all the rows that
-share it, appends in place, and writes what is new back to the pool when it ends.
+Between two changes of the batch nothing needs planning: every row takes one token a step. A decode
+run copies what its rows see out of the pool once, each common beginning only once for all the rows
+that share it, appends in place, and writes what is new back to the pool when it ends.
 """
 
 from collections.abc import Sequence
@@ -66,12 +66,12 @@ class DecodeRow:
     """Slots for the tokens to come."""
     group: int
     """The same for rows that are attended to together."""
-    trunk: int
+    prefix: int
     """How much of the path is the same for all rows of its group."""
 
 
 class DenseDecode:
-    """One burst over a pool; `step` as often as wanted, then `close`."""
+    """One decode run over a pool; `step` as often as wanted, then `close`."""
 
     def __init__(
         self,
@@ -135,13 +135,15 @@ class DenseDecode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Rows that share a trunk, and their tails, aligned at their ends.
+    """Rows that share a prefix, and their tails, aligned at their ends.
 
     Every row writes its next key and value at the same place.
     """
 
     members: torch.Tensor
-    trunks: list[tuple[torch.Tensor, torch.Tensor]]  # a layer's keys and values (1, kv_heads, K, D)
+    prefixes: list[
+        tuple[torch.Tensor, torch.Tensor]
+    ]  # a layer's keys and values (1, kv_heads, K, D)
     tails: list[torch.Tensor]  # a layer's keys and values (B, 2, kv_heads, longest + room, D)
     longest: int
     bias: torch.Tensor | None  # (B, 1, 1, longest + room), where tails differ in length
@@ -149,17 +151,17 @@ class _Group:
     @classmethod
     def of(cls, members: list[int], rows: Sequence[DecodeRow], pool: KvPool, room: int) -> "_Group":
         device = pool.layers[0][0].device
-        trunk = rows[members[0]].trunk
-        paths = [rows[i].path[trunk:] for i in members]
+        prefix = rows[members[0]].prefix
+        paths = [rows[i].path[prefix:] for i in members]
         longest = max(path.size for path in paths)
         slots = np.zeros((len(paths), longest), np.int64)
         for row, path in zip(slots, paths, strict=True):
             row[longest - path.size :] = path
-        shared = torch.from_numpy(rows[members[0]].path[:trunk]).to(device)
+        shared = torch.from_numpy(rows[members[0]].path[:prefix]).to(device)
         before = torch.from_numpy(slots).to(device)
-        trunks, tails = [], []
+        prefixes, tails = [], []
         for layer in pool.layers:
-            trunks.append(_trunk(layer, shared))
+            prefixes.append(_prefix(layer, shared))
             tails.append(_tail(layer, before, room))
         bias = None
         if any(path.size < longest for path in paths):
@@ -170,7 +172,7 @@ class _Group:
             bias = bias[:, None, None]
         return cls(
             members=torch.tensor(members, device=device),
-            trunks=trunks,
+            prefixes=prefixes,
             tails=tails,
             longest=longest,
             bias=bias,
@@ -183,22 +185,22 @@ class _Group:
 
     def attend(self, layer: int, query: torch.Tensor, done: int, scale: float) -> torch.Tensor:
         """From (B, heads, D) to what they attend to."""
-        trunk_k, trunk_v = self.trunks[layer]
+        prefix_k, prefix_v = self.prefixes[layer]
         seen = self.longest + done + 1
         tail_k, tail_v = self.tails[layer][:, :, :, :seen].unbind(1)
-        rows, kv_heads, depth = query.shape[0], trunk_k.shape[1], query.shape[2]
+        rows, kv_heads, depth = query.shape[0], prefix_k.shape[1], query.shape[2]
         grouped = query.view(rows, kv_heads, -1, depth)
         mask = None if self.bias is None else self.bias[..., :seen]
         after = attend_in_batch(grouped, tail_k, tail_v, mask, scale)
-        if not trunk_k.shape[2]:
+        if not prefix_k.shape[2]:
             return after[0].reshape(query.shape)
         together = grouped.transpose(0, 1).reshape(1, kv_heads, -1, depth)
-        out, log_sum = attend_in_batch(together, trunk_k, trunk_v, None, scale)
-        on_trunk = (
+        out, log_sum = attend_in_batch(together, prefix_k, prefix_v, None, scale)
+        on_prefix = (
             out.view(kv_heads, rows, -1, depth).transpose(0, 1),
             log_sum.view(kv_heads, rows, -1).transpose(0, 1),
         )
-        return merged_out(on_trunk, after).reshape(query.shape)
+        return merged_out(on_prefix, after).reshape(query.shape)
 
     def store(self, pool: KvPool, slots: torch.Tensor, done: int) -> None:
         """Copy the last `done` keys and values of every row into the pool."""
@@ -208,7 +210,7 @@ class _Group:
                 x[slots] = new.flatten(0, 1)
 
 
-def _trunk(
+def _prefix(
     pool: tuple[torch.Tensor, torch.Tensor], slots: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Keys and values of some slots, (1, kv_heads, K, D)."""

@@ -32,13 +32,13 @@ def shared_prefixes(paths: Sequence[Ints]) -> list[Sharing]:
     order = sorted(range(len(paths)), key=lambda i: paths[i].tolist())
     shared = [int(common_prefix(paths[a], paths[b])) for a, b in pairwise(order)]
     groups = _divide(order, shared)[1]
-    alone = sorted(i for members, trunk in groups if not trunk for i in members)
-    sharing = [(sorted(members), trunk) for members, trunk in groups if trunk]
+    alone = sorted(i for members, prefix in groups if not prefix for i in members)
+    sharing = [(sorted(members), prefix) for members, prefix in groups if prefix]
     return sorted([*sharing, (alone, 0)] if alone else sharing)
 
 
 def _divide(order: list[int], shared: list[int]) -> tuple[int, list[Sharing]]:
-    """Tokens saved by reading trunks once, less what groups cost, and the groups that do it."""
+    """Tokens saved by reading prefixes once, less what groups cost, and the groups that do it."""
     if len(order) == 1:
         return -GROUP_COST, [(order, 0)]
     least = min(shared)
@@ -88,14 +88,14 @@ class HostDraws:
     """One token a row and step, drawn here from the decoder's hidden states."""
 
     def __init__(
-        self, burst: DenseDecode, head: Head, device: torch.device, draw: DrawTokens
+        self, decode_run: DenseDecode, head: Head, device: torch.device, draw: DrawTokens
     ) -> None:
-        self._burst, self._head, self._device, self._draw = burst, head, device, draw
+        self._decode_run, self._head, self._device, self._draw = decode_run, head, device, draw
 
     def advance(self, rows: Sequence[PendingCompletion], most: int) -> Drawn:
         """One token each."""
         ids = torch.tensor([row.tokens[-1] for row in rows], device=self._device)
-        logits = self._head.logits(self._burst.step(ids))
+        logits = self._head.logits(self._decode_run.step(ids))
         columns, logprobs, log_kept = zip(*self._draw(rows, logits), strict=True)
         return Drawn(
             np.asarray(columns, np.int64)[:, None],
@@ -105,17 +105,17 @@ class HostDraws:
 
     def close(self) -> None:
         """Put what was computed into the pool."""
-        self._burst.close()
+        self._decode_run.close()
 
 
 class DeviceDraws:
     """Many tokens a row at once, drawn where they are computed."""
 
-    def __init__(self, burst: Any, rows: Sequence[PendingCompletion]) -> None:
-        self._burst = burst
+    def __init__(self, decode_run: Any, rows: Sequence[PendingCompletion]) -> None:
+        self._decode_run = decode_run
         listened = any(row.request.on_tokens is not None for row in rows)
-        self._at_once = min(burst.at_once, LIVE_TOKENS) if listened else burst.at_once
-        burst.begin(
+        self._at_once = min(decode_run.at_once, LIVE_TOKENS) if listened else decode_run.at_once
+        decode_run.begin(
             np.asarray([row.tokens[-1] for row in rows], np.int64),
             np.asarray([row.request.params.temperature for row in rows]),
         )
@@ -124,7 +124,7 @@ class DeviceDraws:
         """As many as one look of the host is worth."""
         count = min(most, self._at_once)
         uniforms = np.stack([row.stream.take(count) for row in rows], axis=1)
-        tokens, logprobs = self._burst.advance(uniforms)
+        tokens, logprobs = self._decode_run.advance(uniforms)
         for row, found in zip(rows, logprobs, strict=True):
             if row.request.params.temperature > 0.0:
                 require_numbers(found)
@@ -142,29 +142,31 @@ def begin_decode_run(
     fresh: Sequence[Ints],
     draw: DrawTokens,
 ) -> DecodeSteps | None:
-    """The fastest burst that the decoder has for these rows."""
+    """The fastest decode run that the decoder has for these rows."""
     if all(row.is_plain for row in rows):
         paths = [row.path_slots for row in rows]
-        captured = decoder.captured_burst(pool, list(zip(paths, fresh, strict=True)))
+        captured = decoder.captured_decode_run(pool, list(zip(paths, fresh, strict=True)))
         if captured is not None:
             return DeviceDraws(captured, rows)
-    burst = decoder.burst(pool, _burst_rows(rows, fresh))
-    return None if burst is None else HostDraws(burst, head, pool.layers[0][0].device, draw)
+    decode_run = decoder.decode_run(pool, _decode_run_rows(rows, fresh))
+    return (
+        None if decode_run is None else HostDraws(decode_run, head, pool.layers[0][0].device, draw)
+    )
 
 
 class DecodeRun:
-    """Which rows a burst serves, and the slots it was given for their tokens."""
+    """Which rows a decode run serves, and the slots it was given for their tokens."""
 
     def __init__(
-        self, rows: Sequence[PendingCompletion], fresh: Sequence[Ints], burst: DecodeSteps
+        self, rows: Sequence[PendingCompletion], fresh: Sequence[Ints], decode_run: DecodeSteps
     ) -> None:
-        self._rows, self._fresh, self._burst = list(rows), fresh, burst
+        self._rows, self._fresh, self._decode_run = list(rows), fresh, decode_run
         self._before = [len(row.tokens) for row in rows]
         self._left = min(slots.size for slots in fresh)
         self._steps = 0
 
     def goes_on_with(self, active: Sequence[PendingCompletion]) -> bool:
-        """Whether the next step is this burst's."""
+        """Whether the next step is this run's."""
         same = len(active) == len(self._rows) and all(
             a is b for a, b in zip(active, self._rows, strict=True)
         )
@@ -174,20 +176,20 @@ class DecodeRun:
 
     @property
     def _added(self) -> list[int]:
-        """Tokens that each row has got since the burst began."""
+        """Tokens that each row has got since the decode run began."""
         pairs = zip(self._rows, self._before, strict=True)
         return [len(row.tokens) - before for row, before in pairs]
 
     def advance(self) -> Drawn:
         """The next tokens of every row."""
-        found = self._burst.advance(self._rows, self._left)
+        found = self._decode_run.advance(self._rows, self._left)
         self._left -= found.tokens.shape[1]
         self._steps += found.tokens.shape[1]
         return found
 
     def close(self, cache: PrefixCache) -> None:
         """Leave what was computed with the rows, and give back the slots that were not needed."""
-        self._burst.close()
+        self._decode_run.close()
         for row, slots, added in zip(self._rows, self._fresh, self._added, strict=True):
             used = min(added, self._steps)
             row.tail += slots[:used].tolist()
@@ -199,13 +201,13 @@ class DecodeRun:
             cache.give_back(slots)
 
 
-def _burst_rows(rows: Sequence[PendingCompletion], fresh: Sequence[Ints]) -> list[DecodeRow]:
-    """Rows as a decoder's burst takes them, with the trunks they share."""
+def _decode_run_rows(rows: Sequence[PendingCompletion], fresh: Sequence[Ints]) -> list[DecodeRow]:
+    """Rows as a decode run takes them, with the prefixes they share."""
     paths = [row.path_slots for row in rows]
     found: list[Any] = [None] * len(rows)
-    for group, (members, trunk) in enumerate(shared_prefixes(paths)):
+    for group, (members, prefix) in enumerate(shared_prefixes(paths)):
         for i in members:
             found[i] = DecodeRow(
-                path=paths[i], fresh=np.asarray(fresh[i]), group=group, trunk=trunk
+                path=paths[i], fresh=np.asarray(fresh[i]), group=group, prefix=prefix
             )
     return found

@@ -177,10 +177,10 @@ class Segment:
     """Position of the first of them on its path."""
     path_slots: Ints
     """Slots of the whole path, these tokens included."""
-    trunk: int
+    prefix: int
     """Tokens at the start of the path that other rows may have in common with it."""
 
     @property
-    def trunk_key(self) -> tuple[int, int]:
-        """The same for segments with the same trunk: a slot is on one path only."""
-        return (self.trunk, int(self.path_slots[self.trunk - 1]) if self.trunk else -1)
+    def prefix_key(self) -> tuple[int, int]:
+        """The same for segments with the same prefix: a slot is on one path only."""
+        return (self.prefix, int(self.path_slots[self.prefix - 1]) if self.prefix else -1)

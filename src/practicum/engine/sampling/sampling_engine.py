@@ -108,7 +108,7 @@ class TorchEngine:
         self._arrived: list[PendingCompletion] = []  # while a step was computed
         self._waiting: deque[PendingCompletion] = deque()
         self._active: list[PendingCompletion] = []
-        self._burst: DecodeRun | None = None
+        self._decode_run: DecodeRun | None = None
         self._chooser = TokenSampler(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
         self._steps = StepLock()
@@ -174,7 +174,7 @@ class TorchEngine:
 
     def _start_over(self) -> None:
         """Put the rows under way back among those that wait, and drop all that was computed."""
-        self._drop_burst()
+        self._drop_decode_run()
         for row in self._active:
             self._places.let_go(row)
         self._waiting.extendleft(reversed(self._active))
@@ -222,7 +222,7 @@ class TorchEngine:
                     await self._in_thread(self._step)
                     self._answer()
         except BaseException as error:
-            self._drop_burst()
+            self._drop_decode_run()
             rows = [*self._active, *self._waiting, *self._arrived]
             self._active, self._waiting, self._arrived = [], deque(), []
             for row in rows:
@@ -241,7 +241,7 @@ class TorchEngine:
         for row in [r for r in self._active if r.request.on_tokens is not None]:
             row.tell()
         for row in [r for r in self._active if r.is_over]:
-            self._end_burst()  # where a listener failed, it is still under way
+            self._end_decode_run()  # where a listener failed, it is still under way
             self._complete(row)
             self._active.remove(row)
 
@@ -270,31 +270,31 @@ class TorchEngine:
             return
         self._decoder.prepare()
         self._head.prepare()
-        if not self._advance_burst():
+        if not self._advance_decode_run():
             placed = self._place_rows()
             states = self._compute(placed)
             if self._active:
                 self._chooser.choose(self._active, placed.end_states(states))
 
-    def _advance_burst(self) -> bool:
-        """A step of the burst under way, or of a new one where every row is ready for it."""
-        if self._burst is not None and (
-            self._waiting or not self._burst.goes_on_with(self._active)
+    def _advance_decode_run(self) -> bool:
+        """A step of the decode run under way, or of a new one where every row is ready for it."""
+        if self._decode_run is not None and (
+            self._waiting or not self._decode_run.goes_on_with(self._active)
         ):
-            self._end_burst()
-        if self._burst is None and not self._begin_burst():
+            self._end_decode_run()
+        if self._decode_run is None and not self._begin_decode_run():
             return False
-        assert self._burst is not None
-        drawn = self._burst.advance()
+        assert self._decode_run is not None
+        drawn = self._decode_run.advance()
         self.passes += drawn.tokens.shape[1]
         self.computed_tokens += drawn.tokens.size
         for row, *found in zip(self._active, *drawn, strict=True):
             self._chooser.extend(row, *found)
-        if not self._burst.goes_on_with(self._active):
-            self._end_burst()
+        if not self._decode_run.goes_on_with(self._active):
+            self._end_decode_run()
         return True
 
-    def _begin_burst(self) -> bool:
+    def _begin_decode_run(self) -> bool:
         rows = self._active
         if self._waiting or not rows or any(not row.is_ready for row in rows):
             return False
@@ -305,33 +305,33 @@ class TorchEngine:
         if taken is None:
             return False
         fresh = list(taken.reshape(len(rows), steps))
-        burst = begin_decode_run(
+        decode_run = begin_decode_run(
             self._decoder, self._pool, self._head, rows, fresh, self._chooser.draw
         )
-        if burst is None:
+        if decode_run is None:
             self._cache.give_back(taken)
             return False
-        self._burst = DecodeRun(rows, fresh, burst)
+        self._decode_run = DecodeRun(rows, fresh, decode_run)
         return True
 
-    def _drop_burst(self) -> None:
+    def _drop_decode_run(self) -> None:
         """After a failure: what was computed is not trusted, its slots come back."""
-        if self._burst is not None:
-            self._burst.give_back(self._cache)
-            self._burst = None
+        if self._decode_run is not None:
+            self._decode_run.give_back(self._cache)
+            self._decode_run = None
 
     @torch.inference_mode()
-    def _end_burst(self) -> None:
-        if self._burst is not None:
-            self._burst.close(self._cache)
-            self._burst = None
+    def _end_decode_run(self) -> None:
+        if self._decode_run is not None:
+            self._decode_run.close(self._cache)
+            self._decode_run = None
 
     def _drop_cancelled(self) -> None:
         self._arrived = [r for r in self._arrived if not r.future.cancelled()]
         self._waiting = deque(r for r in self._waiting if not r.future.cancelled())
         cancelled = [r for r in self._active if r.future.cancelled()]
         if cancelled:
-            self._end_burst()
+            self._end_decode_run()
         for row in cancelled:
             self._active.remove(row)
             self._places.let_go(row)

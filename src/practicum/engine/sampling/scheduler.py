@@ -91,9 +91,9 @@ class SlotAllocator:
         else:
             row.tail += slots.tolist()
         step.ends.append(len(step.segments))
-        trunk = first if enters_tree else row.match.slots.size
+        prefix = first if enters_tree else row.match.slots.size
         step.segments.append(
-            Segment(tokens=new, first=first, path_slots=row.path_slots, trunk=trunk)
+            Segment(tokens=new, first=first, path_slots=row.path_slots, prefix=prefix)
         )
         return True
 
@@ -147,9 +147,9 @@ def plan_step(
     sizes = np.asarray([s.tokens.size for s in segments])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     buckets = []
-    for members, trunk in _alike(segments):
+    for members, prefix in _alike(segments):
         give_way()
-        arrays = _bucket([segments[i] for i in members], starts[members], trunk)
+        arrays = _bucket([segments[i] for i in members], starts[members], prefix)
         starting = all(segments[i].first == 0 for i in members)
         rows, shared, slots, depth, kept, tokens = map(on_device, arrays)
         buckets.append(Bucket(rows, shared, slots, depth, kept, tokens, starting))
@@ -181,14 +181,14 @@ def rung(tokens: int) -> int:
 def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
     """Segments to attend to together, and how much of their beginning they have in common.
 
-    Those with a trunk worth sharing are kept together by it, all others only by their length.
+    Those with a prefix worth sharing are kept together by it, all others only by their length.
     """
     sharing: dict[tuple[int, int], int] = {}
     for segment in segments:
-        sharing[segment.trunk_key] = sharing.get(segment.trunk_key, 0) + 1
+        sharing[segment.prefix_key] = sharing.get(segment.prefix_key, 0) + 1
     buckets: dict[tuple[int, int, bool, int], list[int]] = {}
     for number, segment in enumerate(segments):
-        key = segment.trunk_key
+        key = segment.prefix_key
         if sharing[key] < 2 or key[0] < SHARED_TRUNK:
             key = (0, -1)
         alike = (*key, segment.first == 0, int(segment.tokens.size - 1).bit_length())
@@ -196,9 +196,9 @@ def _alike(segments: list[Segment]) -> list[tuple[list[int], int]]:
     return [(members, key[0]) for key, members in sorted(buckets.items())]
 
 
-def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np.ndarray, ...]:
+def _bucket(segments: list[Segment], starts: np.ndarray, prefix: int) -> tuple[np.ndarray, ...]:
     """The arrays of a `Bucket`, in the order of its fields."""
-    paths = [s.path_slots[trunk:] for s in segments]
+    paths = [s.path_slots[prefix:] for s in segments]
     sizes = np.asarray([s.tokens.size for s in segments])
     lengths = np.asarray([path.size for path in paths])
     # What is too short is filled up with its last one.
@@ -208,4 +208,4 @@ def _bucket(segments: list[Segment], starts: np.ndarray, trunk: int) -> tuple[np
     within = np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
     slots = np.concatenate(paths)[within + (np.cumsum(lengths) - lengths)[:, None]]
     kept = np.flatnonzero(np.arange(sizes.max()) < sizes[:, None])
-    return rows, segments[0].path_slots[:trunk], slots, depth, kept, rows.ravel()[kept]
+    return rows, segments[0].path_slots[:prefix], slots, depth, kept, rows.ravel()[kept]

@@ -66,15 +66,15 @@ def test_the_stock_model_differs_where_a_window_matters() -> None:
 
 @pytest.mark.parametrize("least", [1, 3, 64])
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_a_trunk_read_once_for_all_changes_nothing(
+async def test_a_prefix_read_once_for_all_changes_nothing(
     least: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step_plan, "SHARED_TRUNK", least)
     ours, stock = build_pair("Qwen2")
-    trunk = tuple(range(3, 80))
+    prefix = tuple(range(3, 80))
     requests = [
         SamplingRequest(
-            prompt_ids=trunk[: 77 if number % 3 else 30] + r.prompt_ids, params=r.params
+            prompt_ids=prefix[: 77 if number % 3 else 30] + r.prompt_ids, params=r.params
         )
         for number, r in enumerate(random_requests(seed, count=12))
     ]

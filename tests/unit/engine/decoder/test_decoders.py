@@ -32,7 +32,7 @@ def adapted(family: str, targets: list[str] = LINEAR, dropout: float = 0.0) -> A
     return wrapped.eval()
 
 
-# Two branches of a trunk of three, the second of which branches again; at most 8 deep.
+# Two branches of a prefix of three, the second of which branches again; at most 8 deep.
 POSITIONS = torch.tensor([0, 1, 2, 3, 4, 3, 4, 5, 5, 6])
 END = torch.tensor([10, 10, 10, 5, 5, 10, 10, 8, 10, 10])
 TOKENS = torch.tensor([5, 200, 31, 7, 9, 11, 250, 3, 90, 14])
@@ -125,12 +125,12 @@ def test_a_rotation_that_depends_on_the_length_is_left_to_the_module() -> None:
     assert isinstance(decoder_of(model), ModuleDecoder)
 
 
-# What sampling computes: a plan over the pool, and bursts after it.
+# What sampling computes: a plan over the pool, and decode runs after it.
 
 PROMPTS = {
     "same": [7, 7, 7],
-    "uneven on a trunk": [9, 7, 8, 7, 9],
-    "no trunk": [7, 5, 6, 1],
+    "uneven on a prefix": [9, 7, 8, 7, 9],
+    "no prefix": [7, 5, 6, 1],
     "alone": [4],
 }
 
@@ -139,14 +139,14 @@ def cached(decoder: Any, model: Any, lengths: list[int], shared: int) -> tuple[K
     """Rows whose prompts are in the pool, with the first tokens in common, and their end states."""
     pool = KvPool(model.config, 64, torch.float32, torch.device("cpu"))
     free = iter(range(64))
-    trunk = [next(free) for _ in range(shared)]
+    prefix = [next(free) for _ in range(shared)]
     segments, paths = [], []
     for number, length in enumerate(lengths):
         own = [next(free) for _ in range(length - shared)]
         tokens = np.asarray([(3 * i + (number if i >= shared else 0)) % 250 for i in range(length)])
         first = shared if number else 0
-        path = np.asarray(trunk + own)
-        segments.append(Segment(tokens=tokens[first:], first=first, path_slots=path, trunk=0))
+        path = np.asarray(prefix + own)
+        segments.append(Segment(tokens=tokens[first:], first=first, path_slots=path, prefix=0))
         paths.append(path)
     step = plan_step(segments, pool, 2, torch.device("cpu"))
     with torch.inference_mode():
@@ -156,7 +156,7 @@ def cached(decoder: Any, model: Any, lengths: list[int], shared: int) -> tuple[K
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("prompts", PROMPTS)
-def test_a_burst_says_what_single_steps_say_and_leaves_it_in_the_pool(
+def test_a_decode_run_says_what_single_steps_say_and_leaves_it_in_the_pool(
     family: str, prompts: str
 ) -> None:
     lengths = PROMPTS[prompts]
@@ -171,27 +171,28 @@ def test_a_burst_says_what_single_steps_say_and_leaves_it_in_the_pool(
             a.copy_(b)
     fresh = [np.asarray([next(free) for _ in range(3)]) for _ in lengths]
     rows = [
-        DecodeRow(path=p, fresh=f, group=0, trunk=shared) for p, f in zip(paths, fresh, strict=True)
+        DecodeRow(path=p, fresh=f, group=0, prefix=shared)
+        for p, f in zip(paths, fresh, strict=True)
     ]
     with torch.inference_mode():
-        burst = decoder.burst(pool, rows)
-        assert burst is not None
+        decode_run = decoder.decode_run(pool, rows)
+        assert decode_run is not None
         for step in range(3):
             ids = torch.arange(len(rows)) + 40 * step
-            found = burst.step(ids)
+            found = decode_run.step(ids)
             segments = [
                 Segment(
                     tokens=np.asarray([int(token)]),
                     first=path.size + step,
                     path_slots=np.concatenate([path, f[: step + 1]]),
-                    trunk=0,
+                    prefix=0,
                 )
                 for token, path, f in zip(ids, paths, fresh, strict=True)
             ]
             plan = plan_step(segments, stepped, 2, torch.device("cpu"))
             expected = decoder.states(plan.token_ids, plan.positions, plan.plan)
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-        burst.close()
+        decode_run.close()
     for ours, theirs in zip(pool.layers, stepped.layers, strict=True):
         for a, b in zip(ours, theirs, strict=True):
             torch.testing.assert_close(a[:-1], b[:-1], atol=1e-5, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""A whole captured step's computation, interpreted, against the decoder's own burst."""
+"""A whole captured step's computation, interpreted, against the decoder's own decode_run."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ LENGTHS = [9, 9, 9]
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("targets", [LINEAR, ["q_proj", "down_proj"]], ids=["all", "some"])
-def test_two_steps_draw_from_what_the_burst_computes(family: str, targets: list[str]) -> None:
+def test_two_steps_draw_from_what_the_decode_run_computes(family: str, targets: list[str]) -> None:
     model = adapted(family, targets).get_base_model()
     decoder = decoder_of(model)
     decoder.prepare()
@@ -33,14 +33,16 @@ def test_two_steps_draw_from_what_the_burst_computes(family: str, targets: list[
     inputs.temperature[:3] = torch.tensor([1.0, 0.5, 1.0])
     inputs.greedy[2] = True
     inputs.uniforms[:2, :3] = torch.tensor([[0.1, 0.8, 0.5], [0.6, 0.3, 0.5]]).double()
-    rows = [DecodeRow(path=p, fresh=f, group=0, trunk=8) for p, f in zip(paths, fresh, strict=True)]
-    burst = decoder.burst(pool, rows)
-    assert burst is not None
+    rows = [
+        DecodeRow(path=p, fresh=f, group=0, prefix=8) for p, f in zip(paths, fresh, strict=True)
+    ]
+    decode_run = decoder.decode_run(pool, rows)
+    assert decode_run is not None
     for step in range(2):
         before = inputs.tokens[:3].clone()
         graphs._step(inputs)
         with torch.inference_mode():
-            logits = model.lm_head(burst.step(before)) / inputs.temperature[:3, None]
+            logits = model.lm_head(decode_run.step(before)) / inputs.temperature[:3, None]
         log_p = torch.log_softmax(logits, -1)
         drawn = inputs.drawn[step, :3]
         assert torch.equal(drawn, inputs.tokens[:3])
@@ -54,7 +56,7 @@ def test_two_steps_draw_from_what_the_burst_computes(family: str, targets: list[
             assert token == 0 or cumulative[row, token - 1] < u + 1e-5
     assert inputs.positions.tolist() == [11, 11, 11, 2]
     kept = [x.clone() for layer in pool.layers for x in layer]
-    burst.close()
+    decode_run.close()
     slots = np.concatenate([f[:2] for f in fresh])
     for ours, theirs in zip(kept, [x for layer in pool.layers for x in layer], strict=True):
         torch.testing.assert_close(ours[slots], theirs[slots], atol=1e-4, rtol=1e-4)

@@ -236,11 +236,11 @@ async def test_a_completion_is_never_longer_than_asked_for(policy: TorchPolicy) 
     assert not only.finished
 
 
-@pytest.mark.parametrize("burst", [2, 3, 64])
+@pytest.mark.parametrize("decode_run", [2, 3, 64])
 async def test_a_cancelled_request_gives_its_slots_back(
-    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch, burst: int
+    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch, decode_run: int
 ) -> None:
-    monkeypatch.setattr("practicum.engine.sampling.sampling_engine.BURST_STEPS", burst)
+    monkeypatch.setattr("practicum.engine.sampling.sampling_engine.BURST_STEPS", decode_run)
     undisturbed = await build_engine(policy).sample(ask(3, 2, 3, max_tokens=20, seed=3))
     for patience in range(0, 12):
         engine = build_engine(policy, max_slots=200)

@@ -6,8 +6,8 @@ from practicum.engine.sampling.decode_run import GROUP_COST, shared_prefixes
 def cost(groups: list[tuple[list[int], int]], paths: list[np.ndarray]) -> int:
     """Tokens read, and what the groups cost."""
     return sum(
-        GROUP_COST + trunk + sum(paths[i].size - trunk for i in members)
-        for members, trunk in groups
+        GROUP_COST + prefix + sum(paths[i].size - prefix for i in members)
+        for members, prefix in groups
     )
 
 
@@ -48,8 +48,8 @@ def test_every_row_is_in_one_group_and_shares_what_the_group_says() -> None:
         paths = random_paths(rng, 12)
         groups = shared_prefixes(paths)
         assert sorted(i for members, _ in groups for i in members) == list(range(12))
-        for members, trunk in groups:
-            assert len({tuple(paths[i][:trunk].tolist()) for i in members}) == 1
+        for members, prefix in groups:
+            assert len({tuple(paths[i][:prefix].tolist()) for i in members}) == 1
 
 
 def test_no_grouping_of_six_rows_is_much_cheaper_to_read() -> None:
@@ -66,7 +66,7 @@ def test_rows_of_one_prompt_share_it_and_strangers_share_nothing() -> None:
     assert shared_prefixes([np.arange(9) + 100 * i for i in range(3)]) == [([0, 1, 2], 0)]
 
 
-def test_a_short_system_prompt_does_not_keep_groups_from_their_own_trunks() -> None:
+def test_a_short_system_prompt_does_not_keep_groups_from_their_own_prefixs() -> None:
     system = np.arange(10)
     rows = [
         np.concatenate([system, 1000 * task + np.arange(400), [9000 + 10 * task + row]])
