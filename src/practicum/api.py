@@ -203,6 +203,8 @@ class TrainingLines:
 
     def observe(self, opened: OpenRun) -> "AbstractContextManager[TrainingLines]":
         """The observer of a run, for the driver."""
+        if opened.note:
+            self._say(opened.note)
         return nullcontext(self)
 
     def step_started(self, step: int, episodes: int) -> None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import learner_settings, stage_view
 from practicum.assemble.policies import sampling_params, trained_policy
 from practicum.assemble.wired_rewards import REWARDS
@@ -62,6 +63,7 @@ def build_stages(
                 steps=stage.steps,
                 source=source,
                 settings=learner_settings(config, stage),
+                rate_share=stage.algorithm.rate_share,
             )
         )
     return stages
@@ -75,10 +77,14 @@ def _rollouts(
     curriculum: Curriculum,
     observer: TrainingObserver,
 ) -> RolloutSteps:
-    explore = sampling_params(view.rollouts, view.rollouts.temperature)
-    handle = trained_policy(view.model.name, policy, explore)
+    def parts_at(temperature: float) -> RolloutParts:
+        params = sampling_params(view.rollouts, temperature)
+        handle = trained_policy(view.model.name, policy, params)
+        return handle.parts(environment, view, run=run.path, learns=True)
+
     return RolloutSteps(
-        parts=handle.parts(environment, view, run=run.path, learns=True),
+        parts=parts_at(view.rollouts.temperature),
+        parts_at=parts_at,
         rollouts=view.rollouts,
         seed=view.seed,
         micro_batch_tokens=view.algorithm.micro_batch_tokens,

@@ -42,13 +42,14 @@ from practicum.training.loop import (
     TrainingResult,
     restore,
 )
+from practicum.training.warm_start import SettledStart, settle_warm_start
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
     from practicum.engine.policy import TorchPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OpenRun:
     """A run that is about to train: its folder, its policy, and where it acts."""
 
@@ -57,6 +58,8 @@ class OpenRun:
     policy: "TorchPolicy"
     environment: Environment | None
     """None where the run learns from recorded examples alone."""
+    note: str = ""
+    """What was decided about it before it began, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +125,13 @@ async def train_run_async(
         if environment is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
         policy = build_policy(config, plan)
+    start = SettledStart(config=config)
+    if environment is not None and resumed is None and config.may_warm_start:
+        parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)
+        start = await settle_warm_start(config, environment, parts)
+        config = start.config
     run = resumed or create_run(config, name)
-    opened = OpenRun(run=run, config=config, policy=policy, environment=environment)
+    opened = OpenRun(run, config, policy, environment, note=start.reason)
     with run.hold():
         if resumed is not None and config != run.config():
             run.replace_config(config)
@@ -176,11 +184,9 @@ def trainer_for(
 
         async def evaluate_now(step: int) -> EvalReport:
             assert environment is not None
-            params = sampling_params(config.rollouts, config.eval.temperature)
-            handle = trained_policy(config.model.name, policy, params)
             name = f"{run.name} step {step}"
             evaluation = await evaluate_policy(
-                handle, environment, config, observer.episode_done, name, run.path
+                _handle(policy, config), environment, config, observer.episode_done, name, run.path
             )
             keep_episodes(traces, evaluation.groups, attempt, step)
             run.save_evaluation(step, report_to_json(evaluation.report))
@@ -264,6 +270,10 @@ async def play_tasks(
     return await run_and_close(environment, play())
 
 
-def _handle(policy: "TorchPolicy", config: RunConfig) -> PolicyHandle:
-    params = sampling_params(config.rollouts, config.eval.temperature)
+def _handle(
+    policy: "TorchPolicy", config: RunConfig, temperature: float | None = None
+) -> PolicyHandle:
+    """The policy as it is evaluated, or at another temperature."""
+    cold = config.eval.temperature if temperature is None else temperature
+    params = sampling_params(config.rollouts, cold)
     return trained_policy(config.model.name, policy, params)

@@ -425,6 +425,9 @@ class Learner(Protocol):
     def retune(self, settings: Any) -> None:
         """Start the next training stage: new settings, a fresh optimizer, the same weights."""
 
+    def scale_rate(self, share: float) -> None:
+        """Take the next updates at this share of the settings' learning rate."""
+
     def fingerprint(self) -> str:
         """Identifies the weights, computed from the tensors themselves."""
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
-from practicum.evaluation.compare import is_difference
+from practicum.evaluation.compare import compare_reports, is_difference
 from practicum.evaluation.intervals import mean_interval, pass_at_k_interval, share_interval
 
 T = TypeVar("T")
@@ -187,6 +187,26 @@ def render_comparison(report: EvalReport, against: EvalReport, comparison: Compa
                 Text(format_interval(interval, digits=2)),
                 Text(format_interval(gain, signed=True, digits=2) if gain else ""),
             )
+    return table
+
+
+def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
+    """A table of the same tasks after each stage of a run, and each stage's own gain."""
+    first = course[0][1]
+    title = f"{first.env}: the same {first.success.n} held-out tasks, 95 % intervals"
+    table = Table(title=title, title_justify="left")
+    for heading in ("", "success", "mean reward", "gain in success"):
+        table.add_column(heading, overflow="fold")
+    before: EvalReport | None = None
+    for label, report in course:
+        gain = compare_reports(report, before).success_difference if before else None
+        table.add_row(
+            label,
+            Text(format_interval(report.success, digits=2)),
+            Text(format_interval(report.reward, digits=2)),
+            Text(format_interval(gain, signed=True, digits=2) if gain else ""),
+        )
+        before = report
     return table
 
 

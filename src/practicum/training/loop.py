@@ -134,6 +134,7 @@ class Trainer:
         stage = stage_at(parts.stages, step)
         if step == stage.first:
             parts.learner.retune(stage.settings)
+        parts.learner.scale_rate(stage.rate_share(step - stage.first, stage.steps))
         parts.observer.step_started(step, stage.source.episodes_expected)
         material = await gate.through(stage.source.gather(step))
         curriculum_state = parts.curriculum.state()

@@ -42,6 +42,15 @@ ESTIMATED = ("logprobs", "base_logprobs", "values", "teacher_logprobs")
 CreditedEpisodes = list[tuple[Episode, Credit]]
 
 
+HOTTER = 1.5
+"""What the temperature is multiplied by, each time that a task is tried again because no episode of
+its group got anywhere."""
+
+RollOut = Callable[[list[Task], int, float], Awaitable[list[Group]]]
+"""Rolls out a group for each task; takes the number of the round, and what the temperature is
+multiplied by."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedStep:
     """The groups of a step."""
@@ -49,16 +58,24 @@ class CollectedStep:
     trained: tuple[Group, ...]
     """The informative ones, to train on."""
     groups: tuple[Group, ...]
-    """All, including those whose scores are all equal."""
+    """All that were rolled out at the run's own temperature, also those whose scores are equal."""
+    hotter: tuple[Group, ...] = ()
+    """Second tries at tasks that nobody solved, at a higher temperature."""
+
+    @property
+    def everything(self) -> tuple[Group, ...]:
+        """All groups."""
+        return self.groups + self.hotter
 
     @property
     def flat_share(self) -> float:
         """Share of groups that were not informative."""
-        return 1.0 - len(self.trained) / len(self.groups)
+        told = {id(group) for group in self.trained}
+        return sum(id(group) not in told for group in self.groups) / len(self.groups)
 
 
 async def collect_step(
-    roll_out: Callable[[list[Task], int], Awaitable[list[Group]]],
+    roll_out: RollOut,
     curriculum: Curriculum,
     algorithm: Algorithm,
     *,
@@ -67,8 +84,12 @@ async def collect_step(
 ) -> CollectedStep:
     """Roll out groups until `tasks_per_step` are informative or the extra groups are used up.
 
+    An uninformative group is replaced by another: where none of its episodes succeeded, of the same
+    task at a higher temperature, because the policy has to find something new there; otherwise of
+    the curriculum's next task.
+
     Args:
-        roll_out: Rolls out a group for each task; its second argument numbers the rounds.
+        roll_out: Rolls out a round of groups.
         curriculum: Gives the tasks.
         algorithm: Its `is_informative` decides.
         tasks_per_step: Groups wanted.
@@ -76,19 +97,34 @@ async def collect_step(
     """
     trained: list[Group] = []
     groups: list[Group] = []
+    hotter: list[Group] = []
     extras = math.ceil(replace_share * tasks_per_step)
-    wanted, rounds = tasks_per_step, 0
+    wanted, rounds, failed = tasks_per_step, 0, list[Task]()
     while wanted > 0:
-        made = await roll_out(curriculum.next_tasks(wanted), rounds)
+        again = failed[:wanted]
+        failed = []
+        fresh = curriculum.next_tasks(wanted - len(again))
+        made = await roll_out(fresh, 2 * rounds, 1.0) if fresh else []
+        hot = await roll_out(again, 2 * rounds + 1, HOTTER**rounds) if again else []
         for group in made:
             curriculum.observe(group)
+        for group in (*made, *hot):
             if algorithm.is_informative(group):
                 trained.append(group)
+            elif is_unsolved(group):
+                failed.append(group.task)
         groups += made
+        hotter += hot
         wanted = min(tasks_per_step - len(trained), extras)
         extras -= wanted
         rounds += 1
-    return CollectedStep(trained=tuple(trained), groups=tuple(groups))
+    return CollectedStep(trained=tuple(trained), groups=tuple(groups), hotter=tuple(hotter))
+
+
+def is_unsolved(group: Group) -> bool:
+    """Whether it is known of every usable episode that it failed."""
+    known = [e.outcome.success for e in group.usable if e.outcome is not None]
+    return bool(known) and all(success is False for success in known)
 
 
 def reward_metrics(groups: Sequence[Group]) -> dict[str, JSON]:
@@ -146,6 +182,7 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "episodes": len(episodes),
         "groups": len(collected.groups),
         "trained_groups": len(collected.trained),
+        "hotter_groups": len(collected.hotter),
         "flat_share": collected.flat_share,
         "masked_episodes": sum(e.trace.is_masked for e in episodes),
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
@@ -262,6 +299,8 @@ class RolloutSteps:
     algorithm: Algorithm
     curriculum: Curriculum
     on_episode: Callable[[Episode], None]
+    parts_at: Callable[[float], RolloutParts]
+    """The same as `parts`, at another temperature."""
     teacher: Teacher | None = None
 
     @property
@@ -278,9 +317,9 @@ class RolloutSteps:
         """Roll out a step's groups of the curriculum's next tasks."""
         started = time.monotonic()
 
-        async def run(tasks: list[Task], round_number: int) -> list[Group]:
+        async def run(tasks: list[Task], round_number: int, heat: float) -> list[Group]:
             return await run_groups(
-                self.parts,
+                self.parts if heat == 1.0 else self.parts_at(self.rollouts.temperature * heat),
                 tasks,
                 self.rollouts.group_size,
                 label=f"train/{step}/{round_number}",
@@ -316,8 +355,8 @@ class RolloutSteps:
         return StepResult(
             report=report,
             metrics=metrics,
-            episodes=tuple(e for g in collected.groups for e in g.episodes),
-            tasks=tuple(g.task for g in collected.groups),
+            episodes=tuple(e for g in collected.everything for e in g.episodes),
+            tasks=tuple(g.task for g in collected.everything),
         )
 
     def batches(self, step: int, collected: CollectedStep) -> list[Batch]:
@@ -336,7 +375,7 @@ class RolloutSteps:
 
 def check_any_usable(collected: CollectedStep) -> None:
     """Stop a run in which every episode failed: later steps would fail too."""
-    episodes = [e for g in collected.groups for e in g.episodes]
+    episodes = [e for g in collected.everything for e in g.episodes]
     if any(e.is_usable for e in episodes):
         return
     first = episodes[0]
@@ -350,7 +389,7 @@ def check_sampled_by(
     fingerprint: str, collected: CollectedStep, recent: Set[str] = frozenset()
 ) -> None:
     """Refuse episodes that were sampled by other weights than the learner's, or `recent` ones."""
-    for group in collected.groups:
+    for group in collected.everything:
         for episode in group.episodes:
             foreign = episode.trace.fingerprints - {fingerprint} - recent
             if foreign:

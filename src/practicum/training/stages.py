@@ -1,6 +1,6 @@
 """A stage (`TrainingStage`), who does the work of its steps (`StepSource`), what a step gives."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -68,6 +68,8 @@ class TrainingStage:
     source: StepSource
     settings: Any
     """Passed to `Learner.retune` when the stage starts."""
+    rate_share: Callable[[int, int], float] = lambda done, steps: 1.0
+    """What the learning rate is multiplied by after so many of so many steps."""
 
     @property
     def last(self) -> int:

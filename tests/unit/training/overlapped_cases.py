@@ -73,6 +73,9 @@ class FakeLearner:
             fingerprint=self.weights.fingerprint,
         )
 
+    def scale_rate(self, share: float) -> None:
+        pass
+
     def retune(self, settings: Any) -> None:
         pass
 
@@ -181,13 +184,15 @@ class Setup:
             }
         )
         world: Any = self.world
+        parts = RolloutParts(
+            environment=world,
+            agent=world,
+            reward=world,
+            converse=lambda task, seed: Talk(self.weights),
+        )
         rolling = RolloutSteps(
-            parts=RolloutParts(
-                environment=world,
-                agent=world,
-                reward=world,
-                converse=lambda task, seed: Talk(self.weights),
-            ),
+            parts=parts,
+            parts_at=lambda temperature: parts,
             rollouts=self.config.rollouts,
             seed=0,
             micro_batch_tokens=100,

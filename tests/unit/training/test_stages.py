@@ -47,6 +47,9 @@ class Journal:
 class Learner:
     journal: Journal
 
+    def scale_rate(self, share: float) -> None:
+        pass
+
     def retune(self, settings: Any) -> None:
         self.journal.note("retune", settings)
 

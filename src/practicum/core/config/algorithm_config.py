@@ -12,8 +12,11 @@ class AlgorithmConfig(ConfigModel):
     """What every method takes."""
 
     name: str
-    lr: float = Field(default=3e-4, gt=0.0)
+    lr: float = Field(default=2e-4, gt=0.0)
     """Learning rate of AdamW."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """`linear`: the rate falls from step to step, to 0 after the stage's last. A run that is to be
+    made longer later is better off with `constant`."""
     max_grad_norm: float = Field(default=1.0, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
     micro_batch_tokens: int = Field(default=0, ge=0)
@@ -22,6 +25,14 @@ class AlgorithmConfig(ConfigModel):
 
     is_offline: ClassVar[bool] = False
     """Whether it learns from `data` rather than from episodes it makes."""
+
+    def rate_share(self, done: int, steps: int) -> float:
+        """What the learning rate is multiplied by after so many of a stage's steps.
+
+        >>> [SftConfig(schedule="linear").rate_share(done, 4) for done in range(4)]
+        [1.0, 0.75, 0.5, 0.25]
+        """
+        return 1.0 - done / steps if self.schedule == "linear" else 1.0
 
 
 class OnlineConfig(AlgorithmConfig):
@@ -192,6 +203,8 @@ class SftConfig(OfflineConfig):
     """Supervised fine-tuning."""
 
     name: Literal["sft"] = "sft"
+    lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of AdamW."""
 
 
 class WeightedSftConfig(OfflineConfig):

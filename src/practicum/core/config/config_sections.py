@@ -73,7 +73,7 @@ class LoraConfig(ConfigModel):
 class RolloutConfig(ConfigModel):
     """How episodes are made."""
 
-    tasks_per_step: int = Field(default=4, ge=1)
+    tasks_per_step: int = Field(default=8, ge=1)
     """Groups trained on in each step."""
     group_size: int = Field(default=8, ge=1)
     """Episodes of the same task that are compared with each other; 1 where nothing is compared."""
@@ -87,10 +87,25 @@ class RolloutConfig(ConfigModel):
     """0 keeps every token."""
     replace_flat_groups: float = Field(default=1.0, ge=0.0)
     """Extra groups a step may try in place of groups whose scores are all equal, as a share of
-    `tasks_per_step`; 0 never replaces."""
+    `tasks_per_step`; 0 never replaces. A task that a whole group failed is tried again at a higher
+    temperature."""
     staleness: int = Field(default=0, ge=0)
     """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
     With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
+
+
+class WarmStartConfig(ConfigModel):
+    """Imitation of the environment's own solutions before practice."""
+
+    name: Literal["auto", "reference", "none"] = "auto"
+    """`reference`: imitate first; `none`: do not; `auto`: imitate where the environment has
+    solutions and the model solves next to none of its tasks. A run keeps what was decided."""
+    steps: int = Field(default=0, ge=0)
+    """Steps of imitation, out of the run's `steps`; 0 takes a quarter of them, at most 10."""
+
+    def steps_of(self, total: int) -> int:
+        """Steps of imitation in a run of so many steps, at least one of which is practice."""
+        return min(self.steps or min(total // 4, 10), total - 1)
 
 
 class EvalConfig(ConfigModel):

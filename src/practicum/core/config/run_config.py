@@ -12,6 +12,7 @@ from practicum.core.config.algorithm_config import (
     GrpoConfig,
     ReinforcePlusPlusConfig,
     RlooConfig,
+    SftConfig,
 )
 from practicum.core.config.config_sections import (
     CheckpointConfig,
@@ -22,6 +23,7 @@ from practicum.core.config.config_sections import (
     LoraConfig,
     ModelConfig,
     RolloutConfig,
+    WarmStartConfig,
 )
 from practicum.core.config.reward_config import RewardConfig
 
@@ -36,6 +38,7 @@ SHORTHANDS = {
     "lora": "preset",
     "model": "name",
     "reward": "name",
+    "warm_start": "name",
 }
 """Keys that may be given as one word, and the field that word stands for."""
 
@@ -133,6 +136,9 @@ class RunConfig(ConfigModel):
     algorithm: AnyAlgorithm = GrpoConfig()
     data: DataConfig | None = None
     """What is learned from, where the method does not learn from episodes it makes."""
+    warm_start: WarmStartConfig = WarmStartConfig()
+    """auto, reference or none: whether the first steps imitate the environment's own solutions.
+    Not used with `stages`, nor by methods that learn from `data`."""
     stages: tuple[TrainingStageConfig, ...] = ()
     """Several methods one after the other, such as `sft` and then `grpo`, in place of `steps`,
     `algorithm` and `data`."""
@@ -228,10 +234,26 @@ class RunConfig(ConfigModel):
         return self.env.name if self.env else "none"
 
     @property
+    def may_warm_start(self) -> bool:
+        """Whether imitation could come first: the run acts, by one method, for several steps."""
+        return self.acts and not self.stages and not self.algorithm.is_offline and self.steps > 1
+
+    @property
     def all_stages(self) -> tuple[TrainingStageConfig, ...]:
-        """The stages, one where none are spelled out."""
-        only = TrainingStageConfig(steps=self.steps, algorithm=self.algorithm, data=self.data)
-        return self.stages or (only,)
+        """The stages: those spelled out, or the run's own method, after a warm start if decided."""
+        if self.stages:
+            return self.stages
+        warm = 0
+        if self.may_warm_start and self.warm_start.name == REFERENCE:
+            warm = self.warm_start.steps_of(self.steps)
+        practice = TrainingStageConfig(
+            steps=self.steps - warm, algorithm=self.algorithm, data=self.data
+        )
+        if not warm:
+            return (practice,)
+        imitation = SftConfig()
+        data = DataConfig(source=REFERENCE, n=imitation.batch * warm)
+        return (TrainingStageConfig(steps=warm, algorithm=imitation, data=data), practice)
 
     def of_stage(self, stage: TrainingStageConfig) -> "RunConfig":
         """The config of a run with only this stage."""
@@ -242,6 +264,7 @@ class RunConfig(ConfigModel):
                 "data": stage.data,
                 "stages": (),
                 "steps": stage.steps,
+                "warm_start": WarmStartConfig(name="none"),
             }
         )
 

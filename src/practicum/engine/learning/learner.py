@@ -247,6 +247,12 @@ class TorchLearner:
         """Go on with other settings and an optimizer that remembers nothing."""
         self._take(settings)
 
+    def scale_rate(self, share: float) -> None:
+        """Take the next steps at this share of the settings' learning rates."""
+        rates = [self._settings.lr, self._settings.value_lr or self._settings.lr]
+        for group, rate in zip(self._optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * share
+
     def _take(self, settings: LearnerSettings) -> None:
         self._settings = settings
         self._optimizer = self._new_optimizer(settings)

@@ -15,11 +15,15 @@ The rewards:
 * `identify_operation` 1.5, once, and only before any other reward.
 * `set_up_equation` 1.0, once, where the problem is in words.
 * An algebra step: the decrease of the minimum `remaining_pay`, at most its price, which is 2.0 for
-  adding, subtracting, multiplying or dividing and 1.0 for `simplify`. A step that gets no nearer
-  earns 0, so cycles, detours and repetitions never pay.
-* `state_answer` 3.0 when the equation shows the answer and the answer is right. Otherwise it pays
-  -0.5. Either way it ends the episode.
-* Anything unknown, malformed or not valid here pays -0.5 and changes nothing.
+  adding, subtracting, multiplying or dividing and 1.0 for `simplify`.
+* `state_answer` 3.0 when the equation shows the answer and the answer is right; that ends the
+  episode. A wrong number ends it too, for -0.5.
+* Every other turn brings the solution no nearer and pays -0.5: what is unknown, malformed or not
+  valid, a detour, a repetition, an answer before the equation shows it.
+
+There is no way out but the solution: before x is alone nothing ends an episode, so a policy that
+cannot solve yet gains nothing by giving up, and one that idles pays for each turn. Where x is alone
+any attempt to state the answer is worth at least as much as any other turn.
 """
 
 import re
@@ -314,6 +318,7 @@ IDENTIFY_PAY = 1.5
 SET_UP_PAY = 1.0
 ANSWER_PAY = 3.0
 PENALTY = -0.5
+"""Pay of a turn that brings the solution no nearer."""
 
 ACTION_NAMES = ("identify_operation", "set_up_equation", *ALGEBRA, "state_answer")
 SYNTAX = {
@@ -429,7 +434,7 @@ def _rejected(state: State) -> Turn:
 
 
 def _identify(state: State) -> Turn:
-    pay = 0.0 if state.has_paid else IDENTIFY_PAY
+    pay = PENALTY if state.has_paid else IDENTIFY_PAY
     return Turn(replace(state, has_paid=True), pay, f"{_next_obstacle(state)}: {state.shown}")
 
 
@@ -462,14 +467,14 @@ def _algebra(state: State, name: str, argument: str) -> Turn:
     if equation is None or equation.largest > LARGEST_NUMBER:
         return _rejected(state)
     remaining = remaining_pay(equation, written=state.written)
-    pay = min(PRICE[name], max(0.0, state.lowest - remaining))
+    gain = min(PRICE[name], max(0.0, state.lowest - remaining))
     after = replace(
         state,
         equation=equation,
         lowest=min(state.lowest, remaining),
-        has_paid=state.has_paid or pay > 0.0,
+        has_paid=state.has_paid or gain > 0.0,
     )
-    return Turn(after, pay, after.shown)
+    return Turn(after, gain or PENALTY, after.shown)
 
 
 def _step(state: State, name: str, argument: str) -> Step | None:
@@ -483,13 +488,15 @@ def _step(state: State, name: str, argument: str) -> Step | None:
 
 def _answer(state: State, argument: str) -> Turn:
     shown = None if state.in_words else state.equation.shown_answer
+    if shown is None:
+        return _rejected(state)
     stated = shown
     if state.written:
         term = parse_term(argument)
         if term is None or term.kind != "number":
             return _rejected(state)
         stated = term.factor
-    is_right = shown is not None and stated == shown == state.solution
+    is_right = stated == shown == state.solution
     ending: Literal["right", "wrong"] = "right" if is_right else "wrong"
     after = replace(state, ending=ending, stated=stated, has_paid=True)
     return Turn(after, ANSWER_PAY if is_right else PENALTY, f"{ending}: {state.shown}")

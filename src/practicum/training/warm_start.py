@@ -1,0 +1,72 @@
+"""Decides, before a run begins, whether its first steps imitate the environment's solutions.
+
+Practice learns from what succeeds now and then. A policy that never succeeds has nothing to
+compare, and what it compares instead leads astray; a few steps on solved tasks bring it to where
+practice works. A policy that succeeds by itself is left to practise from the start.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.core.config.config_sections import WarmStartConfig
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import UserError
+from practicum.core.interfaces import Environment
+
+PROBES = 16
+"""Training tasks that are tried once each."""
+FEW = 2
+"""Solved probes up to which success is near 0: of 16, an upper 95 % bound of about a third."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledStart:
+    """How a run starts, and why."""
+
+    config: RunConfig
+    """The run's config; `warm_start` is `reference`, with its steps, or `none`."""
+    reason: str = ""
+    """One sentence; empty where nothing was decided."""
+
+
+def settle(config: RunConfig, name: str, reason: str = "") -> SettledStart:
+    """The config with its start decided."""
+    warm = config.warm_start.steps_of(config.steps) if name == "reference" else 0
+    start = WarmStartConfig(name="reference", steps=warm) if warm else WarmStartConfig(name="none")
+    return SettledStart(config=config.model_copy(update={"warm_start": start}), reason=reason)
+
+
+async def settle_warm_start(
+    config: RunConfig, environment: Environment, parts: RolloutParts
+) -> SettledStart:
+    """Decide `warm_start: auto` by trying some training tasks; refuse what cannot be.
+
+    Args:
+        config: The run's, which `may_warm_start`.
+        environment: Where it acts.
+        parts: What its episodes are made with.
+    """
+    tasks = list(islice(environment.tasks("train", config.seed), PROBES))
+    asked = config.warm_start.name
+    if asked == "none" or not config.warm_start.steps_of(config.steps):
+        return settle(config, "none")
+    has_solutions = all(len(environment.reference(task)) for task in tasks)
+    if asked == "reference":
+        if has_solutions:
+            return settle(config, "reference")
+        raise UserError(
+            f"warm_start: reference imitates solutions, and {config.env_name!r} has none for its "
+            "tasks; type warm_start=none"
+        )
+    if not has_solutions or config.agent.is_program:
+        return settle(config, "none")
+    groups = await run_groups(parts, tasks, 1, label="probe", seed=config.seed)
+    outcomes = [e.outcome for group in groups for e in group.usable if e.outcome is not None]
+    solved = sum(outcome.success is True for outcome in outcomes)
+    told = f"the model solves {solved} of {len(tasks)} training tasks"
+    if solved > FEW or not outcomes:
+        return settle(config, "none", f"{told}: no warm start")
+    found = settle(config, "reference")
+    first = f"the first {found.config.warm_start.steps} steps imitate solutions"
+    return replace(found, reason=f"{told}: {first} (warm_start=none leaves them out)")
