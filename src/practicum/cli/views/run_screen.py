@@ -17,6 +17,7 @@ from practicum.cli.views.charts import (
     render_charts,
     render_sparklines,
 )
+from practicum.cli.views.mastery_view import mastery_line
 from practicum.cli.views.run_view import (
     EpisodeTurn,
     EpisodeView,
@@ -104,7 +105,7 @@ def render_header(view: RunView, canvas: Canvas) -> list[RenderableType]:
     lines.append(_progress(view, canvas))
     if view.last_step is not None:
         lines.append(_describe_last_step(view.last_step, canvas))
-    return lines
+    return lines + mastery_line(view, canvas)
 
 
 def _describe_env(view: RunView) -> str:

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from tests.unit.training.curricula.simulated_groups import (
@@ -147,7 +147,7 @@ def test_no_bucket_waits_longer_than_its_turn_to_be_explored() -> None:
         curriculum.observe(make_group(task, solved))
     for level in range(1, 6):
         at = [-1, *(n for n, one in enumerate(drawn) if one == level), len(drawn)]
-        assert max(b - a for a, b in zip(at, at[1:], strict=False)) <= 5 * 10
+        assert max(b - a for a, b in pairwise(at)) <= 5 * 10
     assert Counter(drawn)[1] > 200
 
 

@@ -1,4 +1,4 @@
-"""Success with its interval, checked by hand, against the evaluation's interval, and by coverage."""
+"""Success with its interval: by hand, against the evaluation's interval, and by coverage."""
 
 import math
 
