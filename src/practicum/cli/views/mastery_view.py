@@ -20,7 +20,8 @@ def mastery_line(view: RunView, canvas: Canvas) -> list[Text]:
     facts = [*_phase(row)]
     for bucket in _buckets(row):
         success = row.number(f"{MASTERY}{bucket}")
-        facts.append(f"{_name(bucket)} {'?' if success is None else f'{success:.2f}'}")
+        short = _name(bucket).replace("level ", "L", 1)
+        facts.append(f"{short} {'?' if success is None else f'{success:.2f}'}")
     text = canvas.separator.join(["mastery", *facts])
     return [canvas.line(text, "dim")]
 

@@ -57,7 +57,7 @@ def render_run(view: RunView, canvas: Canvas) -> RenderableType:
     """The whole frame; with a height, what does not fit is left out rather than cut."""
     evaluations = _chosen_evaluations(view.evaluations, canvas)
     parts: list[RenderableType] = [*render_header(view, canvas)]
-    parts += render_alerts(view, canvas)
+    parts += [*mastery_line(view, canvas), *render_alerts(view, canvas)]
     used = len(parts) + (2 + len(evaluations) if view.evaluations else 0)
     if view.steps:
         plot_height = _plot_height(canvas, used)
@@ -105,7 +105,7 @@ def render_header(view: RunView, canvas: Canvas) -> list[RenderableType]:
     lines.append(_progress(view, canvas))
     if view.last_step is not None:
         lines.append(_describe_last_step(view.last_step, canvas))
-    return lines + mastery_line(view, canvas)
+    return lines
 
 
 def _describe_env(view: RunView) -> str:

@@ -4,7 +4,9 @@ What the groups of a bucket are worth (`GroupResult.worth`) has a Beta posterior
 sample from every posterior and goes to the bucket with the highest, so weight is where groups have
 variance and where little is known. Buckets that were never tried share one posterior, that of first
 groups, and so do those whose groups are flat: among a hundred posteriors of their own one would
-always have a high sample by chance. Three things keep it from settling:
+always have a high sample by chance. So do those that were never solved though their scores differ;
+of these the easiest level goes first, since pay without success is easiest come by where success is
+far. Three things keep it from settling:
 
 - what groups were worth fades, by groups of the bucket and slowly by those of all others;
 - every so many draws the bucket that has waited longest gets one, whatever is known of it, so that
@@ -36,6 +38,9 @@ FLAT_WORTH = 0.25
 """Worth, in groups, below which a bucket's groups count as flat: two memories after one that
 taught something."""
 
+SHARED = ("new", "unsolved", "flat")
+"""Kinds of buckets that share a posterior."""
+
 POOL_MEMORY = 32.0
 """Groups after which a group counts half in what buckets share."""
 
@@ -61,11 +66,13 @@ class SharedWorth:
 class AdaptivePicker:
     """A `BucketPicker` that puts weight where groups have variance."""
 
-    def __init__(self, config: AdaptiveConfig, seed: int) -> None:
+    def __init__(self, config: AdaptiveConfig, seed: int, *, ordered: bool = False) -> None:
+        """`ordered` says that buckets come from easy to hard."""
         self._config = config
         self._seed = seed
+        self._ordered = ordered
         self._observed = 0
-        self._new, self._flat = SharedWorth(), SharedWorth()
+        self._shared = {kind: SharedWorth() for kind in SHARED}
         self._every = max(1, round(1 / config.explore))
         self.mastery: dict[str, Mastery] = {}
 
@@ -79,23 +86,24 @@ class AdaptivePicker:
         forgotten = [b for b in waiting if b in self.mastery and self.mastery[b].is_forgotten]
         if is_replay and forgotten:
             return [*forgotten, *(bucket for bucket in waiting if bucket not in forgotten)]
-        return self._by_worth(waiting, last, rng)
-
-    def _by_worth(
-        self, waiting: Sequence[str], last: Mapping[str, int], rng: random.Random
-    ) -> list[str]:
-        """One sample from each posterior, highest first; in a shared one the longest waiting."""
+        kinds = {b: self._kind(b) if b in last else "new" for b in waiting}
+        parts = {kind: [b for b in waiting if kinds[b] == kind] for kind in SHARED}
+        if self._ordered:
+            parts["unsolved"].sort(key=buckets.index)
         mean = self._mean_worth()
-        new = [bucket for bucket in waiting if bucket not in last]
-        flat = [bucket for bucket in waiting if bucket in last and self._is_flat(bucket)]
-        alive = [bucket for bucket in waiting if bucket in last and not self._is_flat(bucket)]
-        ordered = [(self._sample(bucket, mean, rng), [bucket]) for bucket in alive]
-        ordered += [(self._new.sample(rng), new), (self._flat.sample(rng), flat)]
-        ordered.sort(key=lambda pair: -pair[0])
-        return [bucket for _, part in ordered for bucket in part]
+        ranked = [(self._sample(b, mean, rng), [b]) for b in waiting if not kinds[b]]
+        ranked += [(self._shared[kind].sample(rng), part) for kind, part in parts.items()]
+        ranked.sort(key=lambda pair: -pair[0])
+        return [bucket for _, part in ranked for bucket in part]
 
-    def _is_flat(self, bucket: str) -> bool:
-        return bucket in self.mastery and self._faded(self.mastery[bucket])[0] < FLAT_WORTH
+    def _kind(self, bucket: str) -> str:
+        """Which shared posterior a drawn bucket has; empty where it has its own."""
+        seen = self.mastery.get(bucket)
+        if seen is None:
+            return ""
+        if self._faded(seen)[0] < FLAT_WORTH:
+            return "flat"
+        return "unsolved" if seen.estimate == 0.0 else ""
 
     def _sample(self, bucket: str, mean: float, rng: random.Random) -> float:
         seen = self.mastery.get(bucket, Mastery())
@@ -125,17 +133,15 @@ class AdaptivePicker:
     def observe(self, bucket: str, result: GroupResult) -> None:
         """Take in a group; promote or demote its bucket."""
         config = self._config
-        shared = self._new if bucket not in self.mastery else None
-        if self._is_flat(bucket):
-            shared = self._flat
+        kind = self._kind(bucket) if bucket in self.mastery else "new"
         self._observed += 1
         seen = self.mastery.setdefault(bucket, Mastery(at=self._observed))
         seen.fade_worth(self._freshness(seen))
         worth = seen.observe(result, config.memory)
         seen.judge(config.threshold, config.min_episodes)
         seen.at = self._observed
-        if shared is not None:
-            shared.observe(worth)
+        if kind:
+            self._shared[kind].observe(worth)
 
     def metrics(self) -> dict[str, JSON]:
         """None of its own."""
@@ -145,8 +151,7 @@ class AdaptivePicker:
         """The counts and the buckets' sums."""
         return {
             "observed": self._observed,
-            "new": asdict(self._new),
-            "flat": asdict(self._flat),
+            "shared": {kind: asdict(one) for kind, one in self._shared.items()},
             "mastery": mastery_to_json(self.mastery),
         }
 
@@ -154,5 +159,5 @@ class AdaptivePicker:
         """See `BucketPicker.restore`."""
         saved: dict[str, Any] = dict(state)
         self._observed = saved["observed"]
-        self._new, self._flat = SharedWorth(**saved["new"]), SharedWorth(**saved["flat"])
+        self._shared = {kind: SharedWorth(**saved["shared"][kind]) for kind in SHARED}
         self.mastery = mastery_from_json(saved["mastery"])

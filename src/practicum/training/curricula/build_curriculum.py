@@ -63,7 +63,8 @@ def build_curriculum(
         found = _levels_ahead(open_stream, wanted)
         _check_several(found, environment, config)
         return _over(config, LookAhead(open_stream, _level_of), found, seed)
-    return _over(config, _adaptive_source(config, environment, open_stream), (), seed)
+    source, found = _adaptive_source(config, environment, open_stream)
+    return _over(config, source, found, seed)
 
 
 def _wanted_levels(config: MeasuredConfig, levels: Sequence[int]) -> Sequence[int]:
@@ -79,7 +80,7 @@ def _over(
         phases = config.phases or spread_levels(levels)
         return MeasuredTasks(source, PhasePicker(config, phases, seed))
     assert isinstance(config, AdaptiveConfig)
-    return MeasuredTasks(source, AdaptivePicker(config, seed))
+    return MeasuredTasks(source, AdaptivePicker(config, seed, ordered=bool(levels)))
 
 
 def _level_of(task: Task) -> str:
@@ -110,17 +111,23 @@ def _check_several(levels: Sequence[int], environment: Environment, config: Phas
 
 def _adaptive_source(
     config: AdaptiveConfig, environment: Environment, open_stream: Callable[[], Iterator[Task]]
-) -> TaskSource:
-    """What there is to choose between, in the environment's own stream."""
+) -> tuple[TaskSource, Sequence[int]]:
+    """What there is to choose between in the environment's own stream, and its levels if those."""
+    if config.levels:
+        raise ConfigError(
+            f"curriculum.levels = {list(config.levels)} cannot be used: adaptive takes several, of "
+            "an environment with the option level, and goes by level then; take it out"
+        )
     ahead = list(islice(open_stream(), LOOKAHEAD))
     kinds = ("level", "skill", "task") if config.by == "auto" else (config.by,)
     for kind in kinds:
-        if kind == "level" and len({task.level for task in ahead}) > 1:
-            return LookAhead(open_stream, _level_of)
+        levels = sorted({task.level for task in ahead})
+        if kind == "level" and len(levels) > 1:
+            return LookAhead(open_stream, _level_of), levels
         if kind == "skill" and len({_skill_of(task) for task in ahead}) > 1:
-            return LookAhead(open_stream, _skill_of)
+            return LookAhead(open_stream, _skill_of), ()
         if kind == "task" and _repeats(environment, ahead):
-            return TaskCatalogue(open_stream)
+            return TaskCatalogue(open_stream), ()
     raise ConfigError(
         f"curriculum: adaptive finds nothing to choose between in {environment.name!r} with these "
         f"options, by {' or '.join(kinds)}; give several levels, such as env.level=[1, 2, 3], put "

@@ -234,6 +234,29 @@ def test_more_than_ten_buckets_are_reported_by_the_ten_with_most_groups() -> Non
     assert 0.0 < sum(v for k, v in metrics.items() if k.startswith("draws_")) <= 1.0
 
 
+def test_while_nothing_is_solved_the_easiest_level_goes_first_and_then_the_next() -> None:
+    """Every level pays something by chance; level 1 is solved half of the time later on."""
+    source = levels({1: 1, 2: 1, 3: 1})
+    curriculum = MeasuredTasks(source, AdaptivePicker(AdaptiveConfig(), 0, ordered=True))
+
+    def play(groups: int, solved: dict[int, list[bool]]) -> Counter[int]:
+        drawn: Counter[int] = Counter()
+        for _ in range(groups):
+            (task,) = curriculum.next_tasks(1)
+            drawn[task.level] += 1
+            pay = [0.1 * n for n in range(8)]
+            curriculum.observe(make_group(task, solved.get(task.level, [False] * 8), pay))
+        return drawn
+
+    first = play(100, {})
+    assert first[1] > 70
+    assert min(first.values()) >= 5
+    mixed = play(100, {1: [True, False] * 4})
+    assert mixed[1] > 70
+    later = play(200, {1: [True] * 8})
+    assert later[2] > later[1] > later[3] > 5
+
+
 def test_mastered_buckets_count_half() -> None:
     """Two levels of equal variance, of which one is mastered by its bound."""
     curriculum = adaptive(levels({1: 1, 2: 1}), min_episodes=8, threshold=0.5, explore=0.01)

@@ -110,6 +110,13 @@ def test_nothing_to_choose_between_is_one_sentence() -> None:
         built(plain, name="phases")
 
 
+def test_levels_that_cannot_be_asked_for_are_refused_rather_than_ignored() -> None:
+    with pytest.raises(ConfigError, match=r"curriculum.levels = \[1, 2\] cannot be used"):
+        built(with_levels, name="adaptive", levels=[1, 2])
+    with pytest.raises(ConfigError, match=r"curriculum.levels = \[3\] cannot be used"):
+        of_run({"env": "math", "curriculum": {"name": "adaptive", "levels": [3]}})
+
+
 def test_phases_go_by_the_levels_of_the_tasks_where_none_can_be_asked_for() -> None:
     found = built(with_levels, name="phases")
     assert {task.level for task in found.next_tasks(20)} == {1}
