@@ -13,7 +13,7 @@ from practicum.core.interfaces import Curriculum, Environment, Teacher
 from practicum.engine.planning.machine import placement
 from practicum.store.run_dir import RunDir
 from practicum.training.algorithms.build_algorithms import build_algorithm, build_method, likelihood
-from practicum.training.curriculum import TaskLedger
+from practicum.training.curriculum import SharedCurriculum
 from practicum.training.example_steps import HeldOutSteps
 from practicum.training.loop import TrainingObserver
 from practicum.training.overlapped_steps import OverlappedSteps
@@ -40,7 +40,7 @@ def build_stages(
     run: RunDir,
     policy: "TorchPolicy",
     environment: Environment | None,
-    curriculum: TaskLedger,
+    curriculum: SharedCurriculum,
     observer: TrainingObserver,
 ) -> list[TrainingStage]:
     """All stages of a run, one after the other; without an environment none of them acts."""
@@ -98,7 +98,7 @@ def _rollouts(
 
 
 def _overlapped(
-    steps: RolloutSteps, policy: "TorchPolicy", ledger: TaskLedger, last: int
+    steps: RolloutSteps, policy: "TorchPolicy", ledger: SharedCurriculum, last: int
 ) -> OverlappedSteps:
     return OverlappedSteps(
         steps=steps,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from practicum.agents.build_agents import check_agent
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages, stage_of
-from practicum.assemble.environments import open_environment
+from practicum.assemble.environments import curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -34,7 +34,6 @@ from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir
 from practicum.store.trace_store import SqliteTraceStore
-from practicum.training.curriculum import TaskLedger
 from practicum.training.loop import (
     Trainer,
     TrainingObserver,
@@ -87,6 +86,7 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     environment = open_environment(config.env)
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
+    curriculum_of(config, environment)
     return environment
 
 
@@ -165,7 +165,7 @@ def trainer_for(
     """
     if config.acts:
         environment = environment or open_environment(config.env)
-    curriculum = TaskLedger(lambda: _training_tasks(environment, config.seed))
+    curriculum = curriculum_of(config, environment, observer.warned)
     checkpoints = CheckpointStore(run.path, config.checkpoints.layout)
     checkpoints.recover()
     found = checkpoints.load_latest()
@@ -207,11 +207,6 @@ def trainer_for(
             observer=observer,
         )
         yield Trainer(parts, state)
-
-
-def _training_tasks(environment: Environment | None, seed: int) -> Iterator[Task]:
-    """What there is to act on; nothing where a run only learns from traces."""
-    return iter(()) if environment is None else environment.tasks("train", seed)
 
 
 def _begin_attempt(

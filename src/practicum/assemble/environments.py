@@ -1,14 +1,19 @@
 """Environments by their config, given the sandboxes they work in."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from practicum.core.capabilities import HasLevels, InSandboxes
 from practicum.core.config.config_sections import EnvConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
 from practicum.environments.registry import build_environment, build_level, environment_class
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
+from practicum.training.curricula.build_curriculum import build_curriculum
+from practicum.training.curriculum import SharedCurriculum
 
 
 def open_environment(config: EnvConfig | None) -> Environment:
@@ -49,3 +54,23 @@ def _levels(environment: Environment, name: str) -> tuple[int, ...]:
     if isinstance(environment, HasLevels):
         return environment.levels
     return environment_class(name).all_levels
+
+
+def curriculum_of(
+    config: RunConfig, environment: Environment | None, warn: Callable[[str], None] | None = None
+) -> SharedCurriculum:
+    """The curriculum of a run, over the levels that `env.level` names or else all there are."""
+    env, plan = config.env, config.curriculum
+    build = partial(build_curriculum, plan, environment, config.seed)
+    if env is None or environment is None or plan.name == "none":
+        return build()
+    if "level" not in environment_class(env.name).Options.model_fields:
+        return build()
+    levels = env.options.get("level", _levels(environment, env.name))
+    if warn is not None and "level" not in env.options:
+        warn(
+            "held-out tasks are of the level that env.level says, which is not given, and the "
+            f"curriculum may train on others; write env.level={list(levels)} to evaluate all"
+        )
+    levels = levels if isinstance(levels, list | tuple) else [levels]
+    return build(levels, lambda level: build_level(env.name, level, env.options))

@@ -1,4 +1,4 @@
-"""Optional methods of environments, sessions, codecs and samplers, one Protocol each.
+"""Optional methods of environments, sessions, curricula, codecs and samplers, one Protocol each.
 
 Users test for one with `isinstance`. One with a default is read through the function below it, the
 only place that states the default.
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm
-from practicum.core.task import Task
+from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, ToolSpec
 
 SessionKind = Literal["discrete", "tools"]
@@ -165,6 +165,14 @@ class Closable(Protocol):
 
     async def close(self) -> None:
         """Release them; the next session acquires them again."""
+
+
+@runtime_checkable
+class ReportsMastery(Protocol):
+    """A curriculum that measures how well its tasks go."""
+
+    def metrics(self) -> dict[str, JSON]:
+        """What a step's metrics show of it: success by level, shares of the draws, and the like."""
 
 
 def actions_of(session: Any) -> tuple[ActionForm, ...]:

@@ -1,13 +1,31 @@
-"""Curricula: the environment's own task order, also for steps in flight at the same time."""
+"""The environment's own task order, also for steps in flight at the same time.
+
+Curricula that choose by how earlier groups went are in `curricula`.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from practicum.core.errors import UserError
+from practicum.core.interfaces import Curriculum
 from practicum.core.sample import Group
 from practicum.core.task import JSON, Task
+
+
+class SharedCurriculum(Curriculum, Protocol):
+    """A curriculum for several steps in flight."""
+
+    def draw(self, step: int, count: int) -> list[Task]:
+        """The next tasks for a step; unused until `hand_over(step)`."""
+
+    def observe_in(self, step: int, group: Group) -> None:
+        """Take note of a finished group of a step that is in flight."""
+
+    def hand_over(self, step: int) -> None:
+        """The step has its groups and will train on them before the state is saved."""
 
 
 class TaskStream:
@@ -67,6 +85,9 @@ class TaskLedger(TaskStream):
         self._in_flight.setdefault(step, []).extend(number for number, _ in drawn)
         return [task for _, task in drawn]
 
+    def observe_in(self, step: int, group: Group) -> None:
+        """Ignored: the order is fixed."""
+
     def hand_over(self, step: int) -> None:
         """The step has its groups and will train on them before the state is saved."""
         self._in_flight.pop(step, None)
@@ -103,7 +124,7 @@ class TaskLedger(TaskStream):
 class StepTasks:
     """The curriculum of one step: draws from the ledger in its name."""
 
-    ledger: TaskLedger
+    ledger: SharedCurriculum
     step: int
 
     def next_tasks(self, count: int) -> list[Task]:
@@ -111,8 +132,8 @@ class StepTasks:
         return self.ledger.draw(self.step, count)
 
     def observe(self, group: Group) -> None:
-        """Passed on to the ledger."""
-        self.ledger.observe(group)
+        """Passed on to the ledger, in the name of the step."""
+        self.ledger.observe_in(self.step, group)
 
     def state(self) -> dict[str, JSON]:
         """The ledger's."""

@@ -29,7 +29,7 @@ from practicum.core.interfaces import Sampler
 from practicum.core.sample import Batch, Bools, Group
 from practicum.core.task import JSON
 from practicum.core.trace import SampledSpan, Trace
-from practicum.training.curriculum import StepTasks, TaskLedger
+from practicum.training.curriculum import SharedCurriculum, StepTasks
 from practicum.training.prefix_tree import training_paths
 from practicum.training.rollout_steps import (
     RolloutSteps,
@@ -65,7 +65,7 @@ class OverlappedSteps:
     steps: RolloutSteps
     """Rolls out the groups of one step and trains on them."""
     sampler: YieldingSampler
-    ledger: TaskLedger
+    ledger: SharedCurriculum
     staleness: int
     last: int
     """The stage's last step: no groups are started for later ones."""

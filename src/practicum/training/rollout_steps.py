@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.core.capabilities import ReportsMastery
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch, PracticumError
 from practicum.core.interfaces import (
@@ -350,6 +351,8 @@ class RolloutSteps:
         collected = material.collected
         report = self.learner.update(batches, self.algorithm) if batches else None
         metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
+        if isinstance(self.curriculum, ReportsMastery):
+            metrics |= self.curriculum.metrics()
         metrics["rollout_s"] = material.seconds
         metrics["update_s"] = time.monotonic() - started
         return StepResult(

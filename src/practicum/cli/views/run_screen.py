@@ -17,6 +17,7 @@ from practicum.cli.views.charts import (
     render_charts,
     render_sparklines,
 )
+from practicum.cli.views.mastery_view import mastery_line
 from practicum.cli.views.run_view import (
     EpisodeTurn,
     EpisodeView,
@@ -56,7 +57,7 @@ def render_run(view: RunView, canvas: Canvas) -> RenderableType:
     """The whole frame; with a height, what does not fit is left out rather than cut."""
     evaluations = _chosen_evaluations(view.evaluations, canvas)
     parts: list[RenderableType] = [*render_header(view, canvas)]
-    parts += render_alerts(view, canvas)
+    parts += [*mastery_line(view, canvas), *render_alerts(view, canvas)]
     used = len(parts) + (2 + len(evaluations) if view.evaluations else 0)
     if view.steps:
         plot_height = _plot_height(canvas, used)

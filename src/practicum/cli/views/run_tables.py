@@ -10,6 +10,7 @@ from rich.text import Text
 
 from practicum.cli.views.alerts import find_alerts
 from practicum.cli.views.charts import Canvas
+from practicum.cli.views.mastery_view import mastery_lines
 from practicum.cli.views.run_screen import (
     STATUS_STYLES,
     render_alerts,
@@ -179,6 +180,7 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
     if comparison:
         parts.append(canvas.text(comparison, "bold"))
     parts += [canvas.heading("checkpoints"), canvas.text(_checkpoints_line(view))]
+    parts += mastery_lines(view, canvas)
     if view.steps:
         parts += [canvas.heading("last steps"), _steps_table(view.steps[-STEPS_SHOWN:], canvas)]
     if view.episodes:

@@ -25,6 +25,7 @@ from practicum.core.config.config_sections import (
     RolloutConfig,
     WarmStartConfig,
 )
+from practicum.core.config.curriculum_config import AnyCurriculum, NoCurriculumConfig
 from practicum.core.config.reward_config import RewardConfig
 
 REFERENCE = "reference"
@@ -33,6 +34,7 @@ REFERENCE = "reference"
 SHORTHANDS = {
     "agent": "name",
     "algorithm": "name",
+    "curriculum": "name",
     "data": "source",
     "env": "name",
     "lora": "preset",
@@ -127,6 +129,9 @@ class RunConfig(ConfigModel):
     """Folder that holds the run's folder."""
     lora: LoraConfig = LoraConfig(preset="full")
     """light, attention or full, or the fields spelled out."""
+    curriculum: AnyCurriculum = NoCurriculumConfig()
+    """none, phases or adaptive, or its name and options: which tasks, given how earlier ones went;
+    see docs/curriculum.md."""
     rollouts: RolloutConfig = RolloutConfig()
     agent: AgentConfig = AgentConfig()
     """Who does the work: a loop over the environment's actions or tools, or a program of your own;
