@@ -40,8 +40,10 @@ from practicum.training.loop import (
     TrainingObserver,
     TrainingParts,
     TrainingResult,
+    read_state,
     restore,
 )
+from practicum.training.recovery import eased_settings
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
@@ -165,7 +167,9 @@ def trainer_for(
         observer.warned(damaged.reason)
     state = LoopState(step=0, curriculum=curriculum.state())
     if found.checkpoint is not None:
-        policy.learner.retune(learner_settings(config, stage_of(config, found.checkpoint.step)))
+        settings = learner_settings(config, stage_of(config, found.checkpoint.step))
+        recoveries = read_state(found.checkpoint.path).recoveries
+        policy.learner.retune(eased_settings(settings, recoveries))
         state = restore(found.checkpoint, policy.learner, curriculum)
     attempt = _begin_attempt(config, run, environment, state.step)
     with (

@@ -147,6 +147,8 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "groups": len(collected.groups),
         "trained_groups": len(collected.trained),
         "flat_share": collected.flat_share,
+        "score_spread": max(values) - min(values) if values else None,
+        "mean_level": fmean(g.task.level for g in collected.groups),
         "masked_episodes": sum(e.trace.is_masked for e in episodes),
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
         "turns": fmean(len(e.trace.turns) for e in episodes),
