@@ -121,7 +121,7 @@ class _History:
     flat: list[_Row] = field(default_factory=list)
     """The last steps, as far as almost all of their groups were flat."""
     uneven: list[float] = field(default_factory=list)
-    """The shares of flat groups of the steps before those."""
+    """The shares of flat groups of the steps before those, also where the run went back since."""
 
     def add(self, row: _Row) -> None:
         """One more step."""
@@ -213,7 +213,8 @@ class AlarmWatch:
             return now
         self._seen = {}
         if now is not None and now.stage == stage:
-            self._history = _History(stage, recoveries, now.first, now.heldout)
+            # Gone back: where the stage started is still true, what it came to is not.
+            self._history = _History(stage, recoveries, now.first, now.heldout, uneven=now.uneven)
             return self._history
         at, share = self._evaluated or (-1, None)
         self._history = _History(stage, recoveries, [], share if at == row.step - 1 else None)

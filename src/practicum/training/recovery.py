@@ -120,8 +120,8 @@ def describe_recovery(good: int, recoveries: int) -> str:
         return f"back to the weights of step {good}, to stop there"
     return (
         f"back to the weights of step {good}, with the rate times {RATE_FACTOR**recoveries:.3g} "
-        f"and the temperature times {TEMPERATURE_FACTOR**recoveries:.3g} (recovery {recoveries} of at "
-        f"most {MOST_RECOVERIES})"
+        f"and the temperature times {TEMPERATURE_FACTOR**recoveries:.3g} "
+        f"(recovery {recoveries} of at most {MOST_RECOVERIES})"
     )
 
 
