@@ -146,6 +146,42 @@ def test_recover_goes_back_to_a_good_checkpoint_lowers_the_rate_and_ends_after_t
     assert (refused.code, refused.sentence) == (1, done.sentence)
 
 
+def test_recover_goes_back_to_where_the_stage_began_with_a_fresh_optimizer(
+    practicum: Callable[..., Any], tmp_path: Path
+) -> None:
+    stages = "stages=[{steps: 2, algorithm: {name: rloo}}, {steps: 8, algorithm: {name: grpo}}]"
+    given = [word for word in (*SMALL, *FALLING) if not word.startswith("checkpoints")]
+    more = (stages, "on_collapse=recover", "checkpoints.every=50", "eval.every=8")
+    done = practicum("train", *given, *more, f"runs_dir={tmp_path}", "--name", "x")
+    run = tmp_path / "x"
+    assert done.code == 0
+    [(step, back)] = rows(run, "recovery")
+    assert (step, back["to"]) == (10, 2)
+    assert [values["stage"] for _, values in rows(run, "step")] == ["rloo"] * 2 + ["grpo"] * 8
+
+    def saved(step: int, name: str) -> bytes:
+        return (run / "checkpoints" / f"step_{step}" / f"{name}.safetensors").read_bytes()
+
+    assert saved(10, "adapter_model") == saved(2, "adapter_model") != saved(8, "adapter_model")
+    assert len(saved(10, "optimizer")) < 100 < len(saved(2, "optimizer"))
+    assert state_of(run, 10).recoveries == 1
+
+
+def test_recover_works_where_episodes_are_in_flight(
+    practicum: Callable[..., Any], tmp_path: Path
+) -> None:
+    given = (*SMALL, *FALLING, "steps=16", "on_collapse=recover", "rollouts.staleness=1")
+    done = practicum("train", *given, f"runs_dir={tmp_path}", "--name", "x")
+    run = tmp_path / "x"
+    assert done.code == 0
+    backs = rows(run, "recovery")
+    assert backs
+    step = backs[0][0]
+    assert temperatures(run, step) == {1.0}
+    assert temperatures(run, step + 1) == {1.15}
+    assert [step for step, _ in rows(run, "step")] == list(range(1, 17))
+
+
 def test_the_answer_to_a_collapse_is_one_of_three(
     practicum: Callable[..., Any], tmp_path: Path
 ) -> None:
