@@ -484,17 +484,26 @@ def _share_errors(one: _Share, two: _Share) -> float:
 def _reward_change(before: Sequence[_Row], now: Sequence[_Row], rows: Sequence[_Row]) -> float:
     """The change of the mean reward in standard errors, by the noise from step to step.
 
-    The median of the differences of neighbours is 0.954 s for noise of deviation s, whatever the
-    values do in the long run.
+    The noisiest part of the run tells, since a policy that has settled has no noise left.
     """
     first, last = _mean(before, "reward"), _mean(now, "reward")
-    recent = rows[-MOST_STEPS:]
-    values = [value for row in recent if (value := row.number("reward")) is not None]
-    if first is None or last is None or len(values) < 2 or abs(last - first) < 1e-9:
+    if first is None or last is None or abs(last - first) < 1e-9:
         return 0.0
-    noise = median(abs(b - a) for a, b in pairwise(values)) / 0.954
+    recent = rows[-MOST_STEPS:]
+    half = len(recent) // 2
+    noise = max(_reward_noise(part) for part in (before, recent[:half], recent[half:]))
     error = noise * math.sqrt(1.0 / len(before) + 1.0 / len(now))
     return (last - first) / error if error > 0.0 else math.copysign(math.inf, last - first)
+
+
+def _reward_noise(rows: Sequence[_Row]) -> float:
+    """The standard deviation of the reward from step to step, whatever it does in the long run.
+
+    The median difference of neighbours is 0.954 s for noise of deviation s.
+    """
+    values = [value for row in rows if (value := row.number("reward")) is not None]
+    moves = [abs(b - a) for a, b in pairwise(values)]
+    return median(moves) / 0.954 if moves else 0.0
 
 
 def _same_level(before: Sequence[_Row], now: Sequence[_Row]) -> bool:

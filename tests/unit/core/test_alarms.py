@@ -1,7 +1,7 @@
 import math
 import random
 from collections.abc import Iterator, Sequence
-from statistics import stdev
+from statistics import median, stdev
 
 import pytest
 from scipy.stats import binom
@@ -214,8 +214,29 @@ def test_the_noise_of_the_reward_is_its_deviation_from_step_to_step() -> None:
     for _ in range(400):
         rewards = [dice.gauss(0.0, 0.5) for _ in range(20)]
         rows = [alarms._Row(n, {"reward": reward}) for n, reward in enumerate(rewards)]
+        found.append(alarms._reward_noise(rows))
+    assert median(found) == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_change_of_the_reward_is_rather_taken_for_too_small_than_for_too_large() -> None:
+    dice = random.Random(0)
+    found = []
+    for _ in range(400):
+        rewards = [dice.gauss(0.0, 0.5) for _ in range(20)]
+        rows = [alarms._Row(n, {"reward": reward}) for n, reward in enumerate(rewards)]
         found.append(alarms._reward_change(rows[:4], rows[-4:], rows))
-    assert stdev(found) == pytest.approx(1.0, abs=0.25)
+    assert 0.6 < stdev(found) < 1.0
+    assert sum(abs(errors) >= alarms.SURE for errors in found) <= 4
+
+
+def test_a_policy_that_has_settled_does_not_make_small_changes_sure() -> None:
+    dice = random.Random(0)
+    rewards = [1.0 + dice.gauss(0.0, 0.2) for _ in range(6)] + [1.1] * 40
+    rows = [alarms._Row(n, {"reward": reward}) for n, reward in enumerate(rewards)]
+    assert all(
+        abs(alarms._reward_change(rows[:3], rows[n : n + 4], rows[: n + 4])) < 2.0
+        for n in range(3, 40)
+    )
 
 
 def test_the_difference_of_two_shares_is_in_pooled_standard_errors() -> None:
