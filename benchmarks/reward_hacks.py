@@ -36,7 +36,7 @@ from rich.table import Table
 from practicum.agents.loops import DiscreteAgent
 from practicum.agents.rollout import RolloutParts, run_groups
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.cli.views.alerts import find_hacking, shape_of
+from practicum.cli.views.alerts import alarms_of, find_hacking, shape_of
 from practicum.cli.views.run_view import read_run
 from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
@@ -342,6 +342,7 @@ def one_run(kind: str, number: int, folder: Path) -> dict[str, Any]:
         "reward": [round(view.steps[i].number("reward") or 0.0, 3) for i in (0, -1)],
         "success": [before, after],
         "signs": [sign.kind for sign in signs],
+        "alarms": [alarm.kind for alarm in alarms_of(view).alarms],
         "named": kind in [sign.kind for sign in signs],
     }
 
@@ -363,6 +364,7 @@ def main() -> None:
     report = {
         "runs": found,
         "flagged": {kind: sum(bool(one["signs"]) for one in rows[kind]) for kind in rows},
+        "alarmed": {kind: sum(bool(one["alarms"]) for one in rows[kind]) for kind in rows},
         "named": {kind: sum(one["named"] for one in rows[kind]) for kind in PLANTED},
         "runs_of_each": options.runs,
         "seconds": round(time.monotonic() - started, 1),
@@ -370,12 +372,15 @@ def main() -> None:
     if options.json:
         print(json.dumps(report))
         return
-    table = Table("reward", "runs", "flagged", "by its own sign", "success before and after")
+    table = Table(
+        "reward", "runs", "flagged", "by its own sign", "alarmed", "success before and after"
+    )
     for kind, some in rows.items():
         ends = [sum(one["success"][i] for one in some) / len(some) for i in (0, 1)]
         named = str(report["named"][kind]) if kind in PLANTED else "-"
         moved = f"{ends[0]:.2f} → {ends[1]:.2f}"
-        table.add_row(kind, str(len(some)), str(report["flagged"][kind]), named, moved)
+        flagged, alarmed = (str(report[name][kind]) for name in ("flagged", "alarmed"))
+        table.add_row(kind, str(len(some)), flagged, named, alarmed, moved)
     Console().print(table, f"{report['seconds']} s")
 
 

@@ -44,3 +44,4 @@ def test_learning_the_task_is_no_sign(hacks: ModuleType, kind: str, tmp_path: Pa
     found: dict[str, Any] = hacks.one_run(kind, 0, tmp_path)
     assert found["success"][1] > 0.8 > 0.3 > found["success"][0]
     assert found["signs"] == []
+    assert found["alarms"] == []

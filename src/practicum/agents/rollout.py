@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from practicum.core.capabilities import HasSamplingParams
 from practicum.core.conversation import (
     REPORTED,
     AgentReport,
@@ -76,6 +77,19 @@ class RolloutParts:
     """How often a failed episode of a group is repeated, with another seed."""
     slots: asyncio.Semaphore | None = None
     """Limits the episodes of groups that run at once; None for no limit."""
+
+
+def warmed(parts: RolloutParts, factor: float) -> RolloutParts:
+    """The same parts with turns drawn at so many times their temperature."""
+
+    def converse(task: Task, seed: int) -> RecordedConversation:
+        opened = parts.converse(task, seed)
+        if isinstance(opened, HasSamplingParams):
+            warmer = opened.params.temperature * factor
+            opened.params = replace(opened.params, temperature=warmer)
+        return opened
+
+    return replace(parts, converse=converse)
 
 
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:

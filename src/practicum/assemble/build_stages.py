@@ -3,7 +3,6 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import learner_settings, stage_view
 from practicum.assemble.policies import sampling_params, trained_policy
 from practicum.assemble.wired_rewards import REWARDS
@@ -77,14 +76,10 @@ def _rollouts(
     curriculum: Curriculum,
     observer: TrainingObserver,
 ) -> RolloutSteps:
-    def parts_at(temperature: float) -> RolloutParts:
-        params = sampling_params(view.rollouts, temperature)
-        handle = trained_policy(view.model.name, policy, params)
-        return handle.parts(environment, view, run=run.path, learns=True)
-
+    explore = sampling_params(view.rollouts, view.rollouts.temperature)
+    handle = trained_policy(view.model.name, policy, explore)
     return RolloutSteps(
-        parts=parts_at(view.rollouts.temperature),
-        parts_at=parts_at,
+        parts=handle.parts(environment, view, run=run.path, learns=True),
         rollouts=view.rollouts,
         seed=view.seed,
         micro_batch_tokens=view.algorithm.micro_batch_tokens,

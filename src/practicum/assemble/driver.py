@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,13 @@ from practicum.core.capabilities import sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError
-from practicum.core.interfaces import Environment, TraceStore
-from practicum.core.sample import Episode, Group
+from practicum.core.interfaces import Environment
+from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
 from practicum.environments.registry import find_task, run_and_close
+from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventLog
@@ -39,9 +40,11 @@ from practicum.training.loop import (
     TrainingObserver,
     TrainingParts,
     TrainingResult,
+    read_state,
     restore,
 )
-from practicum.training.warm_start import SettledStart, settle_warm_start
+from practicum.training.recovery import eased_settings
+from practicum.training.warm_start import settle_warm_start
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
@@ -55,10 +58,8 @@ class OpenRun:
     run: RunDir
     config: RunConfig
     policy: "TorchPolicy"
-    environment: Environment | None
-    """None where the run learns from recorded examples alone."""
-    note: str = ""
-    """What was decided about it before it began, in a sentence."""
+    environment: Environment | None  # None where the run learns from recorded examples alone
+    note: str = ""  # what was decided about it before it began, in a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +126,12 @@ async def train_run_async(
         if environment is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
         policy = build_policy(config, plan)
-    start = SettledStart(config=config)
+    note = ""
     if environment is not None and resumed is None and config.may_warm_start:
         parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)
-        start = await settle_warm_start(config, environment, parts)
-        config = start.config
+        config, note = await settle_warm_start(config, environment, parts)
     run = resumed or create_run(config, name)
-    opened = OpenRun(run, config, policy, environment, note=start.reason)
+    opened = OpenRun(run, config, policy, environment, note=note)
     with run.hold():
         if resumed is not None and config != run.config():
             run.replace_config(config)
@@ -173,7 +173,10 @@ def trainer_for(
         observer.warned(damaged.reason)
     state = LoopState(step=0, curriculum=curriculum.state())
     if found.checkpoint is not None:
-        policy.learner.retune(learner_settings(config, stage_of(config, found.checkpoint.step)))
+        settings = learner_settings(config, stage_of(config, found.checkpoint.step))
+        policy.learner.retune(
+            eased_settings(settings, read_state(found.checkpoint.path).recoveries)
+        )
         state = restore(found.checkpoint, policy.learner, curriculum)
     attempt = _begin_attempt(config, run, environment, state.step)
     with (
@@ -221,21 +224,6 @@ def _begin_attempt(
         sandbox=sandbox_kind(environment) if environment is not None else "",
     )
     return attempt.attempt
-
-
-def keep_episodes(traces: TraceStore, groups: Sequence[Group], attempt: int, step: int) -> None:
-    """Keep the episodes of an evaluation, each under a name such as `eval/12/0/3/TASK/0`.
-
-    They are played as `eval/0/3/TASK/0` at every step: the name decides what chance does, and
-    evaluations that are compared should differ in nothing but the policy.
-    """
-    episodes = [
-        replace(e, trace=replace(e.trace, id=f"eval/{step}/{e.trace.id.removeprefix('eval/')}"))
-        for group in groups
-        for e in group.episodes
-    ]
-    tasks = [group.task for group in groups]
-    traces.add_many(episodes, attempt=attempt, step=step, purpose="eval", tasks=tasks)
 
 
 def read_evaluations(run: RunDir) -> dict[int, EvalReport]:

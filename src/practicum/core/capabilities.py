@@ -1,4 +1,4 @@
-"""Optional methods of environments, sessions, curricula, codecs and samplers, one Protocol each.
+"""Optional methods of environments, sessions, curricula, codecs, samplers and conversations.
 
 Users test for one with `isinstance`. One with a default is read through the function below it, the
 only place that states the default.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
-from practicum.core.sampling import ActionForm
+from practicum.core.sampling import ActionForm, SamplingParams
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, ToolSpec
 
@@ -213,3 +213,10 @@ class HasContextTokens(Protocol):
 def context_length(sampler: Sampler) -> int:
     """Most tokens of prompt and completion together; 0 where a sampler does not say."""
     return sampler.context_tokens if isinstance(sampler, HasContextTokens) else 0
+
+
+@runtime_checkable
+class HasSamplingParams(Protocol):
+    """A conversation whose turns are drawn by parameters that may be changed before the first."""
+
+    params: SamplingParams

@@ -17,6 +17,8 @@ class LoopState:
     curriculum: Mapping[str, JSON] = field(default_factory=dict)
     totals: Mapping[str, JSON] = field(default_factory=dict)
     """Running counts: episodes, tokens, seconds."""
+    recoveries: int = 0
+    """How often the run has gone back to a good checkpoint (`on_collapse: recover`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from practicum.agents.rollout import RolloutParts, run_groups
 from practicum.core.checkpoint import EvalReport, TaskResult
+from practicum.core.interfaces import TraceStore
 from practicum.core.sample import Episode, Group
 from practicum.core.task import Task
 from practicum.evaluation.report import build_report
@@ -66,3 +68,18 @@ def task_result(group: Group) -> TaskResult:
         rewards=tuple(e.score.value if e.is_usable else None for e in group.episodes),
         turns=tuple(len(e.trace.turns) for e in group.episodes),
     )
+
+
+def keep_episodes(traces: TraceStore, groups: Sequence[Group], attempt: int, step: int) -> None:
+    """Keep the episodes of an evaluation, each under a name such as `eval/12/0/3/TASK/0`.
+
+    They are played as `eval/0/3/TASK/0` at every step: the name decides what chance does, and
+    evaluations that are compared should differ in nothing but the policy.
+    """
+    episodes = [
+        replace(e, trace=replace(e.trace, id=f"eval/{step}/{e.trace.id.removeprefix('eval/')}"))
+        for group in groups
+        for e in group.episodes
+    ]
+    tasks = [group.task for group in groups]
+    traces.add_many(episodes, attempt=attempt, step=step, purpose="eval", tasks=tasks)

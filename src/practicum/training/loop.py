@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from practicum.core.alarms import Alarm
 from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, PracticumError
@@ -23,8 +24,15 @@ from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, 
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.store.checkpoints import CheckpointStore
-from practicum.store.events import EventLog
+from practicum.store.events import EventLog, read_metrics
 from practicum.training.overlapped_steps import OverlappedSteps
+from practicum.training.recovery import (
+    MOST_RECOVERIES,
+    RECOVERY,
+    RunGuard,
+    describe_recovery,
+    eased,
+)
 from practicum.training.stages import StepResult, TrainingStage, stage_at
 
 T = TypeVar("T")
@@ -100,17 +108,24 @@ class Trainer:
         self._parts = parts
         self._config = parts.config
         self._state = state
-        self._saved_step = state.step if state.step else -1
+        self._stages = [eased(stage, state.recoveries) for stage in parts.stages]
+        is_saved = state.step in parts.checkpoints.steps()
+        self._saved_step = state.step if state.step or is_saved else -1
         self._skipped = 0
         self._last_metrics: dict[str, JSON] = {}
         self._last_rewards: list[JSON] = []
         self._reports = dict(parts.earlier_reports)
+        rows = read_metrics(parts.metrics.path).rows
+        self._guard = RunGuard([r for r in rows if r.step <= state.step], self._reports)
 
     async def run(self) -> TrainingResult:
         """Train to the last step, or until the user interrupts."""
         gate, interrupted = InterruptGate(), False
         with gate.listening():
             try:
+                self._refuse_to_go_on()
+                if self._config.on_collapse == "recover" and self._state.step == 0:
+                    self._save()  # so that there is always something to go back to
                 self._mark_best()  # a kill just after an evaluation would have skipped it
                 await self._evaluate_if_due(gate)
                 while self._state.step < self._config.steps:
@@ -131,7 +146,7 @@ class Trainer:
     async def _step(self, gate: "InterruptGate") -> None:
         """One step. `_state` changes only at its end, so an interrupt saves the step before."""
         parts, step = self._parts, self._state.step + 1
-        stage = stage_at(parts.stages, step)
+        stage = stage_at(self._stages, step)
         if step == stage.first:
             parts.learner.retune(stage.settings)
         parts.learner.scale_rate(stage.rate_share(step - stage.first, stage.steps))
@@ -141,6 +156,8 @@ class Trainer:
         learned = stage.source.learn(step, material)
         result = learned if isinstance(learned, StepResult) else await learned
         metrics = {"stage": stage.name, **result.metrics}
+        if self._config.on_collapse == "recover" or self._state.recoveries:
+            metrics["recoveries"] = self._state.recoveries
         parts.traces.add_many(
             result.episodes,
             attempt=parts.metrics.attempt,
@@ -150,18 +167,79 @@ class Trainer:
         )
         parts.metrics.append("step", step=step, values=metrics)
         totals = _add_totals(self._state.totals, metrics)
-        self._state = LoopState(step=step, curriculum=curriculum_state, totals=totals)
+        self._state = replace(self._state, step=step, curriculum=curriculum_state, totals=totals)
         if result.report is not None and result.report.memory_notice:
             parts.observer.warned(f"step {step}: {result.report.memory_notice}")
         self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
+        await self._mind_alarms(self._guard.observe(step, metrics))
+
+    async def _mind_alarms(self, alarms: Sequence[Alarm]) -> None:
+        """Tell the alarms that begin with this step, and do what `on_collapse` says."""
+        for alarm in alarms:
+            self._parts.observer.warned(f"step {alarm.step}: {alarm.text}")
+        if alarms and self._config.on_collapse == "recover":
+            await self._go_back(min(alarm.since for alarm in alarms))
+        elif alarms and self._config.on_collapse == "stop":
+            self._save()
+            self._refuse_to_go_on()
+
+    def _refuse_to_go_on(self) -> None:
+        """End a run that `on_collapse` ends here, also where it is resumed as it is."""
+        mode, state, told = self._config.on_collapse, self._state, self._guard.told
+        if mode == "stop" and told and told[0].step == state.step:
+            why = f"it stopped after step {state.step}, where {told[0].text}"
+        elif mode == "recover" and state.recoveries > MOST_RECOVERIES:
+            why = (
+                f"it collapsed again after {MOST_RECOVERIES} recoveries and stopped after step "
+                f"{state.step} with the weights of its last good checkpoint"
+            )
+        else:
+            return
+        run = self._parts.checkpoints.run
+        raise PracticumError(
+            f"{run} is saved; {why}; to go on all the same, type: practicum train --resume {run} "
+            "on_collapse=warn"
+        )
+
+    async def _go_back(self, since: int) -> None:
+        """Go on from the best checkpoint of before the step `since`, more carefully."""
+        parts, step, recoveries = self._parts, self._state.step, self._state.recoveries + 1
+        good = self._guard.best_before(self._due_checkpoints(), since)
+        if good is None:
+            self._save()
+            raise PracticumError(
+                f"no checkpoint of before step {since} is left to go back to; step {step} is "
+                "saved; start another run with a lower checkpoints.every"
+            )
+        for source in self._overlapped:
+            await source.close()
+        self._stages = [eased(stage, recoveries) for stage in parts.stages]
+        here, there = stage_at(self._stages, step), stage_at(self._stages, good)
+        parts.learner.retune(there.settings)
+        saved = restore(parts.checkpoints.load(good), parts.learner, parts.curriculum)
+        if there is not here:
+            parts.learner.retune(here.settings)  # as where its stage began
+        self._state = replace(self._state, curriculum=saved.curriculum, recoveries=recoveries)
+        text = describe_recovery(good, recoveries)
+        values: dict[str, JSON] = {"since": since, "to": good, "text": text}
+        parts.metrics.append(RECOVERY, step=step, values=values)
+        self._guard.abandon(since, step)
+        parts.observer.warned(f"step {step}: {text}")
+        if recoveries > MOST_RECOVERIES:
+            self._save()
+            self._refuse_to_go_on()
+
+    def _due_checkpoints(self) -> list[int]:
+        """Saved steps, less those that only an interruption has saved."""
+        return [step for step in self._parts.checkpoints.steps() if self._is_due(step)]
 
     @property
     def _overlapped(self) -> list[OverlappedSteps]:
         """Sources that may have episodes in flight between two steps."""
-        return [s.source for s in self._parts.stages if isinstance(s.source, OverlappedSteps)]
+        return [s.source for s in self._stages if isinstance(s.source, OverlappedSteps)]
 
     def _count_skipped(self, report: UpdateReport | None) -> None:
         if report is None:
@@ -176,13 +254,21 @@ class Trainer:
             )
 
     def _is_evaluation_step(self, step: int) -> bool:
-        config = self._config.eval
         if step in self._reports or self._parts.evaluate is None:
             return False
         if step == 0:
-            return config.before
+            return self._config.eval.before
+        return self._ends_stage_or_period(step)
+
+    def _ends_stage_or_period(self, step: int) -> bool:
+        every = self._config.eval.every
         ends_stage = any(step == stage.last for stage in self._parts.stages)
-        return ends_stage or bool(config.every and step % config.every == 0)
+        return ends_stage or bool(every and step % every == 0)
+
+    def _is_due(self, step: int) -> bool:
+        """Whether a step is saved by itself, whoever interrupts the run."""
+        is_evaluated = self._parts.evaluate is not None and self._ends_stage_or_period(step)
+        return is_evaluated or step % self._config.checkpoints.every == 0
 
     async def _evaluate_if_due(self, gate: "InterruptGate") -> None:
         step, evaluate = self._state.step, self._parts.evaluate
@@ -193,6 +279,7 @@ class Trainer:
         self._parts.observer.evaluation_started(step, self._config.eval.n * self._config.eval.k)
         report = await gate.through(evaluate(step))
         self._reports[step] = report
+        self._guard.evaluated(step, report)
         self._mark_best()
         self._parts.observer.evaluated(step, report)
 
@@ -210,7 +297,8 @@ class Trainer:
             self._save()
 
     def _save(self) -> None:
-        if self._state.step == self._saved_step or self._state.step == 0:
+        is_recovering = self._config.on_collapse == "recover"
+        if self._state.step == self._saved_step or (self._state.step == 0 and not is_recovering):
             return
         self._parts.metrics.sync()
         stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
@@ -224,8 +312,14 @@ class Trainer:
             self._state,
             stats,
             keep=self._config.checkpoints.keep,
+            protect=self._kept_for_recovery() if is_recovering else frozenset(),
         )
         self._saved_step = self._state.step
+
+    def _kept_for_recovery(self) -> Set[int]:
+        step = self._state.step
+        stage_start = stage_at(self._stages, step).first - 1
+        return self._guard.kept(self._due_checkpoints(), step, stage_start)
 
 
 def best_step(reports: Mapping[int, EvalReport]) -> int:
@@ -247,15 +341,18 @@ def save(
     stats: Mapping[str, JSON],
     *,
     keep: int,
+    protect: Set[int] = frozenset(),
 ) -> Checkpoint:
-    """Write the checkpoint of step `state.step`."""
+    """Write the checkpoint of step `state.step`; `keep` and `protect` as in `CheckpointStore`."""
 
     def write(folder: Path) -> None:
         learner.save(folder)
         (folder / STATE_FILE).write_text(json.dumps(asdict(state), indent=2))
         (folder / STATS_FILE).write_text(json.dumps(stats, indent=2))
 
-    return store.save(state.step, write, fingerprint=learner.fingerprint(), keep=keep)
+    return store.save(
+        state.step, write, fingerprint=learner.fingerprint(), keep=keep, protect=protect
+    )
 
 
 def read_state(folder: Path) -> LoopState:

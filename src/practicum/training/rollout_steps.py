@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.agents.rollout import RolloutParts, run_groups, warmed
 from practicum.core.capabilities import ReportsMastery
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch, PracticumError
@@ -185,6 +185,8 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "trained_groups": len(collected.trained),
         "hotter_groups": len(collected.hotter),
         "flat_share": collected.flat_share,
+        "score_spread": max(values) - min(values) if values else None,
+        "mean_level": fmean(g.task.level for g in collected.groups),
         "masked_episodes": sum(e.trace.is_masked for e in episodes),
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
         "turns": fmean(len(e.trace.turns) for e in episodes),
@@ -300,8 +302,6 @@ class RolloutSteps:
     algorithm: Algorithm
     curriculum: Curriculum
     on_episode: Callable[[Episode], None]
-    parts_at: Callable[[float], RolloutParts]
-    """The same as `parts`, at another temperature."""
     teacher: Teacher | None = None
 
     @property
@@ -320,7 +320,7 @@ class RolloutSteps:
 
         async def run(tasks: list[Task], round_number: int, heat: float) -> list[Group]:
             return await run_groups(
-                self.parts if heat == 1.0 else self.parts_at(self.rollouts.temperature * heat),
+                self.parts if heat == 1.0 else warmed(self.parts, heat),
                 tasks,
                 self.rollouts.group_size,
                 label=f"train/{step}/{round_number}",

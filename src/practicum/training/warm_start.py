@@ -5,8 +5,8 @@ compare, and what it compares instead leads astray; a few steps on solved tasks 
 practice works. A policy that succeeds by itself is left to practise from the start.
 """
 
-from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from practicum.agents.rollout import RolloutParts, run_groups
 from practicum.core.config.config_sections import WarmStartConfig
@@ -20,8 +20,7 @@ FEW = 2
 """Solved probes up to which success is near 0: of 16, an upper 95 % bound of about a third."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettledStart:
+class SettledStart(NamedTuple):
     """How a run starts, and why."""
 
     config: RunConfig
@@ -69,4 +68,4 @@ async def settle_warm_start(
         return settle(config, "none", f"{told}: no warm start")
     found = settle(config, "reference")
     first = f"the first {found.config.warm_start.steps} steps imitate solutions"
-    return replace(found, reason=f"{told}: {first} (warm_start=none leaves them out)")
+    return found._replace(reason=f"{told}: {first} (warm_start=none leaves them out)")

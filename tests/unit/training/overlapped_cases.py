@@ -192,7 +192,6 @@ class Setup:
         )
         rolling = RolloutSteps(
             parts=parts,
-            parts_at=lambda temperature: parts,
             rollouts=self.config.rollouts,
             seed=0,
             micro_batch_tokens=100,

@@ -13,6 +13,7 @@ from statistics import fmean, median
 from typing import NamedTuple, TypeVar
 
 from practicum.cli.views.run_view import EvalPoint, RunView, StepRow
+from practicum.core.alarms import Told, find_alarms
 from practicum.core.config.reward_config import (
     ComponentConfig,
     FormatComponent,
@@ -389,8 +390,6 @@ MASKED_SHARE_HIGH = 0.1
 """Above this, failures decide which episodes are learned from."""
 GAP_SHARE_NEAR = 0.5
 """Share of the limit from which the sampler and the learner are drifting apart."""
-ENTROPY_SHARE_LOW = 0.1
-"""Below this share of what it was at first, the policy hardly explores."""
 SOLVED = 0.9
 """Success from which low entropy and flat groups are what learning looks like at its end."""
 
@@ -402,19 +401,32 @@ class Alert(NamedTuple):
     is_severe: bool
 
 
-def find_alerts(view: RunView) -> list[Alert]:
-    """The alerts of a run, the severe ones first."""
+def find_alerts(view: RunView, *, has_alarms: bool = True) -> list[Alert]:
+    """The alerts of a run, the severe ones first; the alarms of training among them or not."""
     recent = view.steps[-RECENT_STEPS:]
     found = [Alert(problem, True) for problem in view.problems]
     found += _refused_updates(view.steps)
     found += _out_of_memory(view.steps)
     if recent:
+        told = alarms_of(view)
+        found += _present(told) if has_alarms else []
         found += _gap(recent, view)
         found += _lost_episodes(recent)
-        found += _flat_groups(recent)
-        found += _entropy(view.steps)
-        found += _hacking(view)
+        found += [] if "flat" in told.active else _flat_groups(recent)
+        found += _hacking(view, told)
     return sorted(found, key=lambda alert: not alert.is_severe)
+
+
+def alarms_of(view: RunView) -> Told:
+    """The alarms that training told of the run, or would have told."""
+    evaluated = {p.step: (p.success.value, p.success.n) for p in view.evaluations}
+    return find_alarms([(row.step, row.values) for row in view.steps], evaluated)
+
+
+def _present(told: Told) -> list[Alert]:
+    """The alarms whose signs are still there, each by its last time."""
+    last = {alarm.kind: alarm for alarm in told.alarms if alarm.kind in told.active}
+    return [Alert(f"step {a.step}: {a.text}", is_severe=True) for a in last.values()]
 
 
 def gap_limit(view: RunView) -> float:
@@ -493,28 +505,12 @@ def _flat_groups(recent: Sequence[StepRow]) -> list[Alert]:
     return [Alert(f"{text}{reached}: {advice}", is_severe=False)]
 
 
-def _entropy(steps: Sequence[StepRow]) -> list[Alert]:
-    if len(steps) < 2 * RECENT_STEPS:
-        return []
-    first, now = _mean(steps[:RECENT_STEPS], "entropy"), _mean(steps[-RECENT_STEPS:], "entropy")
-    success = _mean(steps[-RECENT_STEPS:], "success")
-    if first is None or now is None or now >= ENTROPY_SHARE_LOW * first:
-        return []
-    if success is not None and success >= SOLVED:
-        return []
-    reached = "" if success is None else f" at success {success:.2f}"
-    return [
-        Alert(
-            f"entropy fell from {first:.2g} to {now:.2g}{reached}: the policy hardly explores",
-            is_severe=False,
-        )
-    ]
-
-
-def _hacking(view: RunView) -> list[Alert]:
-    """Signs of a gamed reward; how they differ from honest learning is said in `hacking`."""
+def _hacking(view: RunView, told: Told) -> list[Alert]:
+    """Signs of a gamed reward, less those that an alarm says already."""
     signs = find_hacking(view.steps, view.evaluations, shape_of(view.config.reward))
-    return [Alert(sign.text, sign.is_severe) for sign in signs]
+    said = {"success": "reward", "length": "length"}
+    known = {said[kind] for kind in told.active if kind in said}
+    return [Alert(sign.text, sign.is_severe) for sign in signs if sign.kind not in known]
 
 
 def _mean(rows: Sequence[StepRow], name: str) -> float | None:

@@ -155,6 +155,11 @@ class Canvas:
         """What stands between facts on one line."""
         return " - " if self.ascii_only else " · "
 
+    @property
+    def mark(self) -> str:
+        """What stands before something worth a person's eye."""
+        return "!" if self.ascii_only else "▲"
+
     def text(self, content: str, style: str = "") -> Text:
         """Any text on one line, in signs this terminal has; never read as markup."""
         content = one_line(content)

@@ -185,14 +185,18 @@ def _describe_last_step(row: StepRow, canvas: Canvas) -> Text:
     return line
 
 
-def render_alerts(view: RunView, canvas: Canvas) -> list[RenderableType]:
-    """A sentence for each thing worth a person's eye, in as many lines as it takes."""
-    mark = "!" if canvas.ascii_only else "▲"
+def render_alerts(
+    view: RunView, canvas: Canvas, *, has_alarms: bool = True
+) -> list[RenderableType]:
+    """A sentence for each thing worth a person's eye, in as many lines as it takes.
+
+    `has_alarms=False` leaves the alarms of training out, where all of them are listed beside.
+    """
     lines: list[RenderableType] = []
-    for alert in find_alerts(view):
+    for alert in find_alerts(view, has_alarms=has_alarms):
         style = "bold red" if alert.is_severe else "yellow"
         # Wrapped here, so that the frame knows how many lines it takes.
-        lines += _wrap(canvas.text(f"{mark} {alert.text}", style), canvas.width)
+        lines += _wrap(canvas.text(f"{canvas.mark} {alert.text}", style), canvas.width)
     if canvas.height is not None and len(lines) > ALERT_LINES:
         rest = canvas.line(f"  more with: practicum runs {view.path}", "yellow")
         return [*lines[: ALERT_LINES - 1], rest]

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from practicum.cli.views.alerts import find_alerts
+from practicum.cli.views.alerts import alarms_of, find_alerts
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.mastery_view import mastery_lines
 from practicum.cli.views.run_screen import (
@@ -37,6 +37,7 @@ def brief_to_json(view: RunView) -> dict[str, JSON]:
         "steps_total": view.steps_total,
         "time_left_s": view.time_left_s,
         "reward": view.last_step.number("reward") if view.last_step else None,
+        "alarms": len(alarms_of(view).alarms),
         "before": _point(view.before) if view.before else None,
         "after": _point(view.after) if view.after else None,
         "created_at": view.facts.created_at,
@@ -61,6 +62,8 @@ def view_to_json(view: RunView) -> dict[str, JSON]:
         "steps": [{"step": row.step, "time": row.time, **row.values} for row in view.steps],
         "episodes": [asdict(shown.summary) for shown in view.episodes],
         "alerts": [alert.text for alert in find_alerts(view)],
+        "alarms": [asdict(alarm) for alarm in alarms_of(view).alarms],
+        "recoveries": [found._asdict() for found in view.recoveries],
     }
 
 
@@ -145,12 +148,20 @@ def _run_cells(view: RunView, canvas: Canvas) -> list[Text]:
         canvas.line(
             _short_model(view), width=canvas.width if canvas.width >= WIDE else MODEL_WIDTH
         ),
-        canvas.text(view.status.value, STATUS_STYLES[view.status]),
+        _status_cell(view, canvas),
         Text(f"{view.steps_done}/{view.steps_total}"),
         Text("-" if reward is None else f"{reward:.2f}"),
         canvas.text(_before_after(view)),
         Text(age),
     ]
+
+
+def _status_cell(view: RunView, canvas: Canvas) -> Text:
+    """The status, with a mark and the number of alarms where there are any."""
+    cell = canvas.text(view.status.value, STATUS_STYLES[view.status])
+    if count := len(alarms_of(view).alarms):
+        cell = cell.append(f" {canvas.mark}{count}", style="bold red")
+    return cell
 
 
 def _short_model(view: RunView) -> str:
@@ -170,7 +181,9 @@ def _before_after(view: RunView) -> str:
 
 def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> RenderableType:
     """One run in full; `comparison` is what is said of the evaluations taken together."""
-    parts: list[RenderableType] = [*render_header(view, canvas), *render_alerts(view, canvas)]
+    parts: list[RenderableType] = [*render_header(view, canvas)]
+    parts += [canvas.text(f"{canvas.mark} {line}", "bold red") for line in _alarm_lines(view)]
+    parts += render_alerts(view, canvas, has_alarms=False)
     parts += [canvas.heading("config"), _config_table(view, canvas)]
     if view.attempts:
         parts += [canvas.heading("attempts"), _attempts_table(view, canvas)]
@@ -187,6 +200,13 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
         parts.append(canvas.heading("last episodes"))
         parts += [canvas.line(_episode_line(shown)) for shown in view.episodes]
     return Group(*parts)
+
+
+def _alarm_lines(view: RunView) -> list[str]:
+    """Every alarm of the run and what was done about it, in the order of the steps."""
+    told = [(alarm.step, 0, alarm.text) for alarm in alarms_of(view).alarms]
+    told += [(found.step, 1, found.text) for found in view.recoveries]
+    return [f"step {step}: {text}" for step, _, text in sorted(told)]
 
 
 def _config_table(view: RunView, canvas: Canvas) -> RenderableType:

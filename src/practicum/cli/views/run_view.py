@@ -231,6 +231,13 @@ class StepRow:
         return sum(parts) if parts else None
 
 
+class Recovery(NamedTuple):
+    """The run went back to an earlier checkpoint after this step."""
+
+    step: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointsView:
     """What is saved."""
@@ -265,6 +272,8 @@ class RunView:
     """Steps that count, in order."""
     evaluations: tuple[EvalPoint, ...]
     """Held-out evaluations that count, in order."""
+    recoveries: tuple[Recovery, ...]
+    """Where it went back to a good checkpoint, in order."""
     checkpoints: CheckpointsView
     episodes: tuple[EpisodeView, ...]
     """The newest few, oldest first."""
@@ -347,6 +356,9 @@ def read_run(run: RunDir) -> RunView:
         facts=facts,
         steps=steps,
         evaluations=evaluations,
+        recoveries=tuple(
+            Recovery(row.step, str(row.values["text"])) for row in rows if row.kind == "recovery"
+        ),
         checkpoints=_read_checkpoints(run, problems),
         episodes=_read_episodes(run.traces_path, problems),
         problems=tuple(problems),

@@ -11,7 +11,7 @@ from practicum.core.config.algorithm_config import AlgorithmConfig
 from practicum.core.config.run_config import SHORTHANDS, RunConfig
 from practicum.core.errors import ConfigError
 
-RESUMABLE_KEYS = frozenset({"steps", "runs_dir"})
+RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse"})
 """Keys a resumed run may change: they do not alter any step already done."""
 
 

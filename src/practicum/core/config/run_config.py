@@ -1,6 +1,6 @@
 """`RunConfig`, the whole config of a run; its training stages and their recorded data."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -149,6 +149,10 @@ class RunConfig(ConfigModel):
     `algorithm` and `data`."""
     eval: EvalConfig = EvalConfig()
     checkpoints: CheckpointConfig = CheckpointConfig()
+    on_collapse: Literal["warn", "stop", "recover"] = "warn"
+    """What an alarm does (a policy that collapses, a reward that is gamed): `warn` says so and goes
+    on; `stop` saves and ends the run; `recover` goes back to the last good checkpoint with a lower
+    rate and a higher temperature, three times at most. See docs/collapse.md."""
     hardware: HardwareConfig = HardwareConfig()
 
     @model_validator(mode="before")

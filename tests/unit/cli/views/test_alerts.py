@@ -103,7 +103,8 @@ def test_low_entropy_is_an_alert_only_while_tasks_are_not_solved(tmp_path: Path)
         return read_run(build.steps(6, 10, entropy=0.05, success=success).done())
 
     assert texts(collapsed("a", 0.3)) == [
-        "entropy fell from 1.5 to 0.05 at success 0.30: the policy hardly explores"
+        "step 8: entropy fell from 1.5 to 0.05 while success is 0.30: the policy hardly explores; "
+        "a lower algorithm.lr or a higher rollouts.temperature keeps it trying"
     ]
     assert texts(collapsed("b", 0.97)) == []
 
