@@ -149,9 +149,9 @@ class RunDir:
         if name is not None:
             run = cls(runs_dir / check_name(name))
             if run.path.exists():
-                raise _taken(run.path)
+                raise taken(run.path)
         else:
-            run = cls(_free_path(runs_dir, config.env.name if config.env else "traces"))
+            run = cls(free_path(runs_dir, config.env.name if config.env else "traces"))
         run._publish(config, hardware or {})
         return run
 
@@ -228,7 +228,7 @@ class RunDir:
         except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise _taken(self.path) from None  # created by another process meanwhile
+                raise taken(self.path) from None  # created by another process meanwhile
             raise
 
 
@@ -253,13 +253,15 @@ def _make_folder(path: Path) -> None:
         ) from None
 
 
-def _taken(path: Path) -> UserError:
+def taken(path: Path) -> UserError:
+    """The sentence for a name that is in use."""
     return UserError(
         f"{path} exists already; go on with it by --resume {path}, or choose another --name"
     )
 
 
-def _free_path(runs_dir: Path, env: str) -> Path:
+def free_path(runs_dir: Path, env: str) -> Path:
+    """A path for a run without a name, by environment and time."""
     own = env.rpartition(":")[2]  # `FILE.py:Name` and `module:Name` are named by their class
     word = re.sub(r"[^A-Za-z0-9]+", "_", own).strip("_") or "run"
     stem = f"{word[:60]}-{datetime.now(UTC).astimezone():%Y%m%d-%H%M%S}"
