@@ -220,27 +220,37 @@ def plot_studies(studies: Sequence[Study]) -> Chart:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.for_extra("plots", "a picture of studies") from None
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
-    reward, success = figure.subplots(1, 2)
-    for number, study in enumerate(studies):
-        color = f"C{number}"
-        label = f"{study.name} ({len(study.seeds)} seed{'' if len(study.seeds) == 1 else 's'})"
-        _draw(reward, reward_curve(study), color, label)
-        _draw(success, success_curve(study), color, label, marker="o")
-    reward.set(title="training reward, mean over seeds", xlabel="step")
-    success.set(title="held-out success over seeds and tasks", xlabel="step", ylim=(-0.03, 1.03))
-    for axis in (reward, success):
+    names = [f"{study.name} ({_count(study)})" for study in studies]
+    panels = [
+        ("training reward, 95 % band over seeds", [reward_curve(study) for study in studies], ""),
+        ("held-out success, 95 % band", [success_curve(study) for study in studies], "o"),
+    ]
+    # A stage that learns from recorded examples has no reward.
+    panels = [panel for panel in panels if any(panel[1])]
+    if not panels:
+        raise UserError(f"{studies[0].path} has no steps yet; there is nothing to plot")
+    figure = Figure(figsize=(4.5 * len(panels), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, curves, marker) in zip(axes, panels, strict=True):
+        for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
+            _draw(axis, curve, f"C{number}", name, marker)
+        axis.set(title=title, xlabel="step")
         axis.grid(alpha=0.25)
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.spines[["top", "right"]].set_visible(False)
+        if marker:
+            axis.set_ylim(-0.03, 1.03)
     figure.legend(
-        *success.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        *axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
     return Chart(figure)
 
 
-def _draw(
-    axis: Any, curve: Mapping[int, Interval], color: str, label: str, marker: str = ""
-) -> None:
+def _count(study: Study) -> str:
+    return "1 seed" if len(study.seeds) == 1 else f"{len(study.seeds)} seeds"
+
+
+def _draw(axis: Any, curve: Mapping[int, Interval], color: str, label: str, marker: str) -> None:
     steps = list(curve)
     axis.plot(steps, [p.value for p in curve.values()], color=color, label=label, marker=marker)
     bounded = [(step, p) for step, p in curve.items() if np.isfinite([p.low, p.high]).all()]

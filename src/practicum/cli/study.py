@@ -212,6 +212,7 @@ def run_study(study: "StudyDir", at_once: int) -> None:
             f"study {study.path}: {len(seeds)} seeds, {len(seeds) - len(left)} done, {at_once} at "
             "a time",
             markup=False,
+            soft_wrap=True,
         )
         runner = StudyRunner(study, at_once, left)
         _follow(runner, seeds, console)
@@ -281,7 +282,8 @@ def _finish(study: "StudyDir", runner: StudyRunner, console: "Console") -> None:
     from practicum.studies import Study
 
     out = Console()
-    out.print(f"{study.path} is done.", highlight=False)
+    total, left = len(study.facts().seeds), len(study.unfinished())
+    out.print(f"{study.path}: {total - left} of {total} seeds are done.", highlight=False)
     try:
         out.print(render_study(Study(study).report()))
     except UserError as error:  # a study without an environment has no success to show

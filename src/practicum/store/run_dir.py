@@ -47,6 +47,8 @@ EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
 
 FACTS = "run.json"
+STUDY = "study.json"
+"""In a study's folder; see `study_dir`."""
 LATEST = "latest"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 RESERVED = frozenset({"latest", "best"})
@@ -308,6 +310,12 @@ def find_run(named: str | Path, runs_dir: Path) -> RunDir:
 
 
 def _missing(path: Path, runs_dir: Path) -> UserError:
+    for study in (path, runs_dir / path):
+        if (study / STUDY).is_file():
+            return UserError(
+                f"{study} is a study of several seeds; name one of its runs, such as "
+                f"{study}/seed_0, or see all of them with: practicum compare {study}"
+            )
     folder = path.parent if len(path.parts) > 1 and path.parent.is_dir() else runs_dir
     names = [run.name for run in list_runs(folder)]
     if not names:

@@ -24,9 +24,8 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.durable import publish_folder, storage_errors, write_file
-from practicum.store.run_dir import RunDir, check_name, free_path, hold_lock, taken
+from practicum.store.run_dir import STUDY, RunDir, check_name, free_path, hold_lock, taken
 
-STUDY = "study.json"
 FORMAT = 1
 """Version of `study.json`."""
 MOST_SEEDS = 1000
