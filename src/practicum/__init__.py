@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         load,
         models,
         play,
-        train,
         train_async,
     )
     from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
     from practicum.core.task import Outcome, Split, Task
     from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
     from practicum.environments.checker import EnvironmentCheck
+    from practicum.evaluation.study_report import StudyComparison, StudyReport
+    from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
 __version__ = "0.1.0"
@@ -96,6 +97,9 @@ __all__ = [
     "Session",
     "Split",
     "StopReason",
+    "Study",
+    "StudyComparison",
+    "StudyReport",
     "Task",
     "ToolCall",
     "ToolSpec",
@@ -104,8 +108,10 @@ __all__ = [
     "UserError",
     "__version__",
     "check",
+    "compare",
     "evaluate",
     "load",
+    "load_study",
     "models",
     "play",
     "record",
@@ -117,7 +123,7 @@ _MODULES = (
     *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
-    *("api", "compat.pipeline"),
+    *("studies", "api", "compat.pipeline"),
 )
 """Where the names above are, the modules that load fastest first."""
 

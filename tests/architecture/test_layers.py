@@ -35,13 +35,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("sandboxes", "store", "traces", "training"),
     },
     "api": {"assemble", "engine", "environments", "evaluation", "store"},
+    "studies": {"api", "assemble", "evaluation", "store"},
     "compat": {"api", "assemble", "rewards", "traces"},
     "cli": {
         *("agents", "api", "assemble", "engine", "environments", "evaluation"),
-        *("sandboxes", "store", "traces"),
+        *("sandboxes", "store", "studies", "traces"),
     },
     "art": {"compat"},
-    "__init__": {"api", "compat", "environments", "traces"},
+    "__init__": {"api", "compat", "environments", "evaluation", "studies", "traces"},
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
@@ -59,14 +60,14 @@ QUARANTINE: dict[str, set[str]] = {
     "httpx": {"environments/remote", "engine/learning", "rewards/judge"},
     "huggingface_hub": {"engine/models"},
     "llguidance": {"engine/sampling"},
-    "matplotlib": {"api.py"},
+    "matplotlib": {"api.py", "studies.py"},
     "openai": {"agents", "compat/art"},
     "pandas": {"api.py"},
     "peft": {"engine"},
     "pyarrow": {"environments/shell", "store", "traces"},
     "pydantic": {"core/config", "store", "traces", "environments", "cli", "compat/art"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
-    "rich": {"api.py", "cli", "evaluation"},
+    "rich": {"api.py", "cli", "evaluation", "studies.py"},
     "safetensors": {"engine"},
     "starlette": {"environments/serving", "gateway"},
     "tokenizers": {"engine/models"},
@@ -82,7 +83,7 @@ QUARANTINE: dict[str, set[str]] = {
 
 LAZY: dict[str, set[str]] = {
     "torch": {"engine/planning"},
-    "matplotlib": {"api.py"},
+    "matplotlib": {"api.py", "studies.py"},
     "pandas": {"api.py"},
 }
 """Packages that these places import inside functions only: they must load without them."""

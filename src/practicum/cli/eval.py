@@ -51,8 +51,9 @@ def evaluate(
     """
     from rich.console import Console
 
-    from practicum.api import policy_config
+    from practicum.api import find_checkpoint, policy_config
     from practicum.assemble.environments import open_environment
+    from practicum.evaluation.study_report import ONE_SEED
 
     words = [f"eval.n={n}", f"eval.k={k}"]
     words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
@@ -65,6 +66,8 @@ def evaluate(
         named = config.model.name if against == "base" else against
         other = _evaluate(named, config, environment, console)
     _show(report, other, json_output)
+    if not json_output and find_checkpoint(policy) is not None:
+        Console().print(ONE_SEED, highlight=False)
 
 
 def _evaluate(

@@ -5,6 +5,7 @@ import sys
 import typer
 
 from practicum.cli.agents import app as agents
+from practicum.cli.compare_studies import compare
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
 from practicum.cli.env import app as env
@@ -37,6 +38,7 @@ app.command()(tasks)
 app.command()(play)
 app.command()(train)
 app.command(name="eval")(evaluate)
+app.command()(compare)
 app.command()(runs)
 app.command()(watch)
 app.add_typer(traces, name="traces")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
     from practicum.store.run_dir import RunDir
+    from practicum.store.study_dir import StudyDir
 
 INTERRUPTED = 130
 
@@ -24,7 +25,7 @@ def train(
         typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with this run instead.")
+        str | None, typer.Option(metavar="RUN|STUDY", help="Go on with this run instead.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="ID", help="What to call the run's folder.")
@@ -32,6 +33,13 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the resolved config and the plan, and stop.")
     ] = False,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N|A,B,...", help="A study: train each of these seeds."),
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, help="Seeds at once; what the machine allows unless given.")
+    ] = None,
 ) -> None:
     """Train a model by letting it act on tasks.
 
@@ -44,15 +52,42 @@ def train(
     practicum train configs/from_traces.yaml              learn from recorded traces
 
     practicum train --resume runs/try                     go on where it stopped
+
+    practicum train configs/demo.yaml --seeds 5           a study: five seeds
     """
     from practicum.assemble.driver import open_run_environment, train_run
 
+    if resume is not None and (study := _study(resume, seeds, name)) is not None:
+        from practicum.cli.study import go_on
+
+        go_on(study, ([source] if source else []) + (overrides or []), parallel)
+        return
     config, run = _resolve(source, overrides or [], resume, name)
     if dry_run:
         open_run_environment(config)  # options are checked before anything is made
         _print_plan(config)
         return
+    if seeds is not None:
+        from practicum.cli.study import start_study
+
+        start_study(config, seeds, name, parallel)
+        return
     _finish(train_run(config, _observe, name=name, resumed=run))
+
+
+def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None":
+    """The study that is to go on; None where it is a run."""
+    from pathlib import Path
+
+    from practicum.core.errors import UserError
+    from practicum.store.study_dir import find_study
+
+    if seeds is not None:
+        raise UserError("--seeds and --resume cannot be given together; a study keeps its seeds")
+    study = find_study(resume, Path("runs"))
+    if study is not None and name is not None:
+        raise UserError("--name and --resume cannot be given together; a study keeps its name")
+    return study
 
 
 def _resolve(
@@ -127,6 +162,7 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
 
     from practicum.evaluation.compare import compare_reports
     from practicum.evaluation.report import render_comparison, render_stages
+    from practicum.evaluation.study_report import ONE_SEED
 
     console = Console()
     console.print(f"{run.path} is done.", highlight=False)
@@ -136,6 +172,7 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
     if len(reports) > 1:
         before, after = reports[min(reports)], reports[max(reports)]
         console.print(render_comparison(after, before, compare_reports(after, before)))
+        console.print(ONE_SEED, highlight=False)
 
 
 def _stage_ends(

@@ -47,6 +47,8 @@ EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
 
 FACTS = "run.json"
+STUDY = "study.json"
+"""In a study's folder; see `study_dir`."""
 LATEST = "latest"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 RESERVED = frozenset({"latest", "best"})
@@ -149,9 +151,9 @@ class RunDir:
         if name is not None:
             run = cls(runs_dir / check_name(name))
             if run.path.exists():
-                raise _taken(run.path)
+                raise taken(run.path)
         else:
-            run = cls(_free_path(runs_dir, config.env.name if config.env else "traces"))
+            run = cls(free_path(runs_dir, config.env.name if config.env else "traces"))
         run._publish(config, hardware or {})
         return run
 
@@ -228,7 +230,7 @@ class RunDir:
         except BaseException as error:
             shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise _taken(self.path) from None  # created by another process meanwhile
+                raise taken(self.path) from None  # created by another process meanwhile
             raise
 
 
@@ -253,13 +255,15 @@ def _make_folder(path: Path) -> None:
         ) from None
 
 
-def _taken(path: Path) -> UserError:
+def taken(path: Path) -> UserError:
+    """The sentence for a name that is in use."""
     return UserError(
         f"{path} exists already; go on with it by --resume {path}, or choose another --name"
     )
 
 
-def _free_path(runs_dir: Path, env: str) -> Path:
+def free_path(runs_dir: Path, env: str) -> Path:
+    """A path for a run without a name, by environment and time."""
     own = env.rpartition(":")[2]  # `FILE.py:Name` and `module:Name` are named by their class
     word = re.sub(r"[^A-Za-z0-9]+", "_", own).strip("_") or "run"
     stem = f"{word[:60]}-{datetime.now(UTC).astimezone():%Y%m%d-%H%M%S}"
@@ -306,6 +310,12 @@ def find_run(named: str | Path, runs_dir: Path) -> RunDir:
 
 
 def _missing(path: Path, runs_dir: Path) -> UserError:
+    for study in (path, runs_dir / path):
+        if (study / STUDY).is_file():
+            return UserError(
+                f"{study} is a study of several seeds; name one of its runs, such as "
+                f"{study}/seed_0, or see all of them with: practicum compare {study}"
+            )
     folder = path.parent if len(path.parts) > 1 and path.parent.is_dir() else runs_dir
     names = [run.name for run in list_runs(folder)]
     if not names:

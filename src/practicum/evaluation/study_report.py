@@ -1,0 +1,283 @@
+"""What a study came to, and two of them compared: built, shown as tables, written to JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.errors import UserError
+from practicum.core.task import JSON
+from practicum.evaluation.over_seeds import (
+    BAR,
+    SeedScores,
+    bar_interval,
+    difference_interval,
+    gather_scores,
+    improvement_interval,
+    iqm_interval,
+    reward_interval,
+    scores_by_level,
+    success_interval,
+)
+from practicum.evaluation.report import format_interval
+
+SCHEMA = 1
+"""Version of the JSON format."""
+
+ONE_SEED = "one seed: for a claim about learning run --seeds 5"
+"""What is said beside the table of a single run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyReport:
+    """Scores of a study over its seeds and the held-out tasks."""
+
+    name: str
+    env: str
+    seeds: tuple[int, ...]
+    """Those that were evaluated."""
+    missing: tuple[int, ...]
+    """Seeds of the study that were not."""
+    n_tasks: int
+    left_out: int
+    """Tasks at which some seed has no scored attempt."""
+    success: Interval
+    """Over seeds and tasks."""
+    reward: Interval
+    """Over seeds and tasks."""
+    iqm: Interval
+    """Interquartile mean of the seeds' success, or of their success by level."""
+    bar: float
+    at_bar: Interval
+    """Share of seeds whose own lower bound is at the bar."""
+    seed_success: tuple[Interval, ...]
+    """Of each seed over its tasks, in the order of `seeds`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyComparison:
+    """Two studies on the same tasks."""
+
+    first: StudyReport
+    second: StudyReport
+    n_tasks: int
+    success_difference: Interval
+    """Of the second over the first."""
+    reward_difference: Interval
+    improvement: Interval
+    """Probability that a seed of the second has more success than one of the first."""
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the interval of the difference in success leaves 0 out."""
+        gain = self.success_difference
+        return not gain.low <= 0 <= gain.high
+
+    @property
+    def verdict(self) -> str:
+        """The difference in one sentence."""
+        gain, first, second = self.success_difference, self.first.name, self.second.name
+        shown = format_interval(gain, signed=True)
+        over = f"{len(self.second.seeds)} and {len(self.first.seeds)} seeds, {self.n_tasks} tasks"
+        if not self.is_difference:
+            said = f"No difference in success is shown between {second} and {first}"
+            return f"{said}: {shown}, {over}."
+        word = "more" if gain.value > 0 else "less"
+        return f"{second} succeeds {word} often than {first}: {shown}, {over}."
+
+
+def build_study_report(
+    name: str,
+    reports: dict[int, EvalReport],
+    *,
+    bar: float = BAR,
+    missing: Sequence[int] = (),
+) -> StudyReport:
+    """The report of a study from the evaluation of each seed."""
+    return _study_report(name, gather_scores(list(reports.values())), tuple(reports), bar, missing)
+
+
+def _study_report(
+    name: str, scores: SeedScores, seeds: tuple[int, ...], bar: float, missing: Sequence[int]
+) -> StudyReport:
+    check_bar(bar)
+    return StudyReport(
+        name=name,
+        env=scores.env,
+        seeds=seeds,
+        missing=tuple(missing),
+        n_tasks=scores.n_tasks,
+        left_out=scores.left_out,
+        success=success_interval(scores.success, scores.attempts),
+        reward=reward_interval(scores.reward),
+        iqm=iqm_interval(scores_by_level(scores)),
+        bar=bar,
+        at_bar=bar_interval(scores.seed_success, bar),
+        seed_success=scores.seed_success,
+    )
+
+
+def check_bar(bar: float) -> None:
+    """Refuse a bar that no success can be held against."""
+    if not 0 < bar <= 1:
+        raise UserError(f"--bar {bar:g} cannot be used; give a share above 0 up to 1, such as 0.8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyEvidence:
+    """A study by its name and the evaluations of its seeds."""
+
+    name: str
+    reports: dict[int, EvalReport]
+    missing: tuple[int, ...] = ()
+
+
+def compare_studies(
+    first: StudyEvidence, second: StudyEvidence, bar: float = BAR
+) -> StudyComparison:
+    """The second study's gains over the first, on the tasks both were evaluated on."""
+    theirs, ours = (gather_scores(list(one.reports.values())) for one in (first, second))
+    if ours.env != theirs.env:
+        raise UserError(
+            f"{second.name!r} was evaluated on {ours.env!r} and {first.name!r} on {theirs.env!r}, "
+            "and a comparison needs the same tasks; give two studies of one environment"
+        )
+    place = {name: at for at, name in enumerate(theirs.task_ids)}
+    shared = [(at, place[name]) for at, name in enumerate(ours.task_ids) if name in place]
+    is_same = not {*ours.task_ids} ^ {*theirs.task_ids} or ours.left_out or theirs.left_out
+    if not shared or not is_same:
+        raise UserError(
+            f"{second.name!r} and {first.name!r} were evaluated on different tasks ({len(shared)} "
+            "shared), and a comparison needs the same ones; train both with the same env, eval.n "
+            "and eval.seed"
+        )
+    mine, other = np.array(shared).T
+    pairs = {
+        "success": (ours.success[:, mine], theirs.success[:, other]),
+        "reward": (ours.reward[:, mine], theirs.reward[:, other]),
+    }
+    return StudyComparison(
+        first=_study_report(first.name, theirs, tuple(first.reports), bar, first.missing),
+        second=_study_report(second.name, ours, tuple(second.reports), bar, second.missing),
+        n_tasks=len(shared),
+        success_difference=difference_interval(*pairs["success"]),
+        reward_difference=difference_interval(*pairs["reward"], bounded=False),
+        improvement=improvement_interval(*(side.mean(axis=1) for side in pairs["success"])),
+    )
+
+
+def render_study(report: StudyReport) -> Table:
+    """A table of one study: each seed, then all of them."""
+    table = Table(
+        title=f"{report.name}: {report.env}, {len(report.seeds)} seeds on the same "
+        f"{report.n_tasks} held-out tasks, 95 % intervals over both",
+        title_justify="left",
+        caption=Text("\n".join(_notes(report))),
+        caption_justify="left",
+    )
+    table.add_column("score")
+    table.add_column("value [95 % interval]", no_wrap=True)
+    for seed, found in zip(report.seeds, report.seed_success, strict=True):
+        table.add_row(f"seed {seed} success", Text(_show(found)))
+    for name, found in _rows(report):
+        table.add_row(name, Text(_show(found)))
+    return table
+
+
+def _rows(report: StudyReport) -> list[tuple[str, Interval]]:
+    return [
+        ("success", report.success),
+        ("mean reward", report.reward),
+        ("interquartile mean", report.iqm),
+        (f"seeds at {report.bar:g}", report.at_bar),
+    ]
+
+
+def _show(interval: Interval, *, signed: bool = False) -> str:
+    if interval.method == "one seed":
+        return f"{interval.value:.2f} (one seed)"
+    return format_interval(interval, signed=signed, digits=2)
+
+
+def _notes(report: StudyReport) -> list[str]:
+    notes = []
+    if len(report.seeds) == 1:
+        notes.append(f"{report.name} is {ONE_SEED}; its intervals are over tasks only.")
+    elif report.at_bar.value == 1:
+        rest = 1 - report.at_bar.low
+        notes.append(
+            f"{report.name}: all {len(report.seeds)} seeds are at the bar; up to {rest:.2f} of "
+            "other seeds may still miss it."
+        )
+    if report.missing:
+        listed = ", ".join(map(str, report.missing))
+        notes.append(f"{report.name}: not finished and left out: seed {listed}.")
+    if report.left_out:
+        notes.append(f"{report.name}: {report.left_out} tasks without a score by every seed.")
+    return notes
+
+
+def render_study_comparison(comparison: StudyComparison) -> Table:
+    """A table of two studies, the first one being the baseline, and the verdict."""
+    first, second = comparison.first, comparison.second
+    table = Table(
+        title=f"{first.env}: {first.name} ({_seeds(first)}) and {second.name} ({_seeds(second)}) "
+        f"on the same {comparison.n_tasks} held-out tasks, 95 % intervals",
+        title_justify="left",
+        caption=Text("\n".join([comparison.verdict, *_notes(first), *_notes(second)])),
+        caption_justify="left",
+    )
+    for heading in ("score", first.name, second.name, "difference"):
+        table.add_column(Text(heading), overflow="fold")
+    differences = (comparison.success_difference, comparison.reward_difference)
+    gains = [_show(gain, signed=True) for gain in differences]
+    for (name, before), (_, after), gain in zip(
+        _rows(first), _rows(second), [*gains, "", ""], strict=True
+    ):
+        table.add_row(name, Text(_show(before)), Text(_show(after)), Text(gain))
+    table.add_row("P(improvement)", "", Text(_show(comparison.improvement)), "")
+    return table
+
+
+def _seeds(report: StudyReport) -> str:
+    return "1 seed" if len(report.seeds) == 1 else f"{len(report.seeds)} seeds"
+
+
+def study_to_json(report: StudyReport) -> dict[str, JSON]:
+    """The report as JSON values."""
+    return {
+        "schema": SCHEMA,
+        "name": report.name,
+        "env": report.env,
+        "seeds": list(report.seeds),
+        "missing": list(report.missing),
+        "n_tasks": report.n_tasks,
+        "left_out": report.left_out,
+        "success": report.success.to_json(),
+        "reward": report.reward.to_json(),
+        "iqm": report.iqm.to_json(),
+        "bar": report.bar,
+        "at_bar": report.at_bar.to_json(),
+        "seed_success": {
+            str(seed): found.to_json()
+            for seed, found in zip(report.seeds, report.seed_success, strict=True)
+        },
+    }
+
+
+def study_comparison_to_json(comparison: StudyComparison) -> dict[str, JSON]:
+    """The comparison as JSON values, with its verdict."""
+    return {
+        "schema": SCHEMA,
+        "first": study_to_json(comparison.first),
+        "second": study_to_json(comparison.second),
+        "n_tasks": comparison.n_tasks,
+        "success_difference": comparison.success_difference.to_json(),
+        "reward_difference": comparison.reward_difference.to_json(),
+        "improvement": comparison.improvement.to_json(),
+        "is_difference": comparison.is_difference,
+        "verdict": comparison.verdict,
+    }

@@ -1,0 +1,95 @@
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from practicum.core.checkpoint import EvalReport, TaskResult
+from practicum.core.errors import UserError
+from practicum.evaluation.over_seeds import difference_interval, success_interval
+from practicum.evaluation.report import build_report
+from practicum.evaluation.study_report import (
+    ONE_SEED,
+    StudyEvidence,
+    build_study_report,
+    compare_studies,
+    render_study,
+    render_study_comparison,
+    study_comparison_to_json,
+)
+
+
+def evidence(name: str, scores: np.ndarray, env: str = "math", first: int = 0) -> StudyEvidence:
+    """A study whose seeds solved these tasks, (S, T)."""
+
+    def one(row: np.ndarray) -> EvalReport:
+        tasks = [
+            TaskResult(task_id=f"t{first + i}", level=1, successes=(bool(s),), rewards=(float(s),))
+            for i, s in enumerate(row)
+        ]
+        return build_report(tasks, policy=name, env=env, fingerprint="f", seed=0)
+
+    return StudyEvidence(name=name, reports={seed: one(row) for seed, row in enumerate(scores)})
+
+
+def shown(table: object) -> str:
+    text = io.StringIO()
+    Console(width=120, file=text).print(table)
+    return text.getvalue()
+
+
+def scores(success: float, seeds: int = 4) -> np.ndarray:
+    return np.random.default_rng(int(100 * success)).random((seeds, 40)) < success
+
+
+def test_a_comparison_has_the_intervals_of_both_sides_and_of_the_difference() -> None:
+    before, after = scores(0.3), scores(0.9)
+    found = compare_studies(evidence("before", before), evidence("after", after), bar=0.6)
+    assert found.first.success == success_interval(before.astype(float))
+    assert found.success_difference == difference_interval(
+        after.astype(float), before.astype(float)
+    )
+    assert found.is_difference
+    assert found.verdict.startswith("after succeeds more often than before: +0.")
+    assert (found.improvement.value, found.improvement.high) == (1.0, 1.0)
+    assert found.second.at_bar.value == 1.0
+    assert found.first.at_bar.value == 0.0
+    text = shown(render_study_comparison(found))
+    assert "before (4 seeds)" in text
+    assert "P(improvement)" in text
+    assert "all 4 seeds are at the bar; up to 0.49 of other seeds may still miss it" in text
+    values = json.loads(json.dumps(study_comparison_to_json(found), allow_nan=False))
+    assert values["second"]["seeds"] == [0, 1, 2, 3]
+    assert values["is_difference"] is True
+
+
+def test_equal_studies_show_no_difference() -> None:
+    found = compare_studies(evidence("a", scores(0.5)), evidence("b", scores(0.51)))
+    assert not found.is_difference
+    assert "No difference in success is shown between b and a" in found.verdict
+
+
+def test_a_single_run_is_told_to_be_one_seed() -> None:
+    found = compare_studies(evidence("run", scores(0.5, seeds=1)), evidence("study", scores(0.9)))
+    assert f"run is {ONE_SEED}" in shown(render_study_comparison(found))
+    assert found.success_difference.method == "tasks, t; one seed"
+    alone = build_study_report("run", evidence("run", scores(0.5, seeds=1)).reports)
+    assert "(one seed)" in shown(render_study(alone))
+
+
+def test_a_study_shows_each_seed_and_which_are_missing() -> None:
+    reports = evidence("s", scores(0.5)).reports
+    text = shown(render_study(build_study_report("s", reports, missing=(7, 9))))
+    assert "seed 3 success" in text
+    assert "not finished and left out: seed 7, 9" in text
+
+
+def test_studies_on_different_tasks_are_refused() -> None:
+    ours = evidence("a", scores(0.5))
+    with pytest.raises(UserError, match="different tasks"):
+        compare_studies(ours, evidence("b", scores(0.5), first=5))
+    with pytest.raises(UserError, match="'shell'"):
+        compare_studies(ours, evidence("b", scores(0.5), env="shell"))
+    with pytest.raises(UserError, match="--bar 80 cannot be used"):
+        compare_studies(ours, ours, bar=80)
