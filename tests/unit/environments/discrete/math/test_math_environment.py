@@ -37,11 +37,16 @@ async def test_a_whole_episode_is_the_equation_getting_simpler() -> None:
 
 async def test_a_wrong_answer_ends_the_episode_without_success() -> None:
     math = environment(level=3)
-    async with math.open(next(math.tasks("train", 0))) as session:
+    task = next(math.tasks("train", 0))
+    async with math.open(task) as session:
+        early = await session.act("state_answer 9999")
+        for text in math.reference(task)[:-1]:
+            await session.act(text)
         seen = await session.act("state_answer 9999")
         outcome = await session.outcome()
+    assert (early.terminated, early.reward) == (False, -0.5)
     assert (seen.terminated, seen.reward) == (True, -0.5)
-    assert (outcome.success, outcome.turn_rewards) == (False, (-0.5,))
+    assert (outcome.success, outcome.turn_rewards[-1]) == (False, -0.5)
     assert outcome.evidence["stated_answer"] == "9999"
 
 
@@ -54,7 +59,7 @@ async def test_doing_nothing_earns_nothing_and_solves_nothing() -> None:
 
 async def test_a_session_takes_no_action_after_its_end_or_after_it_is_closed() -> None:
     math = environment()
-    task = math.find("3x + 7 = 16")
+    task = math.find("x = 5")
     async with math.open(task) as session:
         await session.act("state_answer")
         with pytest.raises(RuntimeError, match="over"):

@@ -1,0 +1,97 @@
+"""Which groups a step rolls out: informative ones, and hotter ones where everybody failed."""
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from tests.unit.training.algorithms.cases import make_episode, whole
+
+from practicum.core.sample import Group
+from practicum.core.task import Outcome, Task
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.curriculum import TaskLedger
+from practicum.training.rollout_steps import (
+    HOTTER,
+    CollectedStep,
+    collect_step,
+    is_unsolved,
+    rollout_metrics,
+)
+
+
+def episodes(task: Task, scores: tuple[float, ...], success: bool | None) -> Group:
+    made = [
+        make_episode((1, 2), score=whole(s), name=f"{task.id}/{n}") for n, s in enumerate(scores)
+    ]
+    outcome = Outcome(success=success)
+    return Group(task=task, episodes=tuple(replace(e, outcome=outcome) for e in made))
+
+
+class World:
+    """Tasks whose groups come out as told: `mixed`, `solved` or `failed` by their number's rest."""
+
+    def __init__(self, kinds: tuple[str, ...], hot: str = "mixed") -> None:
+        self.kinds, self.hot = kinds, hot
+        self.rounds: list[tuple[list[str], int, float]] = []
+
+    async def roll_out(self, tasks: list[Task], number: int, heat: float) -> list[Group]:
+        self.rounds.append(([task.id for task in tasks], number, heat))
+        return [self.group(task, heat) for task in tasks]
+
+    def group(self, task: Task, heat: float) -> Group:
+        kind = self.hot if heat > 1.0 else self.kinds[int(task.id) % len(self.kinds)]
+        scores = (1.0, 0.0) if kind == "mixed" else (1.0, 1.0)
+        return episodes(task, scores, kind != "failed")
+
+
+async def collect(world: World, wanted: int, share: float) -> CollectedStep:
+    tasks = (Task(id=str(n), env="e", split="train") for n in count())
+    ledger = TaskLedger(lambda: tasks)
+    return await collect_step(
+        world.roll_out, ledger, Grpo(), tasks_per_step=wanted, replace_share=share
+    )
+
+
+async def test_informative_groups_are_enough() -> None:
+    world = World(("mixed",))
+    found = await collect(world, 3, 1.0)
+    assert world.rounds == [(["0", "1", "2"], 0, 1.0)]
+    assert (len(found.trained), found.hotter, found.flat_share) == (3, (), 0.0)
+
+
+async def test_a_solved_group_is_replaced_by_one_of_another_task() -> None:
+    world = World(("mixed", "solved"))
+    found = await collect(world, 2, 1.0)
+    assert [names for names, *_ in world.rounds] == [["0", "1"], ["2"]]
+    assert found.hotter == ()
+
+
+async def test_a_task_that_a_whole_group_failed_is_tried_again_hotter() -> None:
+    world = World(("mixed", "failed"))
+    found = await collect(world, 2, 1.0)
+    assert world.rounds == [(["0", "1"], 0, 1.0), (["1"], 3, HOTTER)]
+    assert [group.task.id for group in found.trained] == ["0", "1"]
+    assert len(found.everything) == 3
+    assert found.flat_share == 0.5  # of what was rolled out at the run's own temperature
+    assert rollout_metrics(found)["hotter_groups"] == 1
+    assert rollout_metrics(found)["success"] == 0.5
+
+
+async def test_it_gets_hotter_each_time_and_extra_groups_are_bounded() -> None:
+    world = World(("failed",), hot="failed")
+    found = await collect(world, 2, 2.0)
+    assert [heat for *_, heat in world.rounds] == [1.0, HOTTER, HOTTER**2]
+    assert len(found.everything) == 2 + 4
+    assert found.trained == ()
+
+
+async def test_nothing_is_replaced_where_that_is_not_wanted() -> None:
+    world = World(("failed",))
+    await collect(world, 2, 0.0)
+    assert len(world.rounds) == 1
+
+
+@pytest.mark.parametrize(("success", "unsolved"), [(False, True), (True, False), (None, False)])
+def test_only_known_failures_are_unsolved(success: bool | None, unsolved: bool) -> None:
+    group = episodes(Task(id="0", env="e", split="train"), (1.0, 1.0), success)
+    assert is_unsolved(group) is unsolved

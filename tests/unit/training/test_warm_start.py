@@ -1,0 +1,96 @@
+"""Whether a run begins with imitation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from practicum.agents.loops import DiscreteAgent
+from practicum.agents.rollout import RolloutParts
+from practicum.core.config.parse_config import build_config
+from practicum.core.errors import UserError
+from practicum.core.task import Task
+from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
+from practicum.environments.reference_policies import ReferenceConversation, random_conversation
+from practicum.rewards.verifiable import TurnRewards
+from practicum.training.warm_start import settle_warm_start
+
+
+class Unsolved(MathEnvironment):
+    """Tasks without solutions."""
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return ()
+
+
+def parts(environment: MathEnvironment, *, able: bool) -> RolloutParts:
+    solver = MathEnvironment(MathOptions())
+
+    def converse(task: Task, seed: int) -> Any:
+        return ReferenceConversation(solver, task) if able else random_conversation(seed)
+
+    return RolloutParts(
+        environment=environment,
+        agent=DiscreteAgent(max_turns=6 if able else 1),
+        reward=TurnRewards(),
+        converse=converse,
+    )
+
+
+async def settled(steps: int = 24, able: bool = False, solved: bool = True, **more: Any) -> Any:
+    config = build_config({"env": "math", "steps": steps, **more})
+    environment = (MathEnvironment if solved else Unsolved)(MathOptions())
+    return await settle_warm_start(config, environment, parts(environment, able=able))
+
+
+async def test_a_policy_that_solves_nothing_imitates_first() -> None:
+    config, reason = await settled()
+    assert (config.warm_start.name, config.warm_start.steps) == ("reference", 6)
+    assert [(s.algorithm.name, s.steps) for s in config.all_stages] == [("sft", 6), ("grpo", 18)]
+    assert reason.startswith("the model solves 0 of 16 training tasks: the first 6 steps imitate")
+
+
+async def test_a_policy_that_solves_them_practises_at_once() -> None:
+    config, reason = await settled(able=True)
+    assert config.warm_start.name == "none"
+    assert [(s.algorithm.name, s.steps) for s in config.all_stages] == [("grpo", 24)]
+    assert reason == "the model solves 16 of 16 training tasks: no warm start"
+
+
+@pytest.mark.parametrize(("steps", "warm"), [(2, 0), (3, 0), (4, 1), (30, 7), (400, 10)])
+async def test_imitation_is_a_quarter_of_the_steps_and_at_most_ten(steps: int, warm: int) -> None:
+    config, _ = await settled(steps)
+    assert config.warm_start.steps == warm
+    assert sum(stage.steps for stage in config.all_stages) == steps
+
+
+async def test_what_is_asked_for_is_done_without_trying() -> None:
+    config, reason = await settled(warm_start={"name": "reference", "steps": 3}, able=True)
+    assert (config.warm_start.steps, reason) == (3, "")
+    assert (await settled(warm_start="none")).config.warm_start.name == "none"
+
+
+async def test_without_solutions_there_is_nothing_to_imitate() -> None:
+    assert (await settled(solved=False)).config.warm_start.name == "none"
+    with pytest.raises(UserError, match="type warm_start=none"):
+        await settled(solved=False, warm_start="reference")
+
+
+def test_a_run_that_was_settled_may_be_made_longer() -> None:
+    config = build_config(
+        {"env": "math", "steps": 40, "warm_start": {"name": "reference", "steps": 6}}
+    )
+    assert [stage.steps for stage in config.all_stages] == [6, 34]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"env": "math", "steps": 8, "algorithm": "sft", "data": "reference"},
+        {"env": "math", "stages": [{"steps": 8, "algorithm": "grpo"}]},
+        {"env": "math", "steps": 1},
+    ],
+)
+def test_other_runs_do_not_warm_start(values: dict[str, Any]) -> None:
+    assert not build_config(values).may_warm_start
+    assert len(build_config({**values, "warm_start": "reference"}).all_stages) == 1
