@@ -29,10 +29,11 @@ INPUTS := Makefile pyproject.toml scripts/make_venv.sh
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show before and after, play 3x + 7 = 16
+demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show each stage, play two problems
 	$(BIN)/practicum models pull $(MODEL)
 	$(BIN)/practicum train configs/demo.yaml --name $(DEMO_NAME)
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
+	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "math-2-words-4x-1=47"
 
 test: $(FOR_TEST) ## lint, types and every test
 	@sh scripts/sandbox_tools.sh

@@ -161,26 +161,15 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
     from rich.console import Console
 
     from practicum.evaluation.compare import compare_reports
-    from practicum.evaluation.report import render_comparison, render_stages
+    from practicum.evaluation.report import render_comparison, render_stages, stage_ends
     from practicum.evaluation.study_report import ONE_SEED
 
     console = Console()
     console.print(f"{run.path} is done.", highlight=False)
-    course = _stage_ends(run.config(), reports)
+    course = stage_ends(run.config(), reports)
     if len(course) > 2:
         console.print(render_stages(course))
     if len(reports) > 1:
         before, after = reports[min(reports)], reports[max(reports)]
         console.print(render_comparison(after, before, compare_reports(after, before)))
         console.print(ONE_SEED, highlight=False)
-
-
-def _stage_ends(
-    config: "RunConfig", reports: "dict[int, EvalReport]"
-) -> "list[tuple[str, EvalReport]]":
-    """The evaluations before training and after each stage, each with its name."""
-    named, last = {0: "before training"}, 0
-    for stage in config.all_stages:
-        last += stage.steps
-        named[last] = f"after {stage.steps} steps of {stage.algorithm.name}"
-    return [(label, reports[step]) for step, label in named.items() if step in reports]

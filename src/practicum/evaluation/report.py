@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
 from practicum.evaluation.compare import compare_reports, is_difference
@@ -188,6 +189,17 @@ def render_comparison(report: EvalReport, against: EvalReport, comparison: Compa
                 Text(format_interval(gain, signed=True, digits=2) if gain else ""),
             )
     return table
+
+
+def stage_ends(
+    config: RunConfig, reports: Mapping[int, EvalReport]
+) -> list[tuple[str, EvalReport]]:
+    """The evaluations before training and after each stage, each with its name."""
+    named, last = {0: "before training"}, 0
+    for stage in config.all_stages:
+        last += stage.steps
+        named[last] = f"after {stage.steps} steps of {stage.algorithm.name}"
+    return [(label, reports[step]) for step, label in named.items() if step in reports]
 
 
 def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
