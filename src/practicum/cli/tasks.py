@@ -163,6 +163,8 @@ def _print_level(console: "Console", one: "LevelCheck") -> None:
     console.print(f"level {one.level}: {_counts([one])}")
     for problem in one.problems:
         console.print(f"  {problem}", style="red", markup=False)
+    for warning in one.warnings:
+        console.print(f"  warning: {warning}", style="yellow", markup=False)
 
 
 def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:

@@ -36,11 +36,14 @@ from practicum.environments.reference_policies import (
     play_episode,
     take_turn,
 )
+from practicum.environments.reward_traps import find_traps, measure_pay
 
 CONTRACT_TASKS = 50
 """Tasks of each split on which the contract is tested."""
 COSTLY_CONTRACT_TASKS = 3
 """Tasks whose sessions are tested, where sessions run in other processes and so cost more."""
+TRAP_TASKS = 10
+"""Tasks on which simple policies are tried."""
 SHOWN_PROBLEMS = 10
 """Problems listed for a level; the counts cover all of them."""
 
@@ -68,6 +71,8 @@ class LevelCheck:
     """Tasks solved at random; None where no actions are listed."""
     problems: tuple[str, ...] = ()
     """The first things found wrong, one sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What may lead a policy astray; see `reward_traps`. The level may be trained on."""
 
     @property
     def is_sound(self) -> bool:
@@ -226,6 +231,11 @@ class _Findings:
     random_solved: bool = False
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def is_fit(self) -> bool:
+        """Whether simple policies can be tried on the task."""
+        return self.lists_actions and self.reference_solved and not self.problems
+
     @contextmanager
     def collecting_failures(self, where: str) -> Iterator[None]:
         """Turn an exception of the environment in the block into one of the problems."""
@@ -269,6 +279,7 @@ class _LevelChecker:
         found = await asyncio.gather(
             *(self._check_task(task, at < tested) for at, task in enumerate(tasks))
         )
+        warnings = await self._traps([t for t, one in zip(tasks, found, strict=True) if one.is_fit])
         problems = [problem for one in (of_all, *found) for problem in one.problems]
         with_misses = [one for one in found if one.near_misses]
         with_actions = [one for one in found if one.lists_actions]
@@ -287,7 +298,15 @@ class _LevelChecker:
                 sum(one.random_solved for one in with_actions) if with_actions else None
             ),
             problems=tuple(problems[:SHOWN_PROBLEMS]),
+            warnings=tuple(warnings),
         )
+
+    async def _traps(self, tasks: Sequence[Task]) -> list[str]:
+        """What simple policies earn on the first sound tasks, where playing them costs little."""
+        if self._is_out_of_process:
+            return []
+        some = tasks[:TRAP_TASKS]
+        return find_traps([await measure_pay(self._environment, t, self._seed) for t in some])
 
     async def _check_task(self, task: Task, tests_contract: bool) -> _Findings:
         found = _Findings()
