@@ -3,10 +3,11 @@
 A policy that cannot solve a task yet learns what pays best meanwhile. Where ending the episode at
 once costs less than trying, it learns to give up; where one action pays again and again, or two in
 turn, it learns to repeat them. Each action, and each pair of actions in turn, is played here by
-itself and compared with the reference and with random play. What is found is a warning: a task may
+itself and compared with the reference and with random tries. What is found is a warning: a task may
 be sound and hard to learn.
 """
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +19,6 @@ from practicum.core.task import Task
 from practicum.environments.reference_policies import (
     MAX_TURNS,
     EpisodeResult,
-    RandomActor,
     ReferenceActor,
     ScriptActor,
     play_episode,
@@ -38,7 +38,7 @@ class TaskPay:
     full: float
     """By the reference."""
     at_random: float
-    """By random play, on average."""
+    """By random actions that do not give up, on average."""
     repeated: Mapping[str, float]
     """By taking one action, or two in turn, until the turns are over, without solving the task."""
     exits: Mapping[str, float]
@@ -57,18 +57,20 @@ async def measure_pay(environment: Environment, task: Task, seed: int) -> TaskPa
     played = {name: await play(name) for name in names}
     played |= {f"{a}, {b}": await play(a, b) for a, b in combinations(names, 2)}
     unsolved = {name: one for name, one in played.items() if one.outcome.success is not True}
-    actor = RandomActor(seed)
-    by_chance = [await play_episode(environment, task, actor) for _ in range(RANDOM_PLAYS)]
+    exits = {
+        name: one.total_reward
+        for name, one in unsolved.items()
+        if one.terminated and len(one.texts) == 1
+    }
+    rng, trying = random.Random(f"{seed} {task.id}"), [n for n in names if n not in exits] or names
+    scripts = [rng.choices(trying, k=MAX_TURNS) for _ in range(RANDOM_PLAYS)] if names else []
+    by_chance = [(await play(*script)).total_reward for script in scripts]
     solution = await play_episode(environment, task, ReferenceActor(environment), 1000)
     return TaskPay(
         full=solution.total_reward,
-        at_random=fmean(one.total_reward for one in by_chance),
+        at_random=fmean(by_chance) if by_chance else 0.0,
         repeated={name: one.total_reward for name, one in unsolved.items() if not one.terminated},
-        exits={
-            name: one.total_reward
-            for name, one in unsolved.items()
-            if one.terminated and len(one.texts) == 1
-        },
+        exits=exits,
     )
 
 
