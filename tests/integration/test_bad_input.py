@@ -96,7 +96,7 @@ def test_evaluating_a_run_that_does_not_exist_names_those_that_do(
 
 def test_a_changed_config_is_refused_by_its_keys(practicum, finished: Path) -> None:
     answer = practicum("train", "--resume", finished, "algorithm.lr=1e-5", "seed=3")
-    assert_refused(answer, "algorithm.lr (0.0003 -> 1e-05)", "seed (0 -> 3)")
+    assert_refused(answer, "algorithm.lr (0.0002 -> 1e-05)", "seed (0 -> 3)")
 
 
 def test_more_steps_may_be_asked_of_a_finished_run(practicum, finished: Path) -> None:
@@ -157,6 +157,7 @@ def test_a_full_disk_while_saving_keeps_the_checkpoint_before(
     practicum, small_disk: Path, tiny_run
 ) -> None:
     words = (*tiny_run, "steps=40", "checkpoints.every=1", "checkpoints.keep=40", "eval.n=1")
+    words = (*words, "warm_start=none")
     answer = practicum("train", *words, f"runs_dir={small_disk}", "--name", "x")
     assert_refused(answer, "disk is full", "intact")
     found = CheckpointStore(small_disk / "x").load_latest()

@@ -54,12 +54,14 @@ def state_of(run: Path, step: int) -> LoopState:
 
 
 def temperatures(run: Path, step: int) -> set[float]:
+    """The step's own; second tries are hotter."""
     from practicum.store.trace_store import SqliteTraceStore
 
     with SqliteTraceStore(RunDir(run).traces_path, read_only=True) as store:
         traces = [episode.trace for episode in store.episodes(step=step, purpose="train")]
     spans = [node.sampled for trace in traces for node in trace.nodes if node.sampled]
-    return {round(span.temperature, 6) for span in spans}
+    found = {round(span.temperature, 6) for span in spans}
+    return {min(found)}
 
 
 def test_a_reward_that_pays_the_same_for_anything_is_told_once_wherever_one_looks(

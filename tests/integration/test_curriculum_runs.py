@@ -19,6 +19,7 @@ SETTINGS = (
     "env.level=[1, 2, 3]",
     "model=tiny",
     "steps=5",
+    "warm_start=none",
     "rollouts.tasks_per_step=2",
     "rollouts.group_size=3",
     "rollouts.max_turns=3",

@@ -16,6 +16,7 @@ from practicum.assemble.policies import (
     evaluate_policy,
     play_once,
     sampling_params,
+    scripted_policy,
     trained_policy,
 )
 from practicum.assemble.wired_rewards import REWARDS
@@ -129,7 +130,8 @@ async def train_run_async(
     note = ""
     if environment is not None and resumed is None and config.may_warm_start:
         parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)
-        config, note = await settle_warm_start(config, environment, parts)
+        solver = scripted_policy("reference", environment).parts(environment, config)
+        config, note = await settle_warm_start(config, environment, parts, solver)
     run = resumed or create_run(config, name)
     opened = OpenRun(run, config, policy, environment, note=note)
     with run.hold():
@@ -216,14 +218,12 @@ def _begin_attempt(
     config: RunConfig, run: RunDir, environment: Environment | None, from_step: int
 ) -> int:
     """Record with the run what this start of it computes with; its number."""
-    _, device = placement(config.model)
-    attempt = run.begin_attempt(
+    return run.begin_attempt(
         from_step=from_step,
         threads=thread_count(config),
-        device=device,
+        device=placement(config.model)[1],
         sandbox=sandbox_kind(environment) if environment is not None else "",
-    )
-    return attempt.attempt
+    ).attempt
 
 
 def read_evaluations(run: RunDir) -> dict[int, EvalReport]:

@@ -70,9 +70,8 @@ class CollectedStep:
 
     @property
     def flat_share(self) -> float:
-        """Share of groups that were not informative."""
-        told = {id(group) for group in self.trained}
-        return sum(id(group) not in told for group in self.groups) / len(self.groups)
+        """Share of all groups that were not informative."""
+        return 1.0 - len(self.trained) / len(self.everything)
 
 
 async def collect_step(
@@ -181,7 +180,7 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "reward": fmean(values) if values else None,
         "success": fmean(known) if known else None,
         "episodes": len(episodes),
-        "groups": len(collected.groups),
+        "groups": len(collected.everything),
         "trained_groups": len(collected.trained),
         "hotter_groups": len(collected.hotter),
         "flat_share": collected.flat_share,

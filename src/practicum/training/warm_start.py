@@ -5,6 +5,7 @@ compare, and what it compares instead leads astray; a few steps on solved tasks 
 practice works. A policy that succeeds by itself is left to practise from the start.
 """
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,9 +14,12 @@ from practicum.core.config.config_sections import WarmStartConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
+from practicum.core.task import Task
 
 PROBES = 16
 """Training tasks that are tried once each."""
+TRIED_SOLUTIONS = 4
+"""Solutions that are played before they are imitated."""
 FEW = 2
 """Solved probes up to which success is near 0: of 16, an upper 95 % bound of about a third."""
 
@@ -36,8 +40,15 @@ def settle(config: RunConfig, name: str, reason: str = "") -> SettledStart:
     return SettledStart(config=config.model_copy(update={"warm_start": start}), reason=reason)
 
 
+async def count_solved(parts: RolloutParts, tasks: Sequence[Task], seed: int) -> int:
+    """How many of the tasks are solved at the first try."""
+    groups = await run_groups(parts, tasks, 1, label="probe", seed=seed)
+    outcomes = [e.outcome for group in groups for e in group.usable if e.outcome is not None]
+    return sum(outcome.success is True for outcome in outcomes)
+
+
 async def settle_warm_start(
-    config: RunConfig, environment: Environment, parts: RolloutParts
+    config: RunConfig, environment: Environment, parts: RolloutParts, solver: RolloutParts
 ) -> SettledStart:
     """Decide `warm_start: auto` by trying some training tasks; refuse what cannot be.
 
@@ -45,6 +56,7 @@ async def settle_warm_start(
         config: The run's, which `may_warm_start`.
         environment: Where it acts.
         parts: What its episodes are made with.
+        solver: The same, with the environment's own solutions in place of the model.
     """
     tasks = list(islice(environment.tasks("train", config.seed), PROBES))
     asked = config.warm_start.name
@@ -60,11 +72,11 @@ async def settle_warm_start(
         )
     if not has_solutions or config.agent.is_program:
         return settle(config, "none")
-    groups = await run_groups(parts, tasks, 1, label="probe", seed=config.seed)
-    outcomes = [e.outcome for group in groups for e in group.usable if e.outcome is not None]
-    solved = sum(outcome.success is True for outcome in outcomes)
+    if await count_solved(solver, tasks[:TRIED_SOLUTIONS], config.seed) < TRIED_SOLUTIONS:
+        return settle(config, "none")  # they do not fit the turns there are, or solve nothing
+    solved = await count_solved(parts, tasks, config.seed)
     told = f"the model solves {solved} of {len(tasks)} training tasks"
-    if solved > FEW or not outcomes:
+    if solved > FEW:
         return settle(config, "none", f"{told}: no warm start")
     found = settle(config, "reference")
     first = f"the first {found.config.warm_start.steps} steps imitate solutions"

@@ -37,10 +37,13 @@ def parts(environment: MathEnvironment, *, able: bool) -> RolloutParts:
     )
 
 
-async def settled(steps: int = 24, able: bool = False, solved: bool = True, **more: Any) -> Any:
+async def settled(
+    steps: int = 24, able: bool = False, solved: bool = True, turns: int = 6, **more: Any
+) -> Any:
     config = build_config({"env": "math", "steps": steps, **more})
     environment = (MathEnvironment if solved else Unsolved)(MathOptions())
-    return await settle_warm_start(config, environment, parts(environment, able=able))
+    solver = parts(environment, able=turns > 1)
+    return await settle_warm_start(config, environment, parts(environment, able=able), solver)
 
 
 async def test_a_policy_that_solves_nothing_imitates_first() -> None:
@@ -74,6 +77,10 @@ async def test_without_solutions_there_is_nothing_to_imitate() -> None:
     assert (await settled(solved=False)).config.warm_start.name == "none"
     with pytest.raises(UserError, match="type warm_start=none"):
         await settled(solved=False, warm_start="reference")
+
+
+async def test_solutions_that_solve_nothing_are_not_imitated() -> None:
+    assert (await settled(turns=1)).config.warm_start.name == "none"
 
 
 def test_a_run_that_was_settled_may_be_made_longer() -> None:
