@@ -22,6 +22,14 @@ PAID_BY_TURN = "turns"
 
 
 @runtime_checkable
+class HasReference(Protocol):
+    """An environment that knows solutions. Without them nothing can be imitated or checked."""
+
+    def reference(self, task: Task) -> Sequence[str]:
+        """See `Environment.reference`."""
+
+
+@runtime_checkable
 class HasSessionKind(Protocol):
     """An environment that says which sessions it opens."""
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.core.capabilities import HasReference
 from practicum.core.config.config_sections import WarmStartConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
@@ -62,7 +63,9 @@ async def settle_warm_start(
     asked = config.warm_start.name
     if asked == "none" or not config.warm_start.steps_of(config.steps):
         return settle(config, "none")
-    has_solutions = all(len(environment.reference(task)) for task in tasks)
+    has_solutions = isinstance(environment, HasReference) and all(
+        len(environment.reference(task)) for task in tasks
+    )
     if asked == "reference":
         if has_solutions:
             return settle(config, "reference")
@@ -72,7 +75,8 @@ async def settle_warm_start(
         )
     if not has_solutions or config.agent.is_program:
         return settle(config, "none")
-    if await count_solved(solver, tasks[:TRIED_SOLUTIONS], config.seed) < TRIED_SOLUTIONS:
+    tried = tasks[:TRIED_SOLUTIONS]
+    if await count_solved(solver, tried, config.seed) < len(tried):
         return settle(config, "none")  # they do not fit the turns there are, or solve nothing
     solved = await count_solved(parts, tasks, config.seed)
     told = f"the model solves {solved} of {len(tasks)} training tasks"

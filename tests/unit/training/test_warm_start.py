@@ -79,6 +79,18 @@ async def test_without_solutions_there_is_nothing_to_imitate() -> None:
         await settled(solved=False, warm_start="reference")
 
 
+async def test_an_environment_that_knows_no_solutions_is_practised_in() -> None:
+    class Bare:
+        name = "bare"
+        tasks = MathEnvironment(MathOptions()).tasks
+        open = MathEnvironment(MathOptions()).open
+
+    bare: Any = Bare()
+    config = build_config({"env": "math", "steps": 24})
+    found = await settle_warm_start(config, bare, parts(bare, able=False), parts(bare, able=False))
+    assert found.config.warm_start.name == "none"
+
+
 async def test_solutions_that_solve_nothing_are_not_imitated() -> None:
     assert (await settled(turns=1)).config.warm_start.name == "none"
 
