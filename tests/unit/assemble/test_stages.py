@@ -29,7 +29,7 @@ def test_a_step_belongs_to_the_stage_that_it_lies_in() -> None:
 def test_each_stage_tunes_the_learner_and_the_value_head_is_there_from_the_start() -> None:
     warm, rest = (learner_settings(STAGED, stage) for stage in STAGED.stages)
     assert (warm.lr, warm.weight_decay, warm.value_lr) == (1e-3, 0.0, 0.05)
-    assert (rest.lr, rest.weight_decay, rest.value_lr) == (3e-4, 0.1, 0.05)
+    assert (rest.lr, rest.weight_decay, rest.value_lr) == (2e-4, 0.1, 0.05)
     plain = build_config({"env": "math", "model": "tiny"})
     assert learner_settings(plain, plain.all_stages[0]).value_lr is None
 

@@ -65,7 +65,7 @@ def test_one_run_in_full_has_config_attempts_evaluations_checkpoints_and_steps(
     lines = text_of(render_whole_run(view, Canvas(), "It got better."), 80)
     text = "\n".join(lines)
     assert max(len(line) for line in lines) <= 80
-    assert "algorithm    name=grpo lr=0.0003" in text
+    assert "algorithm    name=grpo lr=0.0002" in text
     assert "1        0 " in text
     assert sum("[" in line for line in lines) == 4
     assert "level 1 0.90 (n = 50), level 2 0.90 (n = 50)" in text

@@ -158,7 +158,7 @@ def test_a_changed_key_is_shown_with_both_values() -> None:
     before = build_config({"env": "math"})
     after = build_config({"env": {"name": "math", "level": 2}, "algorithm": {"lr": 1e-5}})
     assert changed_keys(before, after) == [
-        "algorithm.lr (0.0003 -> 1e-05)",
+        "algorithm.lr (0.0002 -> 1e-05)",
         "env.level (None -> 2)",
     ]
 

@@ -99,7 +99,7 @@ def test_what_is_free_decides_on_checkpointing_alone() -> None:
 
 
 def test_the_cache_holds_a_step_and_where_there_is_room_an_evaluation() -> None:
-    tight, roomy = allot(card(24)), allot(card(40))
+    tight, roomy = (allot(card(gib, "rollouts.tasks_per_step=4")) for gib in (24, 40))
 
     assert tight.kv_slots == 16_384  # 8,704 tokens of rollouts
     assert roomy.kv_slots == 32_768  # 24,576 tokens of an evaluation
@@ -123,7 +123,7 @@ def test_nothing_is_given_up_in_vain_when_nothing_fits() -> None:
 
 
 def test_every_choice_says_why() -> None:
-    case = card(24)
+    case = card(24, "rollouts.tasks_per_step=4")
     batch, checkpointing, cache = explain_allotment(case, allot(case))
 
     assert batch.value == "1,536 tokens"

@@ -72,6 +72,7 @@ def test_every_change_advised_saves_what_it_says(make_machine) -> None:
 def test_a_change_goes_only_as_far_as_needed(make_machine) -> None:
     """The run is made for 16 GiB and most of it is taken by others."""
     words = ("model=Qwen/Qwen2.5-0.5B-Instruct", "env.actions=free", "eval.n=1")
+    words = (*words, "rollouts.tasks_per_step=4")
 
     def advised(free_bytes: int) -> dict[str, str]:
         plan = plan_memory(make_config(*words), make_machine(16, available_bytes=free_bytes))
@@ -135,7 +136,7 @@ def test_a_dry_run_shows_what_was_chosen_for_the_card_and_why(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     machine = make_machine(64, devices=(make_device(24),))
-    config = make_config(f"model={BIG}")
+    config = make_config(f"model={BIG}", "rollouts.tasks_per_step=4")
 
     print_plan(config, plan_memory(config, machine), machine)
 
