@@ -239,7 +239,7 @@ class ModelSize:
 
 
 @computed
-def _load(case: Case, attention: str) -> LoadedModel:
+def load_case(case: Case, attention: str = ATTENTION) -> LoadedModel:
     register_attention()
     if case.has_own_weights:
         loaded = load_model(
@@ -288,14 +288,14 @@ def _fill_adapter(model: Any) -> None:
 
 def peer_model(case: Case) -> Any:
     """The same model with the same adapter, as the peers use it."""
-    model = attach_adapter(_load(case, "sdpa").module, ADAPTER, 0, case.model)
+    model = attach_adapter(load_case(case, "sdpa").module, ADAPTER, 0, case.model)
     _fill_adapter(model)
     return model.eval()
 
 
 def policy_of(case: Case) -> TorchPolicy:
     """Practicum's sampler and learner on one model, connected as a run has them."""
-    policy = TorchPolicy.build(_load(case, ATTENTION), ADAPTER, SETTINGS, seed=0)
+    policy = TorchPolicy.build(load_case(case), ADAPTER, SETTINGS, seed=0)
     _fill_adapter(policy.model)
     policy.sampler.forget()
     return policy

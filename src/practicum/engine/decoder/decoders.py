@@ -65,6 +65,10 @@ class ModuleDecoder:
         """Nor this."""
         return None
 
+    def captured_states(self, pool: KvPool, segments: Sequence[tuple[Ints, Ints]]) -> None:
+        """Nor this."""
+        return None
+
     def _forward(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
         output = self._decoder(
             input_ids=token_ids[None], position_ids=positions[None], use_cache=False, plan=plan
@@ -130,12 +134,27 @@ class FusedDecoder:
         head = self._causal_lm.get_output_embeddings()
         if not head.weight.is_cuda or head.bias is not None or self._may_outgrow_window(rows):
             return None
-        from practicum.engine.decoder.cuda_graphs import GraphDecode, StepGraphs
+        from practicum.engine.decoder.cuda_graphs import GraphDecode
+
+        return GraphDecode(self._step_graphs(pool, head.weight), rows)
+
+    def captured_states(self, pool: KvPool, segments: Sequence[tuple[Ints, Ints]]) -> Tensor | None:
+        """States at the ends of segments, from a captured pass; None where there is none."""
+        output = self._causal_lm.get_output_embeddings().weight
+        if not output.is_cuda:
+            return None
+        refuse_beyond_window(self._parts.window, lambda: max(p.size for _, p in segments))
+        from practicum.engine.decoder.cuda_graphs import segment_states
+
+        return segment_states(self._step_graphs(pool, output), segments)
+
+    def _step_graphs(self, pool: KvPool, output: Tensor) -> Any:
+        from practicum.engine.decoder.cuda_graphs import StepGraphs
 
         if self._graphs is None or self._graphs.pool is not pool:
             longest = min(self._causal_lm.config.max_position_embeddings, pool.spare)
-            self._graphs = StepGraphs(self._parts, head.weight, pool, longest)
-        return GraphDecode(self._graphs, rows)
+            self._graphs = StepGraphs(self._parts, output, pool, longest)
+        return self._graphs
 
     def _may_outgrow_window(self, rows: Sequence[tuple[Ints, Ints]]) -> bool:
         window = self._parts.window
@@ -171,6 +190,13 @@ class Decoder(Protocol):
         """A `GraphBurst`, which also draws, where there is a GPU for it; None elsewhere.
 
         Rows are the slots of their paths, and those for the tokens to come.
+        """
+        ...
+
+    def captured_states(self, pool: KvPool, segments: Sequence[tuple[Ints, Ints]]) -> Tensor | None:
+        """Hidden states (S, H) at the ends of segments, where they are few enough and on a GPU.
+
+        Segments are the new tokens at the end of a path, and the slots of the whole path.
         """
         ...
 

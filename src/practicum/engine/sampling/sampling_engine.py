@@ -367,9 +367,12 @@ class TorchEngine:
         """Hidden states at the end of each segment, (S, H)."""
         if not placed.segments:
             return torch.zeros(0)
-        step = plan_step(placed.segments, self._pool, self._heads_per_key, self._device)
-        states = self._decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
-        self.computed_tokens += int(step.token_ids.numel())
+        new = [(segment.tokens, segment.path_slots) for segment in placed.segments]
+        states = self._decoder.captured_states(self._pool, new)
+        if states is None:
+            step = plan_step(placed.segments, self._pool, self._heads_per_key, self._device)
+            states = self._decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
+        self.computed_tokens += placed.tokens
         self.passes += 1
         self._places.remember(placed, states)
         return states

@@ -8,9 +8,16 @@ pytest.importorskip("triton")
 
 from tests.unit.engine.decoder.test_decoders import LINEAR, adapted, cached
 
-from practicum.engine.decoder.cuda_graphs import StepGraphs, StepInputs
+from practicum.engine.decoder.cuda_graphs import (
+    SegmentInputs,
+    StepGraphs,
+    StepInputs,
+    fill_segments,
+)
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.decoder.dense_decode import DecodeRow
+from practicum.engine.sampling.pending import Segment
+from practicum.engine.sampling.scheduler import plan_step
 
 LENGTHS = [9, 9, 9]
 
@@ -60,3 +67,38 @@ def test_two_steps_draw_from_what_the_decode_run_computes(family: str, targets: 
     slots = np.concatenate([f[:2] for f in fresh])
     for ours, theirs in zip(kept, [x for layer in pool.layers for x in layer], strict=True):
         torch.testing.assert_close(ours[slots], theirs[slots], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3"])
+def test_a_pass_over_segments_gives_the_states_of_a_planned_one(family: str) -> None:
+    model = adapted(family, LINEAR).get_base_model()
+    decoder = decoder_of(model)
+    decoder.prepare()
+    decoder._parts.sync()
+    pool, paths, (_, free) = cached(decoder, model, LENGTHS, 8)
+    # One path goes on by a token; another by three, and a third by two behind those of the second.
+    new = [np.asarray([3]), np.asarray([50, 7, 8]), np.asarray([90, 4])]
+    slots = [np.asarray([next(free) for _ in tokens]) for tokens in new]
+    whole = [
+        np.concatenate([paths[0], slots[0]]),
+        np.concatenate([paths[1], slots[1]]),
+        np.concatenate([paths[1], slots[1], slots[2]]),
+    ]
+    segments = [
+        Segment(tokens=t, first=w.size - t.size, path_slots=w, prefix=0)
+        for t, w in zip(new, whole, strict=True)
+    ]
+    step = plan_step(segments, pool, 2, torch.device("cpu"))
+    with torch.inference_mode():
+        planned = decoder.states(step.token_ids, step.positions, step.plan)[step.lasts]
+    kept = [x.clone() for layer in pool.layers for x in layer]
+    for x in (x for layer in pool.layers for x in layer):
+        x[np.concatenate(slots)] = 0.0
+    graphs = StepGraphs(decoder._parts, model.lm_head.weight, pool, 64)
+    inputs = SegmentInputs.empty(16, 32, pool.spare, decoder._parts.embedding)
+    for _ in range(2):  # what a pass left behind does not disturb the next
+        fill_segments(inputs, list(zip(new, whole, strict=True)), pool.spare)
+        graphs._segments(inputs)
+        torch.testing.assert_close(inputs.states[:3], planned, atol=1e-4, rtol=1e-4)
+    for ours, theirs in zip([x for layer in pool.layers for x in layer], kept, strict=True):
+        torch.testing.assert_close(ours[:-1], theirs[:-1], atol=1e-4, rtol=1e-4)
