@@ -55,13 +55,13 @@ class Recorder:
 
     def episodes(self) -> list[Turns]:
         """The turns of each episode; a turn's prompt begins with all that came before it."""
-        paths: dict[tuple[int, ...], list[tuple[SamplingRequest, Completion]]] = {}
+        paths: list[tuple[tuple[int, ...], list[tuple[SamplingRequest, Completion]]]] = []
         for request, completion in sorted(self.seen, key=lambda one: len(one[0].prompt_ids)):
-            before = [p for p in paths if request.prompt_ids[: len(p)] == p]
-            known = paths.pop(max(before, key=len), []) if before else []
-            whole = (*request.prompt_ids, *completion.token_ids, request.params.seed)
-            paths[whole] = [*known, (request, completion)]
-        return [_turns(episode) for episode in paths.values()]
+            prompt = tuple(request.prompt_ids)
+            known = [i for i, (path, _) in enumerate(paths) if prompt[: len(path)] == path]
+            _, turns = paths.pop(known[0]) if known else ((), [])
+            paths.append(((*prompt, *completion.token_ids), [*turns, (request, completion)]))
+        return [_turns(turns) for _, turns in paths]
 
 
 def _turns(episode: list[tuple[SamplingRequest, Completion]]) -> Turns:
@@ -123,7 +123,7 @@ def measure(case: Case) -> dict[str, Any]:
     acting, free = policy_with(case, None), policy_with(case, NoEnd())
     seconds: dict[str, list[float]] = {"named": [], "planned": [], "free": []}
     passes: dict[str, int] = {}
-    logprobs: dict[str, list[tuple[float, ...]]] = {}
+    logprobs: dict[str, dict[Any, tuple[float, ...]]] = {}
     captured = acting.sampler._decoder.captured_states
     for _ in range(case.repeats + 1):
         for side, states in (("named", captured), ("planned", lambda *_: None)):
@@ -134,7 +134,7 @@ def measure(case: Case) -> dict[str, Any]:
             took, _ = timed(case, lambda: run_groups(parts, tasks, case.group, label="b", seed=0))  # noqa: B023
             seconds[side].append(took)
             passes[side] = acting.sampler.passes - before
-            logprobs[side] = sorted(c.logprobs for _, c in recorder.seen)
+            logprobs[side] = {(r.prompt_ids, c.token_ids): c.logprobs for r, c in recorder.seen}
             if side == "named":
                 episodes = recorder.episodes()
         free.sampler.forget()
@@ -143,8 +143,8 @@ def measure(case: Case) -> dict[str, Any]:
         seconds["free"].append(took)
         passes["free"] = free.sampler.passes - before
     medians = {side: statistics.median(taken[1:]) for side, taken in seconds.items()}
-    same = [(a, b) for a, b in zip(*logprobs.values(), strict=False) if len(a) == len(b)]
-    gap = max((abs(x - y) for a, b in same for x, y in zip(a, b, strict=True)), default=0.0)
+    one, other = logprobs["named"], logprobs["planned"]
+    gaps = [abs(x - y) for k in one.keys() & other for x, y in zip(one[k], other[k], strict=True)]
     return {
         **describe(case),
         "seconds": medians,
@@ -153,7 +153,9 @@ def measure(case: Case) -> dict[str, Any]:
         "sampled_tokens": tokens,
         "given_tokens": sum(len(given) for turns in episodes for given, _ in turns),
         "turns": sum(map(len, episodes)),
-        "largest_gap": gap,
+        "same_turns": len(one.keys() & other),
+        "mean_gap": statistics.fmean(gaps),
+        "largest_gap": max(gaps),
     }
 
 

@@ -33,6 +33,8 @@ LEARNED_RISE = 0.1
 """Rise of success since the start from which a run has learned something."""
 LOST_SHARE = 0.5
 """Share of its best success below which a run has lost what it had learned."""
+KNOWN_WELL = 0.5
+"""Success from which a fall with the reward is harm: below, luck with tasks does as much."""
 SURE = 3.0
 """Standard errors from which a change is taken for one."""
 SURE_OF_BEST = 4.0
@@ -40,9 +42,9 @@ SURE_OF_BEST = 4.0
 ALIKE = 0.3
 """Correlation of success within a group: n episodes of one task say less than n of n tasks."""
 REWARD_RISE = 2.0
-"""Standard errors by which reward must rise while success falls: both at once is no chance."""
+"""Standard errors from which reward has risen."""
 REWARD_KEPT = -2.0
-"""The same where success is known to be lost, and reward need only hold."""
+"""The same from which it has been kept."""
 
 FLAT_SHARE = 0.9
 """Share of flat groups from which hardly anything is learned in a step."""
@@ -344,7 +346,7 @@ def _far_out(history: _History) -> Alarm | None:
 
 
 def _success_lost(history: _History) -> Alarm | None:
-    """Success that falls while reward rises."""
+    """Success that falls to less than half while reward rises, or with it from high up."""
     if history.is_solved:
         return None
     for steps in (COMPARED_STEPS, 2 * COMPARED_STEPS):
@@ -357,8 +359,9 @@ def _success_lost(history: _History) -> Alarm | None:
                 continue
             change = _reward_change(before, now, history.rows)
             fell = is_now.value < LOST_SHARE * was.value and _share_errors(was, is_now) <= -sure
-            if fell and change >= REWARD_RISE:
-                return _unpaid(history, now[0], (was, is_now), (before, now), change)
+            breaks = was.value >= KNOWN_WELL and change <= REWARD_KEPT
+            if fell and (change >= REWARD_RISE or breaks):
+                return _lost(history, now[0], (was, is_now), (before, now), change)
     return _heldout_lost(history)
 
 
@@ -376,11 +379,11 @@ def _heldout_lost(history: _History) -> Alarm | None:
         lost = is_now.value < HELDOUT_LOST * was.value and _share_errors(was, is_now) <= -SURE
         if lost and change > REWARD_KEPT:
             found = (was, is_now)
-            return _unpaid(history, history.first[0], found, (history.first, last), change)
+            return _lost(history, history.first[0], found, (history.first, last), change)
     return None
 
 
-def _unpaid(
+def _lost(
     history: _History,
     since: _Row,
     success: tuple[_Share, _Share],
@@ -389,16 +392,20 @@ def _unpaid(
 ) -> Alarm:
     was, now = success
     first, last = (_mean(window, "reward") or 0.0 for window in windows)
-    paid = (
-        f"rose from {first:.2f} to {last:.2f}" if change >= REWARD_RISE else f"stays at {last:.2f}"
-    )
-    return _alarm(
-        "success",
-        history,
-        since,
-        f"success fell from {was.value:.2f} to {now.value:.2f} while reward {paid}: what pays is "
-        "not the task; pay less for the way and more for the solution, or lower algorithm.lr",
-    )
+    fell = f"success fell from {was.value:.2f} to {now.value:.2f}"
+    if change <= REWARD_KEPT:
+        text = (
+            f"{fell} and reward from {first:.2f} to {last:.2f}: updates have harmed the policy; a "
+            "lower algorithm.lr or more rollouts.tasks_per_step makes them safer"
+        )
+    else:
+        rose = change >= REWARD_RISE
+        paid = f"rose from {first:.2f} to {last:.2f}" if rose else f"stays at {last:.2f}"
+        text = (
+            f"{fell} while reward {paid}: what pays is not the task; pay less for the way and more "
+            "for the solution, or lower algorithm.lr"
+        )
+    return _alarm("success", history, since, text)
 
 
 def _length_drift(history: _History) -> Alarm | None:

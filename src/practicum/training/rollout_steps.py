@@ -86,7 +86,7 @@ async def collect_step(
 
     An uninformative group is replaced by another: where none of its episodes succeeded, of the same
     task at a higher temperature, because the policy has to find something new there; otherwise of
-    the curriculum's next task.
+    the curriculum's next task. Only choices among actions are made hotter: free text falls apart.
 
     Args:
         roll_out: Rolls out a round of groups.
@@ -111,7 +111,7 @@ async def collect_step(
         for group in (*made, *hot):
             if algorithm.is_informative(group):
                 trained.append(group)
-            elif is_unsolved(group):
+            elif is_unsolved(group) and chose_actions(group):
                 failed.append(group.task)
         groups += made
         hotter += hot
@@ -125,6 +125,12 @@ def is_unsolved(group: Group) -> bool:
     """Whether it is known of every usable episode that it failed."""
     known = [e.outcome.success for e in group.usable if e.outcome is not None]
     return bool(known) and all(success is False for success in known)
+
+
+def chose_actions(group: Group) -> bool:
+    """Whether all that its episodes wrote was chosen among what their environment offered."""
+    spans = [n.sampled for e in group.usable for n in e.trace.nodes if n.sampled is not None]
+    return bool(spans) and all(span.choices and all(span.choices) for span in spans)
 
 
 def reward_metrics(groups: Sequence[Group]) -> dict[str, JSON]:

@@ -126,9 +126,13 @@ def test_success_that_falls_while_reward_rises_is_told() -> None:
     assert alarm.text.startswith("success fell from 0.30 to 0.07 while reward rose from 6.12 to")
 
 
-def test_success_that_falls_with_the_reward_is_left_to_other_signs() -> None:
-    rows = [rising(5, 1, 6.0, 6.4, success=0.3), rising(8, 6, 6.0, 3.0, success=0.0)]
-    assert told(*rows) == []
+def test_success_that_falls_with_the_reward_is_told_where_it_was_high() -> None:
+    low = [rising(5, 1, 6.0, 6.4, success=0.3), rising(8, 6, 6.0, 3.0, success=0.0)]
+    assert told(*low) == []
+    high = [rising(5, 1, 6.0, 6.4, success=0.8), rising(8, 6, 3.0, 1.0, success=0.2)]
+    [alarm] = told(*high)
+    assert (alarm.kind, alarm.step, alarm.since) == ("success", 8, 5)
+    assert alarm.text.startswith("success fell from 0.80 to 0.35 and reward from 6.")
 
 
 def test_harder_tasks_may_lower_success_and_raise_the_reward() -> None:

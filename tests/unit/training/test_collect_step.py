@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from tests.unit.training.algorithms.cases import make_episode, whole
 
-from practicum.core.sample import Group
+from practicum.core.sample import Episode, Group
 from practicum.core.task import Outcome, Task
 from practicum.training.algorithms.grpo import Grpo
 from practicum.training.curriculum import TaskLedger
@@ -19,10 +19,24 @@ from practicum.training.rollout_steps import (
 )
 
 
-def episodes(task: Task, scores: tuple[float, ...], success: bool | None) -> Group:
+def chosen(episode: Episode) -> Episode:
+    """The same, with every token chosen among two."""
+    nodes = tuple(
+        node
+        if node.sampled is None
+        else replace(node, sampled=replace(node.sampled, choices=((1, 2),) * len(node.token_ids)))
+        for node in episode.trace.nodes
+    )
+    return replace(episode, trace=replace(episode.trace, nodes=nodes))
+
+
+def episodes(
+    task: Task, scores: tuple[float, ...], success: bool | None, *, free: bool = False
+) -> Group:
     made = [
         make_episode((1, 2), score=whole(s), name=f"{task.id}/{n}") for n, s in enumerate(scores)
     ]
+    made = made if free else [chosen(one) for one in made]
     outcome = Outcome(success=success)
     return Group(task=task, episodes=tuple(replace(e, outcome=outcome) for e in made))
 
@@ -30,8 +44,8 @@ def episodes(task: Task, scores: tuple[float, ...], success: bool | None) -> Gro
 class World:
     """Tasks whose groups come out as told: `mixed`, `solved` or `failed` by their number's rest."""
 
-    def __init__(self, kinds: tuple[str, ...], hot: str = "mixed") -> None:
-        self.kinds, self.hot = kinds, hot
+    def __init__(self, kinds: tuple[str, ...], hot: str = "mixed", *, free: bool = False) -> None:
+        self.kinds, self.hot, self.free = kinds, hot, free
         self.rounds: list[tuple[list[str], int, float]] = []
 
     async def roll_out(self, tasks: list[Task], number: int, heat: float) -> list[Group]:
@@ -41,7 +55,7 @@ class World:
     def group(self, task: Task, heat: float) -> Group:
         kind = self.hot if heat > 1.0 else self.kinds[int(task.id) % len(self.kinds)]
         scores = (1.0, 0.0) if kind == "mixed" else (1.0, 1.0)
-        return episodes(task, scores, kind != "failed")
+        return episodes(task, scores, kind != "failed", free=self.free)
 
 
 async def collect(world: World, wanted: int, share: float) -> CollectedStep:
@@ -75,6 +89,13 @@ async def test_a_task_that_a_whole_group_failed_is_tried_again_hotter() -> None:
     assert found.flat_share == pytest.approx(1 / 3)
     assert rollout_metrics(found)["hotter_groups"] == 1
     assert rollout_metrics(found)["success"] == 0.5
+
+
+async def test_free_text_is_never_made_hotter() -> None:
+    world = World(("mixed", "failed"), free=True)
+    found = await collect(world, 2, 1.0)
+    assert world.rounds == [(["0", "1"], 0, 1.0), (["2"], 2, 1.0)]
+    assert found.hotter == ()
 
 
 async def test_it_gets_hotter_each_time_and_extra_groups_are_bounded() -> None:

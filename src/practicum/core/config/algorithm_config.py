@@ -1,11 +1,16 @@
 """The `algorithm` section: one config model per algorithm, joined in a union by `name`."""
 
+import math
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
+
+
+WARM_UP = 0.1
+"""Share of a stage's steps over which `schedule: linear` lets the rate rise."""
 
 
 class AlgorithmConfig(ConfigModel):
@@ -15,8 +20,9 @@ class AlgorithmConfig(ConfigModel):
     lr: float = Field(default=2e-4, gt=0.0)
     """Learning rate of AdamW."""
     schedule: Literal["constant", "linear"] = "constant"
-    """`linear`: the rate falls from step to step, to 0 after the stage's last. A run that is to be
-    made longer later is better off with `constant`."""
+    """`linear`: the rate rises over the first tenth of the stage's steps and then falls from step to
+    step, to 0 after the last. A run that is to be made longer later is better off with
+    `constant`."""
     max_grad_norm: float = Field(default=1.0, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
     micro_batch_tokens: int = Field(default=0, ge=0)
@@ -29,10 +35,15 @@ class AlgorithmConfig(ConfigModel):
     def rate_share(self, done: int, steps: int) -> float:
         """What the learning rate is multiplied by after so many of a stage's steps.
 
-        >>> [SftConfig(schedule="linear").rate_share(done, 4) for done in range(4)]
-        [1.0, 0.75, 0.5, 0.25]
+        >>> [SftConfig(schedule="linear").rate_share(done, 5) for done in range(5)]
+        [0.5, 1.0, 0.75, 0.5, 0.25]
         """
-        return 1.0 - done / steps if self.schedule == "linear" else 1.0
+        if self.schedule == "constant":
+            return 1.0
+        rising = math.ceil(steps * WARM_UP)  # the first updates of Adam are as large as it allows
+        if done < rising:
+            return (done + 1) / (rising + 1)
+        return (steps - done) / (steps - rising)
 
 
 class OnlineConfig(AlgorithmConfig):

@@ -60,6 +60,9 @@ def _divide(order: list[int], shared: list[int]) -> tuple[int, list[Sharing]]:
 LIVE_TOKENS = 8
 """Tokens a row gets at a time while somebody listens, so that they come as they are drawn."""
 
+FEWEST_TOKENS = 4
+"""Tokens a row gets at a time where completions are short: what comes after an end is wasted."""
+
 DrawTokens = Callable[[Sequence[PendingCompletion], torch.Tensor], list[Draw]]
 """The next token of each row from its logits, (B, V)."""
 
@@ -111,10 +114,11 @@ class HostDraws:
 class DeviceDraws:
     """Many tokens a row at once, drawn where they are computed."""
 
-    def __init__(self, decode_run: Any, rows: Sequence[PendingCompletion]) -> None:
+    def __init__(self, decode_run: Any, rows: Sequence[PendingCompletion], usual: float) -> None:
         self._decode_run = decode_run
         listened = any(row.request.on_tokens is not None for row in rows)
-        self._at_once = min(decode_run.at_once, LIVE_TOKENS) if listened else decode_run.at_once
+        wanted = LIVE_TOKENS if listened else max(FEWEST_TOKENS, round(usual))
+        self._at_once = min(decode_run.at_once, wanted)
         decode_run.begin(
             np.asarray([row.tokens[-1] for row in rows], np.int64),
             np.asarray([row.request.params.temperature for row in rows]),
@@ -141,13 +145,17 @@ def begin_decode_run(
     rows: Sequence[PendingCompletion],
     fresh: Sequence[Ints],
     draw: DrawTokens,
+    usual: float,
 ) -> DecodeSteps | None:
-    """The fastest decode run that the decoder has for these rows."""
+    """The fastest decode run that the decoder has for these rows.
+
+    `usual` is how many tokens completions have had of late.
+    """
     if all(row.is_plain for row in rows):
         paths = [row.path_slots for row in rows]
         captured = decoder.captured_decode_run(pool, list(zip(paths, fresh, strict=True)))
         if captured is not None:
-            return DeviceDraws(captured, rows)
+            return DeviceDraws(captured, rows, usual)
     decode_run = decoder.decode_run(pool, _decode_run_rows(rows, fresh))
     return (
         None if decode_run is None else HostDraws(decode_run, head, pool.layers[0][0].device, draw)

@@ -66,6 +66,9 @@ FIRST_SLOTS = 2048
 BURST_STEPS = 64
 """Tokens a row may get between two looks at who waits."""
 
+USUAL_TOKENS = 32.0
+"""Tokens that completions are taken to have before any is over."""
+
 MAX_TRIES = 256
 """Sets of actions whose token trie is kept."""
 
@@ -111,6 +114,7 @@ class TorchEngine:
         self._decode_run: DecodeRun | None = None
         self._chooser = TokenSampler(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
+        self._usual_tokens = USUAL_TOKENS
         self._steps = StepLock()
         self._thread = compute_thread()
         self.computed_tokens = 0
@@ -306,7 +310,13 @@ class TorchEngine:
             return False
         fresh = list(taken.reshape(len(rows), steps))
         decode_run = begin_decode_run(
-            self._decoder, self._pool, self._head, rows, fresh, self._chooser.draw
+            self._decoder,
+            self._pool,
+            self._head,
+            rows,
+            fresh,
+            self._chooser.draw,
+            self._usual_tokens,
         )
         if decode_run is None:
             self._cache.give_back(taken)
@@ -380,6 +390,7 @@ class TorchEngine:
     def _complete(self, row: PendingCompletion) -> None:
         """Leave what was computed in the prefix cache and answer the caller."""
         sampled = row.sampled[:-1] if row.ended_turn else row.sampled
+        self._usual_tokens += 0.1 * (len(sampled) - self._usual_tokens)
         row.text = self._codec.decode(sampled)
         for stop in row.request.params.stop:
             row.text = row.text.split(stop)[0]
