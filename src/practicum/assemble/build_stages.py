@@ -10,6 +10,7 @@ from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
 from practicum.core.config.run_config import RunConfig, TrainingStageConfig
 from practicum.core.interfaces import Curriculum, Environment, Teacher
 from practicum.engine.planning.machine import placement
+from practicum.environments.reference_policies import Imitator
 from practicum.store.run_dir import RunDir
 from practicum.training.algorithms.build_algorithms import build_algorithm, build_method, likelihood
 from practicum.training.curriculum import SharedCurriculum
@@ -53,8 +54,9 @@ def build_stages(
         else:
             assert environment is not None  # the config has seen to that
             source = _rollouts(view, run, policy, environment, curriculum, observer)
-            if view.rollouts.staleness:
-                source = _overlapped(source, policy, curriculum, first + stage.steps - 1)
+            if ahead := view.rollouts.staleness:
+                shared, last = (policy.sampler, curriculum), first + stage.steps - 1
+                source = OverlappedSteps(source, *shared, staleness=ahead, last=last)
         stages.append(
             TrainingStage(
                 name=stage.algorithm.name,
@@ -92,18 +94,6 @@ def _rollouts(
     )
 
 
-def _overlapped(
-    steps: RolloutSteps, policy: "TorchPolicy", ledger: SharedCurriculum, last: int
-) -> OverlappedSteps:
-    return OverlappedSteps(
-        steps=steps,
-        sampler=policy.sampler,
-        ledger=ledger,
-        staleness=steps.rollouts.staleness,
-        last=last,
-    )
-
-
 def _stage_data(
     view: RunConfig,
     number: int,
@@ -115,6 +105,7 @@ def _stage_data(
     from practicum.assemble.datasets import build_dataset
     from practicum.training.stage_data import StageData
 
+    imitator = Imitator(view.model.name, policy.sampler.spell, policy.codec)
     return StageData(
         view=view,
         number=number,
@@ -122,7 +113,7 @@ def _stage_data(
         run=run.path,
         codec=policy.codec,
         longest=int(policy.model.get_base_model().config.max_position_embeddings),
-        build=partial(build_dataset, environment=environment),
+        build=partial(build_dataset, environment=environment, imitator=imitator),
         reward_for=REWARDS.for_traces,
         warn=observer.warned,
     )

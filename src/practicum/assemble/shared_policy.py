@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.assemble.build_policy import build_policy, learner_settings, stage_view
+from practicum.assemble.policies import sampling_params
 from practicum.core.checkpoint import Checkpoint
 from practicum.core.config.run_config import RunConfig
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import CheckpointError, MissingExtra
 from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Group
-from practicum.core.sampling import SamplingParams
 from practicum.gateway.capture import turn_seed
 from practicum.gateway.rollouts import OpenRollouts
 from practicum.gateway.shared_conversation import SharedConversation
@@ -67,13 +67,7 @@ class SharedPolicy:
         self._seed = config.seed
         self._policy: TorchPolicy = build_policy(config)
         self._settings: LearnerSettings = learner_settings(config, config.all_stages[0])
-        rollouts = config.rollouts
-        params = SamplingParams(
-            temperature=rollouts.temperature,
-            top_p=rollouts.top_p,
-            top_k=rollouts.top_k,
-            max_tokens=rollouts.max_tokens,
-        )
+        params = sampling_params(config.rollouts, config.rollouts.temperature)
         self.step = self._resume()
         # Other draws after a resume than before it.
         seed = turn_seed(config.seed, self.step)

@@ -4,16 +4,24 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from practicum.core.capabilities import HasReferenceTurns
 from practicum.core.errors import EnvironmentFailure, UserError, boundary
-from practicum.core.interfaces import DiscreteSession, Environment, Observation
-from practicum.core.sampling import ActionForm, Actions, Completion, NextCharacters
+from practicum.core.interfaces import ChatCodec, DiscreteSession, Environment, Observation
+from practicum.core.sampling import (
+    ActionForm,
+    Actions,
+    Completion,
+    NextCharacters,
+    SamplingParams,
+    SamplingRequest,
+)
 from practicum.core.task import Outcome, Task
 from practicum.core.tool_calls import MalformedCall, read_tool_call
 from practicum.core.trace import Message, Tools
+from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.scripted_conversation import ScriptedConversation
 
 MAX_TURNS = 8
@@ -61,6 +69,16 @@ class Reference:
         if isinstance(self._environment, HasReferenceTurns):
             return self._environment.reference_turn(self._task, tuple(self._observations))
         return next(self._remaining, None)
+
+    def require_turn(self) -> str:
+        """The next turn, which there must be."""
+        turn = self.next_turn()
+        if turn is None:
+            raise UserError(
+                f"the solution of {self._task.id!r} has no more turns, or is not known; "
+                "choose another policy or another task"
+            )
+        return turn
 
     def observe(self, content: str) -> None:
         """Take the observation of the last turn."""
@@ -158,9 +176,8 @@ class ReferenceConversation(ScriptedConversation):
     """A `Conversation` that writes the turns of the reference solution."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
-        self._task = task
         self._reference = Reference(environment, task)
-        super().__init__(lambda actions: self._next(), name="reference")
+        super().__init__(lambda actions: self._reference.require_turn(), name="reference")
 
     async def complete(
         self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
@@ -170,14 +187,42 @@ class ReferenceConversation(ScriptedConversation):
             self._reference.observe(messages[-1].content)
         return await super().complete(messages, actions, tools)
 
-    def _next(self) -> str:
-        turn = self._reference.next_turn()
-        if turn is None:
-            raise UserError(
-                f"the solution of {self._task.id!r} has no more turns, or is not known; "
-                "choose another policy or another task"
-            )
-        return turn
+
+class Imitator(NamedTuple):
+    """The model that is to imitate solutions."""
+
+    model: str
+    spell: Callable[[str, Actions], Completion]
+    """A turn as it would have sampled it."""
+    codec: ChatCodec
+
+
+class SpelledReference(CapturedConversation):
+    """The turns of the reference solution with the tokens of a model."""
+
+    def __init__(self, imitator: Imitator, environment: Environment, task: Task, seed: int) -> None:
+        self._reference = Reference(environment, task)
+        self._spell = imitator.spell
+        super().__init__(self, imitator.codec, SamplingParams(), seed)
+
+    async def complete(
+        self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
+    ) -> Completion:
+        """See `Conversation`."""
+        if self.nodes:
+            self._reference.observe(messages[-1].content)
+        return await super().complete(messages, actions, tools)
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        """The solution's next turn: the conversation is its own sampler."""
+        return self._spell(self._reference.require_turn(), request.actions)
+
+    def fingerprint(self) -> str:
+        """Of no weights."""
+        return "reference"
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
 
 
 def random_conversation(seed: int) -> ScriptedConversation:

@@ -58,7 +58,7 @@ class GatheredStep:
     groups_waited_s: float
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class OverlappedSteps:
     """A `StepSource` whose groups start up to `staleness` updates before they are trained on."""
 

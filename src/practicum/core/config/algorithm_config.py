@@ -8,7 +8,6 @@ from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
 
-
 WARM_UP = 0.1
 """Share of a stage's steps over which `schedule: linear` lets the rate rise."""
 
@@ -20,9 +19,8 @@ class AlgorithmConfig(ConfigModel):
     lr: float = Field(default=2e-4, gt=0.0)
     """Learning rate of AdamW."""
     schedule: Literal["constant", "linear"] = "constant"
-    """`linear`: the rate rises over the first tenth of the stage's steps and then falls from step to
-    step, to 0 after the last. A run that is to be made longer later is better off with
-    `constant`."""
+    """`linear`: the rate rises over the first tenth of the stage's steps, then falls to 0 after the
+    last. A run that is to be made longer later is better off with `constant`."""
     max_grad_norm: float = Field(default=1.0, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
     micro_batch_tokens: int = Field(default=0, ge=0)

@@ -46,6 +46,12 @@ class ActionTrie:
         else:
             branch.form = form
 
+    def tokens_of(self, text: str) -> list[int]:
+        """An action as it is written, to the end of the turn."""
+        name, space, argument = text.partition(" ")
+        written = [self.character(character) for character in space + argument]
+        return [*self._encode(name), *written, self.end_of_turn]
+
     def character(self, character: str) -> int:
         """The token of a single character."""
         if character not in self._characters:
@@ -98,6 +104,22 @@ class ChoiceWalk:
         else:
             self._branch = self._branch.children[token]
             self._form = self._branch.form
+
+
+def spell(trie: ActionTrie, text: str) -> tuple[list[int], list[tuple[int, ...]]]:
+    """The tokens with which a choice writes an action, and what each of them is chosen among.
+
+    A tokenizer would write it otherwise: it has one token for a space and a minus sign.
+    """
+    walk, choices = ChoiceWalk(trie), []
+    tokens = trie.tokens_of(text)
+    for token in tokens:
+        allowed = walk.allowed()
+        if token not in allowed:
+            raise UserError(f"the turn {text!r} is none of the actions that its session allows")
+        choices.append(allowed)
+        walk.advance(token)
+    return tokens, choices
 
 
 class GrammarMasks:

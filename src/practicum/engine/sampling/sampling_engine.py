@@ -23,7 +23,7 @@ from practicum.engine.compute_thread import compute_thread
 from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head
-from practicum.engine.sampling.constraints import ActionTrie, ChoiceWalk
+from practicum.engine.sampling.constraints import ActionTrie, ChoiceWalk, spell
 from practicum.engine.sampling.decode_run import DecodeRun, begin_decode_run
 from practicum.engine.sampling.draw import RandomStream
 from practicum.engine.sampling.pending import PendingCompletion
@@ -139,7 +139,7 @@ class TorchEngine:
             request=request,
             future=loop.create_future(),
             stream=RandomStream(request.params.seed),
-            walk=self._walk(request.actions),
+            walk=ChoiceWalk(self._trie(request.actions)) if request.actions else None,
             tokens=list(request.prompt_ids),
             grammar=None if request.grammar is None else request.grammar.start(),
         )
@@ -206,14 +206,36 @@ class TorchEngine:
                 f"ones do not fit the model's {limit}; lower rollouts.max_tokens or max_turns"
             )
 
-    def _walk(self, actions: tuple[ActionForm, ...]) -> ChoiceWalk | None:
-        if not actions:
-            return None
+    def _trie(self, actions: tuple[ActionForm, ...]) -> ActionTrie:
         if actions not in self._tries:
             if len(self._tries) >= MAX_TRIES:
                 self._tries.clear()
             self._tries[actions] = ActionTrie(actions, self._tokenizer, self._codec.turn_end_id)
-        return ChoiceWalk(self._tries[actions])
+        return self._tries[actions]
+
+    def spell(self, text: str, actions: tuple[ActionForm, ...]) -> Completion:
+        """A turn as if it had been sampled: with the tokens it takes and what they were among.
+
+        Imitation learns from these, and so what practice goes on with.
+        """
+        choices: list[tuple[int, ...]] = []
+        if actions:
+            tokens, choices = spell(self._trie(actions), text)
+        else:
+            tokens = self._tokenizer.encode(text, add_special_tokens=False)
+            tokens = [*tokens, self._codec.turn_end_id]
+        return Completion(
+            token_ids=tuple(tokens),
+            text=text,
+            logprobs=(0.0,) * len(tokens),
+            loss_mask=tuple(len(c) != 1 for c in choices) or (True,) * len(tokens),
+            log_kept=(),
+            choices=tuple(choices),
+            temperature=1.0,
+            fingerprint=self._fingerprint(),
+            finished=True,
+            ended_turn=True,
+        )
 
     async def _drive(self) -> None:
         """Step until nobody waits. An error here belongs to every caller."""
