@@ -3,22 +3,28 @@
 import asyncio
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.engine.reference import build_policy
 from tests.unit.traces.datasets.made import make_episode
 
-from practicum.assemble.datasets import build_dataset
+from practicum.assemble.datasets import build_dataset, play_references
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.score import Label
 from practicum.core.task import Task
+from practicum.environments.reference_policies import Imitator
+from practicum.environments.registry import build_environment
 from practicum.store.trace_store import SqliteTraceStore
 from practicum.traces.datasets.build import BuildOptions, Built
 from practicum.traces.datasets.dataset_writing import write_dataset
+from practicum.traces.datasets.examples import episode_examples, tokenise
 from practicum.traces.datasets.sources import DatasetSource, recorded_examples
 from practicum.traces.datasets.splits import LeftOut
+from practicum.training.example_steps import offline_examples
 
 
 def store_at(path: Path, episodes: Iterable[Episode], purpose: str = "import") -> Path:
@@ -153,3 +159,39 @@ def test_reading_tells_its_watcher(tmp_path: Path) -> None:
     source = DatasetSource(name=str(path))
     assert len(list(recorded_examples(source, LeftOut(), lambda: told.append(1)))) == 3
     assert len(told) == 3
+
+
+def spelled_references(actions: str) -> list[Episode]:
+    policy = build_policy()
+    imitator = Imitator("tiny", policy.sampler.spell, policy.codec)
+    environment = build_environment("math", {"level": 3, "actions": actions})
+    return asyncio.run(play_references(environment, 20, 0, imitator=imitator))
+
+
+def test_solutions_have_the_choices_of_the_model_that_imitates_them() -> None:
+    environment = build_environment("math", {"level": 3})
+    for episode in spelled_references("constrained"):
+        assert episode.outcome is not None
+        assert episode.outcome.success
+        turns = [episode.trace.nodes[turn] for turn in episode.trace.turns]
+        task = environment.find(episode.trace.task_id)
+        assert [turn.messages[0].content for turn in turns] == [*environment.reference(task)]
+        for turn in turns:
+            assert turn.sampled is not None
+            among = zip(turn.token_ids, turn.sampled.choices, strict=True)
+            assert all(token in allowed for token, allowed in among)
+        [example] = offline_examples(episode, None)
+        assert example.sample.loss_mask.sum() == len(example.sample.choices) > 0
+
+
+def test_solutions_in_free_text_have_the_tokens_of_their_text() -> None:
+    codec = build_policy().codec
+    for episode in spelled_references("free"):
+        [spelled] = offline_examples(episode, None)
+        [example] = episode_examples(episode, True, LeftOut())
+        text = tokenise(replace(example, token_ids=(), loss_mask=()), codec, model="tiny")
+        assert (
+            spelled.sample.token_ids.tolist()
+            == text.token_ids[: len(spelled.sample.token_ids)].tolist()
+        )
+        assert spelled.sample.loss_mask.sum() == text.loss_mask.sum()

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.unit.engine.reference import build_policy
+from tests.unit.engine.reference import FULL, build_policy
 from tests.unit.engine.training_cases import sampled_batches
 
 from practicum.core.errors import PolicyMismatch
 from practicum.core.sample import Batch
 from practicum.engine.decoder.head import Predictions
+from practicum.engine.learning.learner import LearnerSettings
 from practicum.engine.learning.micro_batches import BatchTensors, Gap, measure_gap
+from practicum.engine.policy import TorchPolicy, load_for_policy
 from practicum.training.algorithms.grpo import Grpo
 
 SPREAD = 3e-5
@@ -102,3 +104,26 @@ def test_other_weights_and_one_wrong_token_stop_it(fault: Any) -> None:
     with pytest.raises(PolicyMismatch, match=r"root mean square; limit 1e-04.* \(limit 1e-03\)"):
         policy.learner.update(wrong, Grpo())
     assert policy.learner.fingerprint() == before
+
+
+def rounded_policy() -> TorchPolicy:
+    loaded = load_for_policy("tiny", "bfloat16", "cpu")
+    return TorchPolicy.build(loaded, FULL, LearnerSettings(lr=1e-2, max_logprob_gap=0.5), 0)
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_in_low_precision_rounding_is_no_change_of_the_policy(epochs: int) -> None:
+    batches = sampled_batches(rounded_policy(), 10_000)
+    rng = np.random.default_rng(0)
+    noisy = moved(batches, lambda count: rng.choice([-0.3, 0.3], count))
+    prints = [rounded_policy().learner.update(b, Grpo(epochs=epochs)) for b in (batches, noisy)]
+    assert prints[0].fingerprint == prints[1].fingerprint
+    assert prints[1].logprob_gap == pytest.approx(0.3, abs=0.02)
+    assert prints[1].clip_share == prints[0].clip_share
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_other_weights_are_noticed_in_low_precision_too(epochs: int) -> None:
+    batches = moved(sampled_batches(rounded_policy(), 10_000), lambda count: np.full(count, 0.6))
+    with pytest.raises(PolicyMismatch, match="limit 5e-01"):
+        rounded_policy().learner.update(batches, Grpo(epochs=epochs))

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -237,6 +237,7 @@ class TorchLearner:
         self._has_dropout = any(
             isinstance(m, torch.nn.Dropout) and m.p > 0.0 for m in model.modules()
         )
+        self._rounds = model.get_base_model().dtype != torch.float32
         self._most_tokens = sys.maxsize  # of one batch, as far as is known
         self._checkpointed = checkpointed
         self._held: ReferenceAdapter | None = None
@@ -296,7 +297,12 @@ class TorchLearner:
         steps = minibatches * objective.epochs
         before = TrainingSnapshot(self._optimizer, self._all_parameters) if steps[1:] else None
         compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
-        if objective.from_policy:
+        checks_first = objective.from_policy and not self._has_dropout
+        if objective.from_policy and self._rounds and (steps[1:] or self._has_dropout):
+            minibatches = [[self._unrounded(b, totals) for b in part] for part in minibatches]
+            steps, checks_first = minibatches * objective.epochs, False
+            self._check_gap(totals.gap)
+        elif objective.from_policy:
             self._check_ahead(minibatches, objective, totals)
         for minibatch in steps:
             is_first = totals.steps == 0
@@ -307,7 +313,7 @@ class TorchLearner:
                     self._accumulate,
                     objective=objective,
                     totals=totals,
-                    checked=is_first and objective.from_policy and not self._has_dropout,
+                    checked=is_first and checks_first,
                     compare="base" in objective.loss_needs
                     or (compares and is_first and number == 0),
                 )
@@ -341,6 +347,15 @@ class TorchLearner:
             for minibatch in minibatches if self._has_dropout else minibatches[1:]:
                 for batch in minibatch:
                     self._fit(batch, objective.by_sequence, totals, compare)
+
+    @torch.no_grad()
+    def _unrounded(self, batch: Batch, totals: UpdateTotals) -> Batch:
+        """A batch with the learner's own log-probabilities, once they are compared."""
+        tensors = BatchTensors.of(batch, self._device)
+        predictions = self._predict(tensors)[0]
+        totals.gap += measure_gap(predictions, tensors)
+        own = tensors.unrounded(predictions).old_logprobs
+        return replace(batch, term_old_logprob=own.float().cpu().numpy())
 
     @computed
     def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> list[Measured]:
@@ -425,6 +440,8 @@ class TorchLearner:
         with self._learning():
             predictions, values = self._predict(tensors, objective.loss_needs)
         gap = measure_gap(predictions, tensors) if checked else Gap()
+        if checked and self._rounds:
+            tensors = tensors.unrounded(predictions)
         terms = _terms(tensors, predictions, values, base)
         report = objective.loss(terms)
         learning = self._all_parameters

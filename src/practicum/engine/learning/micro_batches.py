@@ -58,6 +58,16 @@ class BatchTensors:
             checked=None if batch.term_checked is None else move(batch.term_checked),
         )
 
+    def unrounded(self, predictions: Predictions) -> "BatchTensors":
+        """The same, and what the present weights sampled has the log-probability they give it here.
+
+        Sampler and learner round differently in low precision. That is no change of the policy:
+        its ratio to itself is 1, and must not be clipped.
+        """
+        own = predictions.logprobs[self.term_decision].detach()
+        own = own if self.checked is None else torch.where(self.checked, own, self.old_logprobs)
+        return replace(self, old_logprobs=own)
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

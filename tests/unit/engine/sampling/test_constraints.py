@@ -231,3 +231,24 @@ def test_a_grammar_that_allows_nothing_is_refused() -> None:
     for walk in (Allowing(), Allowing(7)):
         with pytest.raises(UserError, match="allows no token"):
             GrammarMasks(6, {5, 6}).of(walk, 7)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_turn_is_spelled_as_it_would_have_been_chosen(text: str) -> None:
+    found = build_policy().sampler.spell(text, ACTIONS)
+    assert found.token_ids == spelled(text)
+    among = [tuple(next_tokens(spelled(text)[:n])) for n in range(len(found.token_ids))]
+    assert list(found.choices) == among
+    assert found.loss_mask == tuple(len(allowed) > 1 for allowed in among)
+    assert found.text == text
+
+
+def test_what_is_no_action_cannot_be_spelled() -> None:
+    with pytest.raises(UserError, match="'add 2' is none of the actions"):
+        build_policy().sampler.spell("add 2", ACTIONS)
+
+
+def test_free_text_is_spelled_by_the_tokenizer() -> None:
+    found = build_policy().sampler.spell("add 2", ())
+    assert (found.token_ids, found.choices) == (spelled("add 2"), ())
+    assert all(found.loss_mask)
