@@ -7,6 +7,14 @@ run = pr.train("math", model="tiny", steps=12)     # or a class of your own
 print(pr.evaluate(run, n=50, against="base"))      # held-out, with intervals
 """
 
+import os
+
+# Workers of OpenMP that wait for each other ask again and again whether the others are done, by
+# default for so long that beside a busy program they use up the time they have for work. Asking
+# this often is as fast where nothing else runs. It is read when torch is loaded.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+
 TYPE_CHECKING = False  # importing it from `typing` would load more than all of this
 if TYPE_CHECKING:
     from practicum.api import (

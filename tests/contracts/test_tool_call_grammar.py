@@ -14,7 +14,7 @@ from practicum.core.errors import UserError
 from practicum.core.sampling import TokenGrammar
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.engine.chat.template_codec import TemplateCodec
-from practicum.engine.sampling.constraints import GrammarMasks
+from practicum.engine.sampling.completions import GrammarMasks
 from practicum.engine.sampling.json_grammar import JsonGrammars
 
 PLACES = ["the sea", 'a "mark" {\n']

@@ -25,9 +25,9 @@ from tests.unit.engine.sampling.test_engine import assert_no_slot_is_lost
 from practicum.core.errors import UserError
 from practicum.core.sampling import ActionForm, SamplingRequest
 from practicum.engine.policy import TorchPolicy
+from practicum.engine.sampling.completions import PendingCompletion
 from practicum.engine.sampling.decode_run import LIVE_TOKENS, DeviceDraws
 from practicum.engine.sampling.draw import RandomStream
-from practicum.engine.sampling.pending import PendingCompletion
 
 
 @pytest.fixture(scope="module")

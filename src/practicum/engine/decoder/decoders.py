@@ -8,12 +8,12 @@ from torch import Tensor
 from practicum.core.sample import Ints
 from practicum.engine.decoder.attention import AttentionPlan, KvPool, refuse_beyond_window
 from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode, planned_states
-from practicum.engine.decoder.elementwise import elementwise_for
 from practicum.engine.decoder.layers import (
     FusedProducts,
     LayerProducts,
     can_pack,
     can_take_apart,
+    elementwise_for,
     packed_products,
     take_apart,
 )

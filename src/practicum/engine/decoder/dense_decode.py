@@ -14,8 +14,7 @@ import torch
 from practicum.core.sample import Ints
 from practicum.engine.compute_thread import give_way
 from practicum.engine.decoder.attention import AttentionPlan, KvPool, attend_in_batch, merged_out
-from practicum.engine.decoder.elementwise import Elementwise
-from practicum.engine.decoder.layers import DecoderParts, LayerParts, LayerProducts
+from practicum.engine.decoder.layers import DecoderParts, Elementwise, LayerParts, LayerProducts
 
 
 def planned_states(

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from practicum.engine.decoder.elementwise import Elementwise
-from practicum.engine.decoder.layers import DecoderParts, LayerParts, Projection
+from practicum.engine.decoder.layers import DecoderParts, Elementwise, LayerParts, Projection
 
 
 class Tree(Protocol):

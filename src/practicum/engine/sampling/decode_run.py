@@ -12,9 +12,9 @@ from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode
 from practicum.engine.decoder.head import Head
+from practicum.engine.sampling.completions import PendingCompletion
 from practicum.engine.sampling.draw import Draw, require_numbers
-from practicum.engine.sampling.pending import PendingCompletion
-from practicum.engine.sampling.prefix_cache import PrefixCache
+from practicum.engine.sampling.scheduler import PrefixCache
 
 GROUP_COST = 64
 """Tokens whose reading costs as much as one more group of rows."""

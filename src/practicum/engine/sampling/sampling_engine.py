@@ -23,12 +23,10 @@ from practicum.engine.compute_thread import compute_thread
 from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head
-from practicum.engine.sampling.constraints import ActionTrie, ChoiceWalk, spell
+from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, PendingCompletion, spell
 from practicum.engine.sampling.decode_run import DecodeRun, begin_decode_run
 from practicum.engine.sampling.draw import RandomStream
-from practicum.engine.sampling.pending import PendingCompletion
-from practicum.engine.sampling.prefix_cache import PrefixCache
-from practicum.engine.sampling.scheduler import SlotAllocator, StepSlots, plan_step
+from practicum.engine.sampling.scheduler import PrefixCache, SlotAllocator, StepSlots, plan_step
 from practicum.engine.sampling.token_sampler import TokenSampler
 
 

@@ -9,9 +9,8 @@ from practicum.core.sample import Bools, Floats, Ints
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.compute_thread import give_way
 from practicum.engine.decoder.head import Head
-from practicum.engine.sampling.constraints import GrammarMasks
+from practicum.engine.sampling.completions import GrammarMasks, PendingCompletion
 from practicum.engine.sampling.draw import Draw, draw_among, draw_rows, likeliest
-from practicum.engine.sampling.pending import PendingCompletion
 
 STOP_SLACK = 8
 """Characters by which a decoded piece of a text may differ from the text: an incomplete character

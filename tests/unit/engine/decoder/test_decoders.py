@@ -12,7 +12,7 @@ from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import FusedDecoder, ModuleDecoder, decoder_of
 from practicum.engine.decoder.dense_decode import DecodeRow
 from practicum.engine.decoder.layers import FusedProducts, PackedProducts, can_pack, packed_linear
-from practicum.engine.sampling.pending import Segment
+from practicum.engine.sampling.completions import Segment
 from practicum.engine.sampling.scheduler import plan_step
 
 KNOWN = ["Llama", "Mistral", "Qwen2", "Qwen3"]

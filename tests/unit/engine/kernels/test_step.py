@@ -16,7 +16,7 @@ from practicum.engine.decoder.cuda_graphs import (
 )
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.decoder.dense_decode import DecodeRow
-from practicum.engine.sampling.pending import Segment
+from practicum.engine.sampling.completions import Segment
 from practicum.engine.sampling.scheduler import plan_step
 
 LENGTHS = [9, 9, 9]

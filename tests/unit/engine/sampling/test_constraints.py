@@ -21,7 +21,7 @@ from tests.unit.engine.reference import (
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm, NextCharacters
 from practicum.engine.policy import TorchPolicy
-from practicum.engine.sampling.constraints import ActionTrie, ChoiceWalk, GrammarMasks
+from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, GrammarMasks
 
 ARGUMENTS = ("0", "1", "00", "01", "10", "11")
 TEXTS = (

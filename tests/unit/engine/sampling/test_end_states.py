@@ -3,7 +3,7 @@ import random
 import pytest
 import torch
 
-from practicum.engine.sampling.prefix_cache import FIRST_ROWS, EndStates
+from practicum.engine.sampling.scheduler import FIRST_ROWS, EndStates
 
 
 def test_a_slot_has_the_state_it_was_given_last() -> None:

@@ -23,8 +23,8 @@ from tests.unit.engine.reference import (
 from practicum.core.errors import ContextFull, EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingRequest
 from practicum.engine.policy import TorchPolicy
+from practicum.engine.sampling.completions import PendingCompletion
 from practicum.engine.sampling.draw import RandomStream
-from practicum.engine.sampling.pending import PendingCompletion
 from practicum.engine.sampling.sampling_engine import TorchEngine
 
 EXACT = 2e-5

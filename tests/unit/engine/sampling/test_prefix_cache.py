@@ -3,7 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from practicum.engine.sampling.prefix_cache import Match, PrefixCache
+from practicum.engine.sampling.completions import Match
+from practicum.engine.sampling.scheduler import PrefixCache
 
 
 def ints(*tokens: int) -> np.ndarray:
