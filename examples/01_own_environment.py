@@ -76,7 +76,11 @@ class LampEnvironment:
             random.Random(seed).shuffle(states)
             for lit in states:
                 yield pr.Task(
-                    id="lamps-" + "-".join(lit), env=self.name, split=split, data={"lit": list(lit)}
+                    id="lamps-" + "-".join(lit),
+                    env=self.name,
+                    split=split,
+                    instruction=f"switch off {', '.join(lit)}",
+                    data={"lit": list(lit)},
                 )
             if split == "heldout":
                 return

@@ -260,3 +260,22 @@ def test_the_bar_is_reached_at_the_first_step_whose_lower_bound_is_there() -> No
     reports: Any = {step: Report(low) for step, low in lows.items()}
     assert first_at_bar(reports) == 4
     assert first_at_bar({0: reports[0]}) is None
+
+
+def test_named_actions_and_free_text_sample_as_many_tokens(run: Run) -> None:
+    found = run("named_actions.py", "--prompts", "2", "--group", "2")
+    assert found["sampled_tokens"] > found["turns"] > 4
+    assert found["largest_gap"] == 0.0  # on a CPU both ways are the same
+    assert set(found["times_free_text"]) == {"named", "planned", "free"}
+
+
+def test_a_step_beside_busy_loops_has_its_stages_timed(run: Run) -> None:
+    found = run("busy.py", *SIZES, "--no-trl")
+    assert found["loops"] == 1
+    assert set(found["slowdown"]["practicum"]) == {"sampling", "update", "total"}
+
+
+def test_shapes_are_drawn_the_same_every_time(run: Run) -> None:
+    shapes = [run("busy.py", "--shapes", "1", "--no-trl")["shapes"][0] for _ in range(2)]
+    assert shapes[0]["prompt"] == shapes[1]["prompt"]
+    assert shapes[0]["seconds"]["practicum"] > 0.0

@@ -29,7 +29,7 @@ from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.registry import find_task, run_and_close
+from practicum.environments.registry import find_task, fitting_eval, run_and_close
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -128,6 +128,8 @@ async def train_run_async(
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
         policy = build_policy(config, plan)
     note = ""
+    if environment is not None and resumed is None:
+        config = config.model_copy(update={"eval": fitting_eval(config.eval, environment)})
     if environment is not None and resumed is None and config.may_warm_start:
         parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)
         solver = scripted_policy("reference", environment).parts(environment, config)

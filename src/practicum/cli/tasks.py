@@ -171,7 +171,9 @@ def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
     if len(found.levels) > 1:
         console.print(f"together: {_counts(found.levels)}")
     console.print(f"95 % intervals: {_intervals(found.levels)}", markup=False)
-    console.print("all sound" if found.is_sound else "[red]not sound[/red]")
+    warned = sum(len(one.warnings) for one in found.levels)
+    sound = f"sound, but see the warnings above ({warned})" if warned else "all sound"
+    console.print(sound if found.is_sound else "[red]not sound[/red]")
 
 
 def _intervals(levels: "Sequence[LevelCheck]") -> str:

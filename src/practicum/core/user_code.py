@@ -24,12 +24,17 @@ def load_callable(named: str, key: str) -> Any:
     module = _from_file(place, key) if place.endswith(".py") else _from_name(place, key)
     found = getattr(module, name, None)
     if not callable(found):
-        there = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        there = [n for n, v in vars(module).items() if callable(v) and _is_own(module, n, v)]
         raise ConfigError(
             f"{key} = {named!r}: {place} has no function {name!r}; it has "
             f"{', '.join(sorted(there)[:8]) or 'none'}"
         )
     return found
+
+
+def _is_own(module: ModuleType, name: str, value: Any) -> bool:
+    """Whether a module defines it for others, and does not only import it."""
+    return not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
 
 
 def _from_file(place: str, key: str) -> ModuleType:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
+from practicum.core.config.config_sections import EvalConfig
 from practicum.core.config.parse_config import explain
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
@@ -66,11 +67,11 @@ def environment_class(name: str) -> EnvironmentClass:
         built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)
         return built_in
     if name in _REGISTERED:
-        return _checked(_REGISTERED[name], name, name)
+        return _checked(_REGISTERED[name], name)
     if name.rpartition(":")[0].endswith(".py"):
-        return _checked(load_callable(name, "env"), name, name)
+        return _checked(load_callable(name, "env"), name)
     plugin = _plugins().get(name)
-    if plugin is None and ":" in name:
+    if plugin is None and ":" in name and "/" not in name:
         plugin = EntryPoint(name=name, value=name, group=ENTRY_POINTS)
     if plugin is None:
         raise ConfigError(_unknown(name))
@@ -133,15 +134,16 @@ def _load(plugin: EntryPoint) -> EnvironmentClass:
             f"the environment {plugin.name!r} cannot be loaded from {plugin.value!r}: "
             f"{type(error).__name__}: {error}; mend or uninstall the package that brings it"
         ) from error
-    return _checked(loaded, plugin.name, plugin.value)
+    return _checked(loaded, plugin.value)
 
 
-def _checked(loaded: Any, name: str, place: str) -> EnvironmentClass:
+def _checked(loaded: Any, place: str) -> EnvironmentClass:
     missing = [part for part in ("Options", "all_levels") if not hasattr(loaded, part)]
     if missing:
         raise UserError(
-            f"the environment {name!r} ({place}) has no {' and no '.join(missing)}; "
-            "give its class both, as practicum.environments.registry.EnvironmentClass says"
+            f"the environment {place!r} has no {' and no '.join(missing)}; its class needs "
+            "`class Options(practicum.ConfigModel)` and `all_levels = (1,)`, as "
+            "docs/environments.md shows"
         )
     kind: EnvironmentClass = loaded
     return kind
@@ -153,7 +155,7 @@ def _unknown(name: str) -> str:
     hint = f"did you mean {near[0]!r}? " if near else ""
     return (
         f"unknown environment {name!r}; {hint}known are {', '.join(names)}; "
-        "for one of your own give module:Class"
+        "for one of your own give FILE.py:Class or module:Class"
     )
 
 
@@ -166,6 +168,14 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
             f"asked for; lower the number to {len(tasks)}"
         )
     return tasks
+
+
+def fitting_eval(config: EvalConfig, environment: Environment) -> EvalConfig:
+    """As many held-out tasks as there are, where nobody asked for a number of them."""
+    if "n" in config.model_fields_set:
+        return config
+    found = sum(1 for _ in islice(environment.tasks("heldout", config.seed), config.n))
+    return config.model_copy(update={"n": max(1, found)})
 
 
 def find_task(environment: Environment, named: str) -> Task:

@@ -142,7 +142,7 @@ def _unknown_key(path: list[str], owner: type[BaseModel] | None) -> str:
         method = owner.model_fields["name"].default
         said = f"{'.'.join(path)} is not an option of {method}, which takes: {', '.join(allowed)}"
         return f"{said}; {hint}" if hint else said
-    listing = f"allowed here: {', '.join(allowed)}"
+    listing = f"allowed here: {', '.join(allowed) or 'nothing, there are no options'}"
     return f"unknown key {'.'.join(path)!r}; " + (f"{hint} ({listing})" if hint else listing)
 
 
