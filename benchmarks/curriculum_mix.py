@@ -109,7 +109,7 @@ def measure(seed: int, curriculum: str, steps: int, folder: Path) -> dict[str, A
         seed=seed,
         curriculum=curriculum,
         rollouts={"tasks_per_step": 10, "group_size": 8, "replace_flat_groups": 0.0},
-        algorithm={"name": "grpo", "lr": 1e-2},
+        algorithm={"name": "grpo", "lr": 3e-4},
         eval={"n": 300, "before": False},
         runs_dir=str(folder),
         name=f"{curriculum}-{seed}",
@@ -128,12 +128,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--first", type=int, default=10, help="the first seed")
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
+    seeds = range(args.first, args.first + args.seeds)
     with TemporaryDirectory() as folder:
         found = {
-            kind: [measure(s, kind, args.steps, Path(folder)) for s in range(args.seeds)]
+            kind: [measure(s, kind, args.steps, Path(folder)) for s in seeds]
             for kind in ("none", "adaptive")
         }
     if args.json:

@@ -279,3 +279,16 @@ def test_shapes_are_drawn_the_same_every_time(run: Run) -> None:
     shapes = [run("busy.py", "--shapes", "1", "--no-trl")["shapes"][0] for _ in range(2)]
     assert shapes[0]["prompt"] == shapes[1]["prompt"]
     assert shapes[0]["seconds"]["practicum"] > 0.0
+
+
+def test_a_mix_is_learned_with_and_without_a_curriculum(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(BENCHMARKS / "curriculum_mix.py")
+    monkeypatch.setattr(sys, "argv", [path, "--seeds", "1", "--steps", "2", "--json"])
+    runpy.run_path(path, run_name="__main__")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    for kind in ("none", "adaptive"):
+        [one] = found[kind]
+        assert 0.5 < one["flat"] < 1.0  # four fifths of the tasks are always flat
+        assert 0.0 <= one["learned"] <= 1.0

@@ -98,7 +98,7 @@ def test_a_level_is_asked_for_only_where_there_is_such_an_option() -> None:
 def test_a_package_that_cannot_be_used_is_named() -> None:
     with pytest.raises(UserError, match=r"'gone' cannot be loaded from 'garden_package:Gone'"):
         build_environment("gone")
-    with pytest.raises(UserError, match=r"'bare' .* has no Options and no all_levels"):
+    with pytest.raises(UserError, match=r"Bare' has no Options and no all_levels"):
         build_environment("bare")
 
 

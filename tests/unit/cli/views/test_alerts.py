@@ -87,7 +87,7 @@ def test_a_gap_is_an_alert_from_half_of_its_limit(tmp_path: Path) -> None:
     ("config", "limit"),
     [
         ({}, 1e-4),
-        ({"model": {"name": "tiny", "dtype": "bfloat16"}}, 0.2),
+        ({"model": {"name": "tiny", "dtype": "bfloat16"}}, 0.5),
         ({"hardware": {"max_logprob_gap": 0.01}}, 0.01),
     ],
 )
