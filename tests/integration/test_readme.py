@@ -177,7 +177,9 @@ def script_of(commands: list[str], where: str) -> str:
 def environment() -> dict[str, str]:
     """The reader's shell: our `practicum` first on the path, no network, a plain terminal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+    shown = {"COLUMNS": "100", "NO_COLOR": "1"}
+    # The tests are as many processes as there are cores.
+    return {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **shown}
 
 
 def run_block(block: Block, folder: Path) -> None:

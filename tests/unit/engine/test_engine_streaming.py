@@ -180,7 +180,9 @@ class StubBurst:
 
 
 def test_a_device_draws_in_short_pieces_while_somebody_listens() -> None:
-    def given(listener: Callable[[tuple[int, ...]], None] | None) -> list[Any]:
+    def given(
+        listener: Callable[[tuple[int, ...]], None] | None, usual: float = 100.0
+    ) -> list[Any]:
         rows: list[PendingCompletion] = [
             PendingCompletion(
                 request=replace(ask(1, seed=seed), on_tokens=listener if seed else None),
@@ -192,13 +194,15 @@ def test_a_device_draws_in_short_pieces_while_somebody_listens() -> None:
             for seed in range(2)
         ]
         decode_run = StubBurst()
-        draws, left = DeviceDraws(decode_run, rows), 40
+        draws, left = DeviceDraws(decode_run, rows, usual), 40
         while left:
             left -= draws.advance(rows, left).tokens.shape[1]
         return decode_run.given
 
     quiet, live = given(None), given(Listener())
     assert [len(piece) for piece in quiet] == [32, 8]
+    assert [len(piece) for piece in given(None, usual=6.3)] == [6] * 6 + [4]
+    assert [len(piece) for piece in given(None, usual=1.0)] == [4] * 10
     assert [len(piece) for piece in live] == [8, 8, 8, 8, 8]
     np.testing.assert_array_equal(np.concatenate(quiet), np.concatenate(live))
 

@@ -144,8 +144,8 @@ class HardwareConfig(ConfigModel):
     """`auto` leaves the defaults as they are; the others fill in what the config does not say, as
     `practicum doctor` shows."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads; 0 takes the cores the machine or its container allows. Recorded in the run,
-    because another number gives other bits."""
+    """CPU threads; 0 takes `OMP_NUM_THREADS`, or else the cores that the machine or its container
+    allows. Recorded in the run, because another number gives other bits."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
     """Sampler/learner distance that stops the run: root mean square over a step's tokens, or ten
     times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16."""

@@ -262,8 +262,10 @@ def placement(model: ModelConfig) -> tuple[Literal["float32", "bfloat16"], str]:
 
 
 def thread_count(config: RunConfig) -> int:
-    """The number of threads in the config, or else `plan_threads` of this machine."""
-    return config.hardware.threads or plan_threads(detect_machine())
+    """The number of threads in the config, that of OpenMP's own variable, or `plan_threads`."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    named = int(asked) if asked.isdecimal() else 0
+    return config.hardware.threads or named or plan_threads(detect_machine())
 
 
 MIB = 1024 * 1024
