@@ -29,7 +29,7 @@ from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.registry import find_task, fitting_eval, run_and_close
+from practicum.environments.registry import find_task, run_and_close
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -45,7 +45,7 @@ from practicum.training.loop import (
     restore,
 )
 from practicum.training.recovery import eased_settings
-from practicum.training.warm_start import settle_warm_start
+from practicum.training.warm_start import fitting_eval, settle_warm_start
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
@@ -128,7 +128,7 @@ async def train_run_async(
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
         policy = build_policy(config, plan)
     note = ""
-    if environment is not None and resumed is None:
+    if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
         config = config.model_copy(update={"eval": fitting_eval(config.eval, environment)})
     if environment is not None and resumed is None and config.may_warm_start:
         parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
-from practicum.core.config.config_sections import EvalConfig
 from practicum.core.config.parse_config import explain
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
@@ -168,14 +167,6 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
             f"asked for; lower the number to {len(tasks)}"
         )
     return tasks
-
-
-def fitting_eval(config: EvalConfig, environment: Environment) -> EvalConfig:
-    """As many held-out tasks as there are, where nobody asked for a number of them."""
-    if "n" in config.model_fields_set:
-        return config
-    found = sum(1 for _ in islice(environment.tasks("heldout", config.seed), config.n))
-    return config.model_copy(update={"n": max(1, found)})
 
 
 def find_task(environment: Environment, named: str) -> Task:

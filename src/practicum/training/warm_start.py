@@ -1,4 +1,4 @@
-"""Decides, before a run begins, whether its first steps imitate the environment's solutions.
+"""Settles, before a run begins, what its config leaves open: its start, and how it is evaluated.
 
 Practice learns from what succeeds now and then. A policy that never succeeds has nothing to
 compare, and what it compares instead leads astray; a few steps on solved tasks bring it to where
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from practicum.agents.rollout import RolloutParts, run_groups
 from practicum.core.capabilities import HasReference
-from practicum.core.config.config_sections import WarmStartConfig
+from practicum.core.config.config_sections import EvalConfig, WarmStartConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
@@ -39,6 +39,12 @@ def settle(config: RunConfig, name: str, reason: str = "") -> SettledStart:
     warm = config.warm_start.steps_of(config.steps) if name == "reference" else 0
     start = WarmStartConfig(name="reference", steps=warm) if warm else WarmStartConfig(name="none")
     return SettledStart(config=config.model_copy(update={"warm_start": start}), reason=reason)
+
+
+def fitting_eval(config: EvalConfig, environment: Environment) -> EvalConfig:
+    """At most as many held-out tasks as there are, for a config in which nobody named a number."""
+    found = sum(1 for _ in islice(environment.tasks("heldout", config.seed), config.n))
+    return config.model_copy(update={"n": max(1, found)})
 
 
 async def count_solved(parts: RolloutParts, tasks: Sequence[Task], seed: int) -> int:

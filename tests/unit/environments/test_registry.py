@@ -1,18 +1,14 @@
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from practicum.core.config.config_sections import EvalConfig
 from practicum.core.errors import ConfigError, UserError
-from practicum.core.task import Split, Task
 from practicum.environments.registry import (
     build_environment,
     build_level,
     environment_class,
     environment_names,
-    fitting_eval,
 )
 
 PLUGIN = """
@@ -100,22 +96,6 @@ def test_a_package_that_cannot_be_used_is_named() -> None:
         build_environment("gone")
     with pytest.raises(UserError, match=r"Bare' has no Options and no all_levels"):
         build_environment("bare")
-
-
-class Few:
-    """An environment with three held-out tasks."""
-
-    name = "few"
-
-    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
-        return (Task(id=str(n), env=self.name, split=split) for n in range(3))
-
-
-@pytest.mark.parametrize(("asked", "given"), [({}, 3), ({"n": 2}, 2), ({"n": 100}, 100)])
-def test_all_held_out_tasks_are_taken_where_nobody_asked_for_a_number(
-    asked: dict[str, int], given: int
-) -> None:
-    assert fitting_eval(EvalConfig(**asked), Few()).n == given  # type: ignore[arg-type]
 
 
 def test_a_path_without_its_ending_is_told_what_to_write() -> None:

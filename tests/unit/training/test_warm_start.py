@@ -1,19 +1,20 @@
 """Whether a run begins with imitation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from practicum.agents.loops import DiscreteAgent
 from practicum.agents.rollout import RolloutParts
+from practicum.core.config.config_sections import EvalConfig
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import UserError
-from practicum.core.task import Task
+from practicum.core.task import Split, Task
 from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.rewards.verifiable import TurnRewards
-from practicum.training.warm_start import settle_warm_start
+from practicum.training.warm_start import fitting_eval, settle_warm_start
 
 
 class Unsolved(MathEnvironment):
@@ -113,3 +114,17 @@ def test_a_run_that_was_settled_may_be_made_longer() -> None:
 def test_other_runs_do_not_warm_start(values: dict[str, Any]) -> None:
     assert not build_config(values).may_warm_start
     assert len(build_config({**values, "warm_start": "reference"}).all_stages) == 1
+
+
+class Few:
+    """An environment with three held-out tasks."""
+
+    name = "few"
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        return (Task(id=str(n), env=self.name, split=split) for n in range(3))
+
+
+@pytest.mark.parametrize(("usual", "given"), [(100, 3), (2, 2)])
+def test_no_more_held_out_tasks_are_taken_than_there_are(usual: int, given: int) -> None:
+    assert fitting_eval(EvalConfig(n=usual), Few()).n == given  # type: ignore[arg-type]
