@@ -20,7 +20,7 @@ from practicum.core.sampling import (
 )
 from practicum.core.task import Outcome, Task
 from practicum.core.tool_calls import MalformedCall, read_tool_call
-from practicum.core.trace import Message, Tools
+from practicum.core.trace import Message, Node, Tools
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.scripted_conversation import ScriptedConversation
 
@@ -172,12 +172,11 @@ async def take_turn(session: Any, text: str) -> Observation:
     return answer
 
 
-class ReferenceConversation(ScriptedConversation):
-    """A `Conversation` that writes the turns of the reference solution."""
+class _FollowsReference:
+    """Tells the solution what was observed: a turn of it may depend on that."""
 
-    def __init__(self, environment: Environment, task: Task) -> None:
-        self._reference = Reference(environment, task)
-        super().__init__(lambda actions: self._reference.require_turn(), name="reference")
+    _reference: Reference
+    nodes: list[Node]
 
     async def complete(
         self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
@@ -185,7 +184,16 @@ class ReferenceConversation(ScriptedConversation):
         """See `Conversation`."""
         if self.nodes:
             self._reference.observe(messages[-1].content)
-        return await super().complete(messages, actions, tools)
+        completed: Completion = await super().complete(messages, actions, tools)  # type: ignore[misc]
+        return completed
+
+
+class ReferenceConversation(_FollowsReference, ScriptedConversation):
+    """A `Conversation` that writes the turns of the reference solution."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._reference = Reference(environment, task)
+        super().__init__(lambda actions: self._reference.require_turn(), name="reference")
 
 
 class Imitator(NamedTuple):
@@ -197,21 +205,13 @@ class Imitator(NamedTuple):
     codec: ChatCodec
 
 
-class SpelledReference(CapturedConversation):
+class SpelledReference(_FollowsReference, CapturedConversation):
     """The turns of the reference solution with the tokens of a model."""
 
     def __init__(self, imitator: Imitator, environment: Environment, task: Task, seed: int) -> None:
         self._reference = Reference(environment, task)
         self._spell = imitator.spell
         super().__init__(self, imitator.codec, SamplingParams(), seed)
-
-    async def complete(
-        self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
-    ) -> Completion:
-        """See `Conversation`."""
-        if self.nodes:
-            self._reference.observe(messages[-1].content)
-        return await super().complete(messages, actions, tools)
 
     async def sample(self, request: SamplingRequest) -> Completion:
         """The solution's next turn: the conversation is its own sampler."""
