@@ -80,12 +80,7 @@ def fitting_plan(config: RunConfig) -> MemoryPlan | None:
 
 
 def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPolicy":
-    """The model with a fresh adapter, given its share of memory. Threads are pinned first.
-
-    Args:
-        config: The run's.
-        plan: What was planned for it; made here unless given.
-    """
+    """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
     from practicum.engine.compute_thread import pin_threads
     from practicum.engine.policy import TorchPolicy, load_for_policy
 

@@ -7,7 +7,7 @@ from practicum.assemble.build_policy import learner_settings, stage_view
 from practicum.assemble.policies import sampling_params, trained_policy
 from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
-from practicum.core.config.run_config import RunConfig, TrainingStageConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Curriculum, Environment, Teacher
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import Imitator
@@ -25,23 +25,13 @@ if TYPE_CHECKING:
     from practicum.training.stage_data import StageData
 
 
-def stage_of(config: RunConfig, step: int) -> TrainingStageConfig:
-    """The stage that a step belongs to, counted over the whole run from 1."""
-    last = 0
-    for stage in config.all_stages:
-        last += stage.steps
-        if step <= last:
-            return stage
-    return config.all_stages[-1]
-
-
 def build_stages(
-    config: RunConfig,
     run: RunDir,
     policy: "TorchPolicy",
     environment: Environment | None,
     curriculum: SharedCurriculum,
     observer: TrainingObserver,
+    config: RunConfig,
 ) -> list[TrainingStage]:
     """All stages of a run, one after the other; without an environment none of them acts."""
     stages: list[TrainingStage] = []
@@ -133,7 +123,8 @@ def _examples(stage: "StageData", policy: "TorchPolicy", first: int) -> HeldOutS
         learner=policy.learner,
         batch=view.algorithm.batch,
         first=first,
-        seed=stage.data.seed,
+        updates=view.algorithm.updates,
+        seed=stage.data.seed_in(view.seed),
         micro_batch_tokens=view.algorithm.micro_batch_tokens,
     )
 

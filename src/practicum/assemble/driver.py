@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.agents.build_agents import check_agent
+from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
-from practicum.assemble.build_stages import build_stages, stage_of
+from practicum.assemble.build_stages import build_stages
 from practicum.assemble.environments import curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
@@ -45,7 +47,7 @@ from practicum.training.loop import (
     restore,
 )
 from practicum.training.recovery import eased_settings
-from practicum.training.warm_start import fitting_eval, settle_warm_start
+from practicum.training.warm_start import end_imitation, fitting_eval, settle_warm_start
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
@@ -131,7 +133,7 @@ async def train_run_async(
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
         config = config.model_copy(update={"eval": fitting_eval(config.eval, environment)})
     if environment is not None and resumed is None and config.may_warm_start:
-        parts = _handle(policy, config, config.rollouts.temperature).parts(environment, config)
+        parts = _practice(policy, environment, config)
         solver = scripted_policy("reference", environment).parts(environment, config)
         config, note = await settle_warm_start(config, environment, parts, solver)
     run = resumed or create_run(config, name)
@@ -177,20 +179,20 @@ def trainer_for(
         observer.warned(damaged.reason)
     state = LoopState(step=0, curriculum=curriculum.state())
     if found.checkpoint is not None:
-        settings = learner_settings(config, stage_of(config, found.checkpoint.step))
-        policy.learner.retune(
-            eased_settings(settings, read_state(found.checkpoint.path).recoveries)
-        )
+        settings = learner_settings(config, config.stage_at(found.checkpoint.step))
+        recoveries = read_state(found.checkpoint.path).recoveries
+        policy.learner.retune(eased_settings(settings, recoveries))
         state = restore(found.checkpoint, policy.learner, curriculum)
     attempt = _begin_attempt(config, run, environment, state.step)
+    stages = partial(build_stages, run, policy, environment, curriculum, observer)
     with (
         EventLog(run.metrics_path, attempt=attempt, from_step=state.step) as metrics,
         SqliteTraceStore(run.traces_path) as traces,
     ):
         traces.begin_attempt(attempt, state.step)
+        practice = partial(_practice, policy, environment)
 
-        async def evaluate_now(step: int) -> EvalReport:
-            assert environment is not None
+        async def evaluate_now(environment: Environment, step: int) -> EvalReport:
             name = f"{run.name} step {step}"
             evaluation = await evaluate_policy(
                 _handle(policy, config), environment, config, observer.episode_done, name, run.path
@@ -202,16 +204,17 @@ def trainer_for(
 
         parts = TrainingParts(
             config=config,
-            stages=build_stages(config, run, policy, environment, curriculum, observer),
+            stages=stages(config),
             sampler=policy.sampler,
             learner=policy.learner,
             curriculum=curriculum,
             metrics=metrics,
             traces=traces,
             checkpoints=checkpoints,
-            evaluate=evaluate_now if environment is not None else None,
+            evaluate=partial(evaluate_now, environment) if environment is not None else None,
             earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
             observer=observer,
+            end_imitation=partial(end_imitation, run, environment, practice, stages),
         )
         yield Trainer(parts, state)
 
@@ -255,10 +258,16 @@ async def play_tasks(
     return await run_and_close(environment, play())
 
 
-def _handle(
-    policy: "TorchPolicy", config: RunConfig, temperature: float | None = None
-) -> PolicyHandle:
-    """The policy as it is evaluated, or at another temperature."""
-    cold = config.eval.temperature if temperature is None else temperature
-    params = sampling_params(config.rollouts, cold)
+def _handle(policy: "TorchPolicy", config: RunConfig) -> PolicyHandle:
+    """The policy as it is evaluated."""
+    params = sampling_params(config.rollouts, config.eval.temperature)
     return trained_policy(config.model.name, policy, params)
+
+
+def _practice(
+    policy: "TorchPolicy", environment: Environment | None, config: RunConfig
+) -> RolloutParts:
+    """What episodes are made with that are as warm as in practice, and teach nothing."""
+    assert environment is not None
+    params = sampling_params(config.rollouts, config.rollouts.temperature)
+    return trained_policy(config.model.name, policy, params).parts(environment, config)

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from practicum.core.task import JSON
 
-AlarmKind = Literal["flat", "equal", "entropy", "kl", "success", "length"]
+AlarmKind = Literal["flat", "equal", "stalled", "entropy", "kl", "success", "length"]
 
 SOLVED = 0.9
 """Success from which low entropy and flat groups are what learning looks like at its end."""
@@ -53,9 +53,17 @@ FLAT_USUAL = 0.9
 FLAT_CHANCE = 1e-4
 """Chance of so many flat groups in a row, by the run's own usual share, below which it is none."""
 PLATEAU_STEPS = 5
-"""Steps of flat groups after which they are told of a run that has learned before."""
+"""Steps of flat groups after which they are told of a run that has learned something."""
 ENTROPY_SHARE = 0.05
 """Share of the entropy at the start below which the policy hardly tries anything."""
+UNSOLVED = 0.02
+"""Success up to which a policy solves nothing but by luck."""
+UNSOLVED_ENTROPY_SHARE = 0.25
+"""The same for a policy that solves nothing: whatever it settles on is not the task."""
+STALLED_STEPS = 12
+"""Steps without success and without more reward after which nothing more is expected."""
+STALLED_EPISODES = 700
+"""Episodes that those steps must have: the first success is a matter of luck."""
 KL_LIMIT = 3.0
 """Nats per token: the base model would say what the policy says once in twenty times."""
 KL_GROWTH = 5.0
@@ -260,7 +268,9 @@ def find_alarms(
 def _flat_groups(history: _History) -> Alarm | None:
     """Groups whose episodes all score the same, in too many steps to be chance."""
     rows = history.flat[-MOST_STEPS:]
-    needed = PLATEAU_STEPS if history.has_learned else RECENT_STEPS
+    now = _success(history.recent)
+    is_able = history.has_learned or (now is not None and now.value >= KNOWN_WELL)
+    needed = PLATEAU_STEPS if is_able else RECENT_STEPS
     if len(rows) < needed or _is_solved(rows[-PLATEAU_STEPS:]) or history.is_solved:
         return None
     groups = sum(row.number("groups") or 1.0 for row in rows)
@@ -305,7 +315,9 @@ def _low_entropy(history: _History) -> Alarm | None:
     now = _last_with("entropy", history.rows, RECENT_STEPS)
     if not start or len(now) < RECENT_STEPS or now[0].step <= history.first[-1].step:
         return None
-    low = ENTROPY_SHARE * start
+    solved = _success(now)
+    is_unsolved = solved is not None and solved.value <= UNSOLVED
+    low = (UNSOLVED_ENTROPY_SHARE if is_unsolved else ENTROPY_SHARE) * start
     if any((row.number("entropy") or 0.0) >= low for row in now):
         return None
     if history.is_solved or history.has_learned:
@@ -317,6 +329,28 @@ def _low_entropy(history: _History) -> Alarm | None:
         f"entropy fell from {start:.2g} to {_mean(now, 'entropy'):.2g} while "
         f"{history.in_words()}: the policy hardly explores; a lower algorithm.lr or a higher "
         "rollouts.temperature keeps it trying",
+    )
+
+
+def _stalled(history: _History) -> Alarm | None:
+    """Nothing is solved, and nothing leads there: what is paid for the way does not rise."""
+    episodes = history.rows[-1].number("episodes") or 1.0
+    now = history.rows[-max(STALLED_STEPS, math.ceil(STALLED_EPISODES / episodes)) :]
+    solved = _success(now)
+    tried = sum(row.number("episodes") or 0.0 for row in now)
+    if len(now) < STALLED_STEPS or tried < STALLED_EPISODES:
+        return None
+    if solved is None or solved.value > UNSOLVED / 4:
+        return None
+    if _reward_change(now[:COMPARED_STEPS], now[-COMPARED_STEPS:], history.rows) >= REWARD_RISE:
+        return None
+    return _alarm(
+        "stalled",
+        history,
+        now[0],
+        f"{history.in_words()} and reward stays at {_mean(now, 'reward') or 0.0:.2f} since "
+        f"{len(now)} steps: practice has nothing to learn from; easier tasks, a longer "
+        "warm_start.steps or pay for progress helps",
     )
 
 
@@ -436,6 +470,7 @@ DETECTORS: tuple[Callable[[_History], Alarm | None], ...] = (
     _equal_rewards,
     _flat_groups,
     _low_entropy,
+    _stalled,
     _far_out,
     _success_lost,
     _length_drift,

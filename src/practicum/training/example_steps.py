@@ -11,11 +11,13 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from practicum.core.errors import UserError
-from practicum.core.interfaces import Learner, Need, Objective, OfflineMethod
+from practicum.core.interfaces import Learner, Need, Objective, OfflineMethod, UpdateReport
 from practicum.core.sample import Batch, Credit, Episode, Example, Floats, Sample, TokenisedExample
 from practicum.core.task import JSON
 from practicum.training.prefix_tree import build_batches, episode_samples
@@ -113,6 +115,9 @@ def units(rows: Sequence[OfflineExample], kind: str) -> list[tuple[OfflineExampl
 Units = Sequence[tuple[OfflineExample, ...]]
 """Examples that must be in the same update: one alone, or the two sides of a pair."""
 
+Updates = list[list[OfflineExample]]
+"""The examples of a step, update by update."""
+
 
 @dataclass(slots=True, kw_only=True)
 class ExampleSteps:
@@ -128,6 +133,8 @@ class ExampleSteps:
     first: int
     """The stage's first step."""
     seed: int
+    updates: int = 1
+    """Updates of a step."""
     micro_batch_tokens: int
     units: Units = ()
 
@@ -136,22 +143,42 @@ class ExampleSteps:
         """No episodes are rolled out."""
         return 0
 
-    async def gather(self, step: int) -> list[OfflineExample]:
+    async def gather(self, step: int) -> Updates:
         """The examples of a step, a function of the seed and the step."""
         self.units = self.units or await self.load()
-        epoch, part = divmod(step - self.first, self._updates)
+        done = (step - self.first) * self.updates
+        return [self._draw(update) for update in range(done, done + self.updates)]
+
+    def _draw(self, update: int) -> list[OfflineExample]:
+        """The examples of an update, counted over the stage from 0."""
+        epoch, part = divmod(update, self._epoch)
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.units))
-        drawn = np.array_split(order, self._updates)[part]
+        drawn = np.array_split(order, self._epoch)[part]
         return [row for place in drawn.tolist() for row in self.units[place]]
 
     @property
-    def _updates(self) -> int:
+    def _epoch(self) -> int:
         """Updates per epoch."""
         return math.ceil(len(self.units) / self.batch)
 
-    def learn(self, step: int, material: list[OfflineExample]) -> StepResult:
-        """Measure the examples if the method needs it, then update."""
+    def learn(self, step: int, material: Updates) -> StepResult:
+        """The updates of a step, in order."""
         started = time.monotonic()
+        results = [self._update(examples) for examples in material]
+        report, metrics = results[-1]
+        is_applied = all(one.applied for one, _ in results)
+        metrics |= {"applied": is_applied, "loss": fmean(one["loss"] for _, one in results)}
+        for name in ("update_tokens", "row_tokens", "out_of_memory", "micro_batch_splits"):
+            metrics[name] = sum(one[name] for _, one in results)
+        notices = [one.memory_notice for one, _ in results if one.memory_notice]
+        report = replace(report, applied=is_applied, memory_notice="; ".join(notices))
+        metrics["examples"] = sum(len(examples) for examples in material)
+        metrics["epoch"] = (step - self.first + 1) * self.updates / self._epoch
+        metrics["update_s"] = time.monotonic() - started
+        return StepResult(report=report, metrics=metrics)
+
+    def _update(self, material: list[OfflineExample]) -> tuple[UpdateReport, dict[str, Any]]:
+        """Measure the examples if the method needs it, then update."""
         advantages, loss, figures = self._advantages(material)
         tokens = sum(int(row.sample.loss_mask.sum()) for row in material)
         # SFT is a mean over tokens; the advantages of KTO and DPO are derivatives by whole sums.
@@ -161,12 +188,9 @@ class ExampleSteps:
             for row, a in zip(material, advantages.tolist(), strict=True)
         ]
         report = self.learner.update(self._batches(samples), self.objective)
-        metrics: dict[str, JSON] = {**update_metrics(report), **figures}
+        metrics = {**update_metrics(report), **figures}
         metrics["loss"] = report.loss if loss is None else loss
-        metrics["examples"] = len(material)
-        metrics["epoch"] = (step - self.first + 1) / self._updates
-        metrics["update_s"] = time.monotonic() - started
-        return StepResult(report=report, metrics=metrics)
+        return report, metrics
 
     def _advantages(
         self, rows: list[OfflineExample]
@@ -246,13 +270,13 @@ class HeldOutSteps(ExampleSteps):
     """Whether to report before the first step too."""
     heldout: Units = ()
 
-    async def gather(self, step: int) -> list[OfflineExample]:
+    async def gather(self, step: int) -> Updates:
         """The examples of a step; the first call loads the held-out ones too."""
         if not self.units:
             self.heldout = await self.load_heldout()
         return await super().gather(step)
 
-    def learn(self, step: int, material: list[OfflineExample]) -> StepResult:
+    def learn(self, step: int, material: Updates) -> StepResult:
         """Update, and report the held-out metrics where due."""
         is_first = step == self.first and self.is_reported_before
         before = self._heldout_metrics() if self.heldout and is_first else {}

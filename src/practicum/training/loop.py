@@ -34,6 +34,7 @@ from practicum.training.recovery import (
     eased,
 )
 from practicum.training.stages import StepResult, TrainingStage, stage_at
+from practicum.training.warm_start import may_end
 
 T = TypeVar("T")
 
@@ -73,6 +74,10 @@ class TrainingObserver(Protocol):
         """A warning for the user."""
 
 
+EndImitation = Callable[[int], Awaitable[tuple[RunConfig, Sequence[TrainingStage]] | None]]
+"""Given the number of completed steps: the run's config and stages from now on, if they change."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingParts:
     """The objects a `Trainer` uses."""
@@ -90,6 +95,8 @@ class TrainingParts:
     earlier_reports: Mapping[int, EvalReport]
     """Evaluations recorded before the run was resumed, by step."""
     observer: TrainingObserver
+    end_imitation: EndImitation | None = None
+    """Asked after some steps of a warm start whether practice begins; None without tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +134,11 @@ class Trainer:
                 if self._config.on_collapse == "recover" and self._state.step == 0:
                     self._save()  # so that there is always something to go back to
                 self._mark_best()  # a kill just after an evaluation would have skipped it
+                await self._end_imitation_if_learned(gate)  # the same
                 await self._evaluate_if_due(gate)
                 while self._state.step < self._config.steps:
                     await self._step(gate)
+                    await self._end_imitation_if_learned(gate)
                     self._save_if_due()
                     await self._evaluate_if_due(gate)
             except Interrupted:
@@ -175,6 +184,17 @@ class Trainer:
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
         await self._mind_alarms(self._guard.observe(step, metrics))
+
+    async def _end_imitation_if_learned(self, gate: "InterruptGate") -> None:
+        """Go over to practice as soon as a warm start has taught enough."""
+        step, end, warm = self._state.step, self._parts.end_imitation, self._config.warm_start
+        if end is None or not warm.until or not may_end(warm, step):
+            return
+        self._parts.sampler.forget()
+        if (changed := await gate.through(end(step))) is not None:
+            self._config, stages = changed
+            self._parts = replace(self._parts, config=self._config, stages=stages)
+            self._stages = [eased(stage, self._state.recoveries) for stage in stages]
 
     async def _mind_alarms(self, alarms: Sequence[Alarm]) -> None:
         """Tell the alarms that begin with this step, and do what `on_collapse` says."""

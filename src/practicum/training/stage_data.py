@@ -187,7 +187,7 @@ async def _build_dataset(stage: StageData, own: "_SampledTokens") -> Built:
         min_score=float("-inf") if weighted else None,  # any score, but there must be one
         heldout=data.heldout,
         n=data.n,
-        seed=data.seed,
+        seed=data.seed_in(stage.view.seed),
     )
     path = Path(data.source)
     if is_built(path):  # deduplicated and balanced when it was built

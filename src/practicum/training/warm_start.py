@@ -5,7 +5,7 @@ compare, and what it compares instead leads astray; a few steps on solved tasks 
 practice works. A policy that succeeds by itself is left to practise from the start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,11 +16,20 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
+from practicum.store.run_dir import RunDir
+from practicum.training.stages import TrainingStage
 
 PROBES = 16
 """Training tasks that are tried once each."""
 TRIED_SOLUTIONS = 4
 """Solutions that are played before they are imitated."""
+NONE = WarmStartConfig(name="none")
+UNTIL = 0.5
+"""Share of training tasks that imitation should teach: practice then has something to compare."""
+LOOKS = 32
+"""Training tasks that are tried once each to see whether it has."""
+FIRST_LOOK = 2
+"""Steps of imitation after which that is first tried."""
 FEW = 2
 """Solved probes up to which success is near 0: of 16, an upper 95 % bound of about a third."""
 
@@ -36,9 +45,36 @@ class SettledStart(NamedTuple):
 
 def settle(config: RunConfig, name: str, reason: str = "") -> SettledStart:
     """The config with its start decided."""
-    warm = config.warm_start.steps_of(config.steps) if name == "reference" else 0
-    start = WarmStartConfig(name="reference", steps=warm) if warm else WarmStartConfig(name="none")
+    asked = config.warm_start
+    warm = asked.steps_of(config.steps) if name == "reference" else 0
+    until = asked.until or (0.0 if asked.steps else UNTIL)
+    start = WarmStartConfig(name="reference", steps=warm, until=until) if warm else NONE
     return SettledStart(config=config.model_copy(update={"warm_start": start}), reason=reason)
+
+
+def may_end(warm: WarmStartConfig, step: int) -> bool:
+    """Whether to look after this step if imitation is over: after 2, 4, 8, 16 and so on."""
+    is_power = step & (step - 1) == 0
+    return warm.until > 0.0 and is_power and FIRST_LOOK <= step < warm.steps
+
+
+async def shortened(
+    config: RunConfig, environment: Environment, parts: RolloutParts, step: int
+) -> RunConfig | None:
+    """The config with imitation over after `step`; None where too few tasks are solved by then.
+
+    Args:
+        config: The run's, whose imitation `may_end`.
+        environment: Where it acts.
+        parts: What its episodes are made with.
+        step: Steps done.
+    """
+    # Another seed than that of the solutions: of endless tasks these are new ones.
+    tasks = list(islice(environment.tasks("train", config.seed + 1), LOOKS))
+    if await count_solved(parts, tasks, config.seed) < config.warm_start.until * len(tasks):
+        return None
+    over = WarmStartConfig(name="reference", steps=step)
+    return config.model_copy(update={"warm_start": over})
 
 
 def fitting_eval(config: EvalConfig, environment: Environment) -> EvalConfig:
@@ -52,6 +88,22 @@ async def count_solved(parts: RolloutParts, tasks: Sequence[Task], seed: int) ->
     groups = await run_groups(parts, tasks, 1, label="probe", seed=seed)
     outcomes = [e.outcome for group in groups for e in group.usable if e.outcome is not None]
     return sum(outcome.success is True for outcome in outcomes)
+
+
+async def end_imitation(
+    run: RunDir,
+    environment: Environment | None,
+    practice: Callable[[RunConfig], RolloutParts],
+    stages: Callable[[RunConfig], list[TrainingStage]],
+    step: int,
+) -> tuple[RunConfig, list[TrainingStage]] | None:
+    """What practice begins with, if it does after this step; the run's folder keeps that."""
+    config = run.config()
+    assert environment is not None  # there were solutions to imitate
+    if (shorter := await shortened(config, environment, practice(config), step)) is None:
+        return None
+    run.replace_config(shorter)
+    return shorter, stages(shorter)
 
 
 async def settle_warm_start(
@@ -89,5 +141,7 @@ async def settle_warm_start(
     if solved > FEW:
         return settle(config, "none", f"{told}: no warm start")
     found = settle(config, "reference")
-    first = f"the first {found.config.warm_start.steps} steps imitate solutions"
-    return found._replace(reason=f"{told}: {first} (warm_start=none leaves them out)")
+    warm = found.config.warm_start
+    end = f"until it solves {warm.until:.0%}, at most {warm.steps} steps"
+    first = f"first it imitates solutions, {end if warm.until else f'{warm.steps} steps'}"
+    return found._replace(reason=f"{told}: {first} (warm_start=none leaves that out)")

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.engine.reference import build_fresh_policy
 
 from practicum.assemble.build_policy import frozen_models, learner_settings, plan_run, stage_view
-from practicum.assemble.build_stages import _teacher, stage_of
+from practicum.assemble.build_stages import _teacher
 from practicum.core.config.parse_config import build_config
 from practicum.engine.learning.teachers import RemoteTeacher, TorchTeacher
 from practicum.engine.planning.machine import detect_machine
@@ -22,7 +22,7 @@ STAGED = build_config(
 
 
 def test_a_step_belongs_to_the_stage_that_it_lies_in() -> None:
-    names = [stage_of(STAGED, step).algorithm.name for step in (1, 3, 4, 5, 9)]
+    names = [STAGED.stage_at(step).algorithm.name for step in (1, 3, 4, 5, 9)]
     assert names == ["sft", "sft", "ppo", "ppo", "ppo"]
 
 

@@ -28,7 +28,8 @@ BUDGETS = [10_000, 60, 1]
 
 
 def gathered(steps: ExampleSteps, step: int) -> list[OfflineExample]:
-    return asyncio.run(steps.gather(step))
+    [drawn] = asyncio.run(steps.gather(step))
+    return drawn
 
 
 def kto_by_the_paper(
@@ -55,7 +56,7 @@ def test_kto_has_the_gradient_of_its_loss_on_the_padded_batch(budget_tokens: int
     method = Kto(beta=0.3, desirable=1.2, undesirable=0.7)
     steps = steps_over(policy, method, units(rows, "kto"), budget_tokens=budget_tokens)
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
-    result = steps.learn(1, drawn)
+    result = steps.learn(1, [drawn])
     loss, expected = plain(lambda m: kto_by_the_paper(m, drawn, beta=0.3, good=1.2, bad=0.7))
     assert result.metrics["loss"] == pytest.approx(loss, rel=1e-5)
     assert relative_error(gradients, expected) <= SAME_GRADIENT
@@ -88,7 +89,7 @@ def test_dpo_has_the_gradient_of_its_loss_on_the_padded_batch(budget_tokens: int
     policy = unclipped_policy()
     steps = steps_over(policy, Dpo(beta=0.4), pairs(3), budget_tokens=budget_tokens)
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
-    result = steps.learn(1, drawn)
+    result = steps.learn(1, [drawn])
     loss, expected = plain(lambda m: dpo_by_the_paper(m, drawn, 0.4))
     assert result.metrics["loss"] == pytest.approx(loss, rel=1e-5)
     assert relative_error(gradients, expected) <= SAME_GRADIENT
@@ -108,7 +109,7 @@ def test_sft_is_the_mean_cross_entropy_of_the_tokens_learned_from(budget_tokens:
     rows = [make_row(n) for n in range(5)]
     steps = steps_over(policy, Sft(), units(rows, "sft"), budget_tokens=budget_tokens)
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
-    result = steps.learn(1, drawn)
+    result = steps.learn(1, [drawn])
     loss, expected = plain(lambda m: cross_entropy(m, drawn))
     assert result.metrics["loss"] == pytest.approx(loss, rel=1e-5)
     assert relative_error(gradients, expected) <= SAME_GRADIENT
@@ -120,7 +121,7 @@ def test_weights_by_reward_count_as_so_many_copies() -> None:
     policy = unclipped_policy()
     steps = steps_over(policy, WeightedSft(weigh="positive"), units(rows, "sft"))
     gradients, drawn = watch_gradients(policy), gathered(steps, 1)
-    steps.learn(1, drawn)
+    steps.learn(1, [drawn])
     counts = torch.tensor([max(row.reward or 0.0, 0.0) for row in drawn])
     tokens = sum(int(row.sample.loss_mask.sum()) for row in drawn)
 
@@ -180,14 +181,14 @@ def test_the_base_model_is_asked_in_each_step_and_about_its_rows_alone() -> None
     policy.learner.measure = counting  # type: ignore[method-assign]
     steps = steps_over(policy, Dpo(), pairs(2))
     for step in (1, 2):
-        steps.learn(step, gathered(steps, step))
+        steps.learn(step, [gathered(steps, step)])
     assert asked == [(4, frozenset({"base"}))] * 2
 
 
 def test_epochs_are_counted() -> None:
     rows = units([make_row(n) for n in range(4)], "sft")
     steps = steps_over(unclipped_policy(), Sft(), rows, batch=2, first=3)
-    found = [steps.learn(step, gathered(steps, step)).metrics["epoch"] for step in (3, 4, 5)]
+    found = [steps.learn(step, [gathered(steps, step)]).metrics["epoch"] for step in (3, 4, 5)]
     assert found == [0.5, 1.0, 1.5]
     assert steps.episodes_expected == 0
 
@@ -199,9 +200,23 @@ def test_kto_alone_in_its_update_is_compared_with_another_row() -> None:
     [alone] = next(d for step in (1, 2) if len(d := gathered(steps, step)) == 1)
     other = next(row for row in rows if row.id != alone.id)
     swapped = [alone.with_completion_of(other)]
-    result = steps.learn(1, [alone])
+    result = steps.learn(1, [[alone]])
 
     def apart(model: Any) -> torch.Tensor:
         return (padded_sums(model, swapped) - base_sums(model, swapped)).sum()
 
     assert result.metrics["kl_z0"] == pytest.approx(max(0.0, plain(apart)[0]), abs=1e-4)
+
+
+def test_a_step_of_two_updates_does_what_two_steps_do() -> None:
+    rows = units([make_row(n) for n in range(6)], "sft")
+    one, two = unclipped_policy(), unclipped_policy()
+    single, double = (steps_over(policy, Sft(), rows, batch=2) for policy in (one, two))
+    double.updates = 2
+    found = [single.learn(step, [gathered(single, step)]).metrics for step in (1, 2)]
+    both = double.learn(1, asyncio.run(double.gather(1))).metrics
+    assert one.learner.fingerprint() == two.learner.fingerprint()
+    assert both["loss"] == pytest.approx(sum(m["loss"] for m in found) / 2)
+    for name in ("update_tokens", "examples"):
+        assert both[name] == sum(m[name] for m in found)
+    assert both["epoch"] == found[-1]["epoch"]

@@ -7,14 +7,19 @@ import pytest
 
 from practicum.agents.loops import DiscreteAgent
 from practicum.agents.rollout import RolloutParts
-from practicum.core.config.config_sections import EvalConfig
+from practicum.core.config.config_sections import EvalConfig, WarmStartConfig
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import UserError
 from practicum.core.task import Split, Task
 from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.rewards.verifiable import TurnRewards
-from practicum.training.warm_start import fitting_eval, settle_warm_start
+from practicum.training.warm_start import (
+    fitting_eval,
+    may_end,
+    settle_warm_start,
+    shortened,
+)
 
 
 class Unsolved(MathEnvironment):
@@ -49,9 +54,12 @@ async def settled(
 
 async def test_a_policy_that_solves_nothing_imitates_first() -> None:
     config, reason = await settled()
-    assert (config.warm_start.name, config.warm_start.steps) == ("reference", 6)
-    assert [(s.algorithm.name, s.steps) for s in config.all_stages] == [("sft", 6), ("grpo", 18)]
-    assert reason.startswith("the model solves 0 of 16 training tasks: the first 6 steps imitate")
+    assert (config.warm_start.name, config.warm_start.steps) == ("reference", 18)
+    assert [(s.algorithm.name, s.steps) for s in config.all_stages] == [("sft", 18), ("grpo", 6)]
+    assert reason == (
+        "the model solves 0 of 16 training tasks: first it imitates solutions, until it solves "
+        "50%, at most 18 steps (warm_start=none leaves that out)"
+    )
 
 
 async def test_a_policy_that_solves_them_practises_at_once() -> None:
@@ -61,8 +69,8 @@ async def test_a_policy_that_solves_them_practises_at_once() -> None:
     assert reason == "the model solves 16 of 16 training tasks: no warm start"
 
 
-@pytest.mark.parametrize(("steps", "warm"), [(2, 0), (3, 0), (4, 1), (30, 7), (400, 10)])
-async def test_imitation_is_a_quarter_of_the_steps_and_at_most_ten(steps: int, warm: int) -> None:
+@pytest.mark.parametrize(("steps", "warm"), [(2, 0), (7, 0), (8, 6), (30, 22), (80, 60)])
+async def test_imitation_is_at_most_three_quarters_of_the_steps(steps: int, warm: int) -> None:
     config, _ = await settled(steps)
     assert config.warm_start.steps == warm
     assert sum(stage.steps for stage in config.all_stages) == steps
@@ -72,6 +80,31 @@ async def test_what_is_asked_for_is_done_without_trying() -> None:
     config, reason = await settled(warm_start={"name": "reference", "steps": 3}, able=True)
     assert (config.warm_start.steps, reason) == (3, "")
     assert (await settled(warm_start="none")).config.warm_start.name == "none"
+
+
+@pytest.mark.parametrize(
+    ("asked", "until"), [({}, 0.5), ({"steps": 9}, 0.0), ({"steps": 9, "until": 0.9}, 0.9)]
+)
+async def test_imitation_ends_early_unless_its_steps_are_told(asked: Any, until: float) -> None:
+    config, _ = await settled(warm_start={"name": "reference", **asked})
+    assert config.warm_start.until == until
+
+
+def test_it_is_looked_at_after_twice_as_many_steps_each_time() -> None:
+    warm = WarmStartConfig(name="reference", steps=60, until=0.5)
+    assert [n for n in range(80) if may_end(warm, n)] == [2, 4, 8, 16, 32]
+    assert not any(may_end(WarmStartConfig(name="reference", steps=60), n) for n in range(80))
+
+
+async def test_practice_begins_when_enough_is_solved() -> None:
+    warm = {"name": "reference", "steps": 60, "until": 0.5}
+    config = build_config({"env": "math", "steps": 80, "warm_start": warm})
+    environment = MathEnvironment(MathOptions())
+    assert await shortened(config, environment, parts(environment, able=False), 8) is None
+    found = await shortened(config, environment, parts(environment, able=True), 8)
+    assert found is not None
+    assert [stage.steps for stage in found.all_stages] == [8, 72]
+    assert found.warm_start.until == 0.0  # decided, also for whoever resumes the run
 
 
 async def test_without_solutions_there_is_nothing_to_imitate() -> None:

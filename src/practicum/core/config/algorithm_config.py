@@ -204,6 +204,8 @@ class OfflineConfig(AlgorithmConfig):
 
     batch: int = Field(default=16, ge=1)
     """Examples of an update."""
+    updates: int = Field(default=1, ge=1)
+    """Updates of a step."""
 
     is_offline: ClassVar[bool] = True
 

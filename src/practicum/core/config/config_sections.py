@@ -94,6 +94,10 @@ class RolloutConfig(ConfigModel):
     With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
 
 
+SHORTEST_WITH_WARM_START = 8
+"""Steps of a run from which imitation is worth its time, unless it is asked for."""
+
+
 class WarmStartConfig(ConfigModel):
     """Imitation of the environment's own solutions before practice."""
 
@@ -101,11 +105,16 @@ class WarmStartConfig(ConfigModel):
     """`reference`: imitate first; `none`: do not; `auto`: imitate where the environment has
     solutions and the model solves next to none of its tasks. A run keeps what was decided."""
     steps: int = Field(default=0, ge=0)
-    """Steps of imitation, out of the run's `steps`; 0 takes a quarter of them, at most 10."""
+    """Steps of imitation, out of the run's `steps`; 0 takes as many as it needs, at most three
+    quarters of them, and none in a run of less than 8."""
+    until: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of some training tasks whose solving ends imitation early; 0 ends it after `steps`, or
+    with `steps: 0` at a half."""
 
     def steps_of(self, total: int) -> int:
-        """Steps of imitation in a run of so many steps, at least one of which is practice."""
-        return min(self.steps or min(total // 4, 10), total - 1)
+        """Most steps of imitation in a run of so many steps, at least one of which is practice."""
+        most = total * 3 // 4 if total >= SHORTEST_WITH_WARM_START else 0
+        return min(self.steps or most, total - 1)
 
 
 class EvalConfig(ConfigModel):

@@ -1,5 +1,6 @@
 """`RunConfig`, the whole config of a run; its training stages and their recorded data."""
 
+from itertools import accumulate
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -30,6 +31,11 @@ from practicum.core.config.reward_config import RewardConfig
 
 REFERENCE = "reference"
 """The `data.source` that stands for the environment's own solutions."""
+
+IMITATION_UPDATES = 4
+"""Updates of a step of imitation: so many as cost about what a step of practice does."""
+MOST_SOLUTIONS = 1024
+"""Solutions played for a warm start; where it takes longer, they are learned from again."""
 
 SHORTHANDS = {
     "agent": "name",
@@ -70,8 +76,15 @@ class DataConfig(ConfigModel):
     """The score from which a trace is a good one, where nothing else says so."""
     heldout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Share of the tasks kept apart, on which the loss is reported."""
-    seed: int = 0
-    """Which examples, where there are more than `n`, which are held out, and their order."""
+    seed: int | None = None
+    """Which examples, where there are more than `n`, which are held out, and their order. Unless
+    given it is 0 for recorded traces, so that seeds of a run share what is held out, and the run's
+    own for `reference`."""
+
+    def seed_in(self, run_seed: int) -> int:
+        """The seed in a run that has one itself."""
+        own = run_seed if self.source == REFERENCE else 0
+        return own if self.seed is None else self.seed
 
     @field_validator("imports", mode="before")
     @classmethod
@@ -122,7 +135,7 @@ class RunConfig(ConfigModel):
     from recorded traces alone, and has no held-out tasks to evaluate on."""
     model: ModelConfig = ModelConfig()
     """A model's name, or its name and options."""
-    steps: int = Field(default=30, ge=1)
+    steps: int = Field(default=80, ge=1)
     """Updates of the weights; with `stages`, the sum of theirs."""
     seed: int = 0
     runs_dir: str = "runs"
@@ -260,9 +273,16 @@ class RunConfig(ConfigModel):
         )
         if not warm:
             return (practice,)
-        imitation = SftConfig()
-        data = DataConfig(source=REFERENCE, n=imitation.batch * warm)
+        imitation = SftConfig(updates=IMITATION_UPDATES)
+        n = min(imitation.batch * imitation.updates * warm, MOST_SOLUTIONS)
+        data = DataConfig(source=REFERENCE, n=n)
         return (TrainingStageConfig(steps=warm, algorithm=imitation, data=data), practice)
+
+    def stage_at(self, step: int) -> TrainingStageConfig:
+        """The stage that a step belongs to, counted over the whole run from 1."""
+        ends = accumulate(stage.steps for stage in self.all_stages)
+        found = (stage for stage, last in zip(self.all_stages, ends, strict=True) if step <= last)
+        return next(found, self.all_stages[-1])
 
     def of_stage(self, stage: TrainingStageConfig) -> "RunConfig":
         """The config of a run with only this stage."""

@@ -37,6 +37,7 @@ OTHER: dict[str, Any] = {
     "teacher": "tiny",
     "temperature": 2.0,
     "undesirable": 0.5,
+    "updates": 3,
     "value_clip": 0.3,
     "value_coef": 0.9,
     "value_lr": 0.01,

@@ -9,7 +9,7 @@ from practicum.core.errors import ConfigError
 
 def test_an_environment_alone_is_a_whole_run() -> None:
     config = build_config({"env": "math"})
-    assert (config.env_name, config.model.name, config.steps) == ("math", "smollm2-135m", 30)
+    assert (config.env_name, config.model.name, config.steps) == ("math", "smollm2-135m", 80)
 
 
 def test_the_default_adapter_is_the_full_preset_with_its_fields_filled_in() -> None:
