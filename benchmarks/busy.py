@@ -29,6 +29,8 @@ from practicum.engine.compute_thread import pin_threads
 __all__ = ["measure"]
 
 SHAPES_SEED = 19
+PEER_TOKENS = 6_000
+"""Tokens of rows that TRL pads and keeps at once; at 40,000 it was killed on 24 GiB."""
 LOOP = "while True: pass"
 SETTLE_S = 1.0
 """How long the scheduler has to spread the loops over the cores before anything is timed."""
@@ -71,7 +73,7 @@ def _ratios(over: dict[str, float], under: dict[str, float]) -> dict[str, float]
 def random_shapes(case: Case, count: int) -> list[Case]:
     """Cases whose sizes nobody chose, the same ones every time."""
     rng = random.Random(SHAPES_SEED)
-    return [
+    drawn = [
         replace(
             case,
             prompts=rng.randint(1, 3),
@@ -81,6 +83,13 @@ def random_shapes(case: Case, count: int) -> list[Case]:
         )
         for _ in range(count)
     ]
+    return [replace(shape, peer_batch=case.peer_batch or peer_rows(shape)) for shape in drawn]
+
+
+def peer_rows(shape: Case) -> int:
+    """Rows that TRL takes at a time: as many as divide the step and fit this machine's memory."""
+    most = PEER_TOKENS // (shape.prompt + shape.completion)
+    return max(n for n in range(1, max(2, most + 1)) if shape.episodes % n == 0)
 
 
 def print_shapes(case: Case, args: argparse.Namespace) -> None:
@@ -90,6 +99,7 @@ def print_shapes(case: Case, args: argparse.Namespace) -> None:
     for shape in random_shapes(case, args.shapes):
         step = measure_step(shape)
         found["shapes"].append(step)
+        print(f"{len(found['shapes'])} of {args.shapes} shapes", file=sys.stderr)
         name = f"{shape.prompts} x {shape.group}, {shape.prompt} + {shape.completion}"
         totals = [seconds_text(step["seconds"].get(side, 0.0)) for side in ("practicum", "trl")]
         lines.append([name, *totals, f"{step['ratio'].get('trl', 0.0):.2f} x"])

@@ -3,7 +3,8 @@
     python benchmarks/stage_gains.py runs/shell_warm --chart docs/charts/shell-warm.png
 
 Reads evaluations that `practicum train` made; nothing is trained. Several runs are drawn together
-and get a table each. A stage that was not evaluated at its end, or is still under way, is shown by
+and get a table each, and one for all of them as seeds of one config: its intervals are over seeds
+and tasks. A stage that was not evaluated at its end, or is still under way, is shown by
 the last evaluation within it.
 """
 
@@ -16,6 +17,11 @@ from report import print_table
 from practicum.assemble.driver import read_evaluations
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.study_report import (
+    StudyEvidence,
+    build_study_report,
+    compare_studies,
+)
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 
@@ -46,6 +52,29 @@ def lines(reports: dict[int, EvalReport], steps: dict[str, int]) -> list[tuple[s
         shown = text(gain, "+") if gain else ""
         found.append((stage, str(step), size, text(report.success), *by_level, shown))
         earlier = report
+    return found
+
+
+def pooled(
+    runs: dict[str, dict[int, EvalReport]], ends: dict[str, dict[str, int]]
+) -> list[tuple[str, ...]]:
+    """The table of all runs together, for the stages that each of them has."""
+    stages = [
+        stage for stage in next(iter(ends.values())) if all(stage in e for e in ends.values())
+    ]
+    evidence = {
+        stage: StudyEvidence(
+            name=stage,
+            reports={n: runs[name][ends[name][stage]] for n, name in enumerate(runs)},
+        )
+        for stage in stages
+    }
+    found = [("after", "seeds", "n", "held-out success", "paired gain over the stage before")]
+    for before, stage in zip([None, *stages], stages, strict=False):
+        report = build_study_report(stage, evidence[stage].reports)
+        gain = compare_studies(evidence[before], evidence[stage]) if before else None
+        shown = text(gain.success_difference, "+") if gain else ""
+        found.append((stage, str(len(runs)), str(report.n_tasks), text(report.success), shown))
     return found
 
 
@@ -81,16 +110,20 @@ def main() -> None:
     parser.add_argument("--chart", type=Path, help="a PNG to draw; needs matplotlib")
     args = parser.parse_args()
     evaluated = {path.name: read_evaluations(RunDir(path)) for path in args.runs}
-    ends: dict[str, int] = {}
+    ends: dict[str, dict[str, int]] = {}
     for path in args.runs:
         reports = evaluated[path.name]
         if not reports:
             parser.error(f"{path} has no evaluations; train with eval.n=300 eval.every=25")
-        ends = last_steps(RunDir(path), reports)
+        ends[path.name] = last_steps(RunDir(path), reports)
         print(path.name)
-        print_table(lines(reports, ends))
+        print_table(lines(reports, ends[path.name]))
+    if len(args.runs) > 1:
+        print("all together")
+        print_table(pooled(evaluated, ends))
     if args.chart:
-        draw(evaluated, {stage: step for stage, step in ends.items() if step}, args.chart)
+        last = ends[args.runs[-1].name]
+        draw(evaluated, {stage: step for stage, step in last.items() if step}, args.chart)
         print(f"drew {args.chart}")
 
 
