@@ -1,10 +1,36 @@
-"""`CommandSandbox`: base of all sandboxes; makes a `RanCommand` of each `run` and `judge`."""
+"""`CommandSandbox`, base of all sandboxes, and `within`, their timeout."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from practicum.core.command import CommandResult
+
+Result = TypeVar("Result")
+SECOND_LOOK_S = 0.5
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of the work; `TimeoutError` after `seconds` and one more short wait.
+
+    Sampling and learning block the event loop for many seconds. When it runs again, an answer may
+    wait in the socket although the time has passed; `asyncio.timeout` would raise without reading.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        for timeout_s in (seconds, SECOND_LOOK_S):
+            done, _ = await asyncio.wait({task}, timeout=timeout_s)
+            if done:
+                return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+    raise TimeoutError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +47,7 @@ class RanCommand:
 
 
 class CommandSandbox(ABC):
-    """Base class of sandboxes; see `core.interfaces.Sandbox`."""
+    """Makes a `RanCommand` of each `run` and `judge`; see `core.interfaces.Sandbox`."""
 
     _kind: str
 

@@ -20,8 +20,7 @@ from typing import Literal
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.sandboxes.commands import CommandSandbox, RanCommand
-from practicum.sandboxes.deadline import within
+from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
 from practicum.sandboxes.inside.kept import Kept
 
 DRAIN_S = 0.2

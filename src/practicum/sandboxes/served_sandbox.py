@@ -14,8 +14,7 @@ from pathlib import Path
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
-from practicum.sandboxes.commands import CommandSandbox, RanCommand
-from practicum.sandboxes.deadline import within
+from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, FrameError, pack, unpack
 
 GRACE_S = 5.0

@@ -11,9 +11,8 @@ from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message
-from practicum.environments.checker import check_environment
+from practicum.environments.checker import check_environment, measure_pay
 from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
-from practicum.environments.reward_traps import measure_pay
 
 ACTIONS = tuple(ActionForm(name=name) for name in ("left", "right", "press", "quit"))
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from practicum.sandboxes.deadline import within
+from practicum.sandboxes.commands import within
 
 
 async def test_what_came_while_the_loop_was_busy_is_in_time() -> None:

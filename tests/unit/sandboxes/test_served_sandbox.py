@@ -11,7 +11,7 @@ import pytest
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.sandboxes import served_sandbox as served
-from practicum.sandboxes.deadline import SECOND_LOOK_S
+from practicum.sandboxes.commands import SECOND_LOOK_S
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, pack, unpack
 from practicum.sandboxes.served_sandbox import ServedSandbox
 

@@ -1,4 +1,4 @@
-"""Runs conversations of the OpenHands SDK: a script, started by `openhands_process`.
+"""Runs conversations of the OpenHands SDK: a script, started by `openhands_agent`.
 
 It runs in the Python of the SDK's virtual environment, where Practicum is not installed, so it
 imports nothing of Practicum. Loading the SDK takes ten seconds, so it is loaded once, and each

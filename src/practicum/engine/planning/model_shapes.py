@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,8 @@ def lora_parameters(shape: ModelShape, lora: LoraConfig) -> int:
     return shape.layers * lora.r * sum(widths)
 
 
-def _qwen(
-    layers: int, hidden: int, intermediate: int, heads: tuple[int, int], *, tied: bool
+def _shape(
+    layers: int, hidden: int, intermediate: int, heads: tuple[int, int], vocab: int
 ) -> ModelShape:
     return ModelShape(
         layers=layers,
@@ -120,33 +120,21 @@ def _qwen(
         heads=heads[0],
         kv_heads=heads[1],
         head_dim=hidden // heads[0],
-        vocab=151_936 if tied else 152_064,
-        tied_embeddings=tied,
-        has_qkv_bias=True,
+        vocab=vocab,
+        tied_embeddings=True,
     )
 
 
+def _qwen(
+    layers: int, hidden: int, intermediate: int, heads: tuple[int, int], *, tied: bool
+) -> ModelShape:
+    shape = _shape(layers, hidden, intermediate, heads, 151_936 if tied else 152_064)
+    return replace(shape, tied_embeddings=tied, has_qkv_bias=True)
+
+
 KNOWN_SHAPES: dict[str, ModelShape] = {
-    "tiny": ModelShape(
-        layers=2,
-        hidden=64,
-        intermediate=128,
-        heads=4,
-        kv_heads=2,
-        head_dim=16,
-        vocab=320,
-        tied_embeddings=True,
-    ),
-    "smollm2-135m": ModelShape(
-        layers=30,
-        hidden=576,
-        intermediate=1536,
-        heads=9,
-        kv_heads=3,
-        head_dim=64,
-        vocab=49_152,
-        tied_embeddings=True,
-    ),
+    "tiny": _shape(2, 64, 128, (4, 2), 320),
+    "smollm2-135m": _shape(30, 576, 1536, (9, 3), 49_152),
     "Qwen/Qwen2.5-0.5B-Instruct": _qwen(24, 896, 4864, (14, 2), tied=True),
     "Qwen/Qwen2.5-1.5B-Instruct": _qwen(28, 1536, 8960, (12, 2), tied=True),
     "Qwen/Qwen2.5-3B-Instruct": _qwen(36, 2048, 11_008, (16, 2), tied=True),

@@ -35,44 +35,16 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    one.name: one
-    for one in (
-        Format(
-            name=import_openai_chat.SOURCE,
-            title="conversations in OpenAI's chat form, JSON lines",
-            read=import_openai_chat.read,
-        ),
-        Format(
-            name=import_otel.SOURCE,
-            title="OpenTelemetry spans of generative AI, OTLP JSON",
-            read=import_otel.read,
-        ),
-        Format(
-            name=import_openhands_v0.SOURCE,
-            title="OpenHands trajectories (JSON list) and evaluation output",
-            read=import_openhands_v0.read,
-        ),
-        Format(
-            name=import_openhands_v1.SOURCE,
-            title="OpenHands SDK conversations, a folder of events",
-            read=import_openhands_v1.read,
-        ),
-        Format(
-            name=import_lifelong.SOURCE,
-            title="LifelongAgentBench runs.json",
-            read=import_lifelong.read,
-        ),
-        Format(name=import_art.SOURCE, title="ART trajectories, JSON lines", read=import_art.read),
-        Format(
-            name=import_toolbox.SOURCE,
-            title="ToolBoxV2 FlowAgent traces and checkpoints",
-            read=import_toolbox.read,
-        ),
-        Format(
-            name=import_practicum.SOURCE,
-            title="Practicum's own export, JSON lines, JSON or Parquet",
-            read=import_practicum.read,
-        ),
+    module.SOURCE: Format(name=module.SOURCE, title=title, read=module.read)
+    for module, title in (
+        (import_openai_chat, "conversations in OpenAI's chat form, JSON lines"),
+        (import_otel, "OpenTelemetry spans of generative AI, OTLP JSON"),
+        (import_openhands_v0, "OpenHands trajectories (JSON list) and evaluation output"),
+        (import_openhands_v1, "OpenHands SDK conversations, a folder of events"),
+        (import_lifelong, "LifelongAgentBench runs.json"),
+        (import_art, "ART trajectories, JSON lines"),
+        (import_toolbox, "ToolBoxV2 FlowAgent traces and checkpoints"),
+        (import_practicum, "Practicum's own export, JSON lines, JSON or Parquet"),
     )
 }
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from practicum.agents.openhands import openhands_process as process
-from practicum.agents.openhands.openhands_agent import OpenHandsAgent
-from practicum.agents.openhands.openhands_process import RUNNER, ConversationHost
+from practicum.agents.openhands import openhands_agent as process
+from practicum.agents.openhands.openhands_agent import RUNNER, ConversationHost, OpenHandsAgent
 from practicum.core.conversation import Assignment, Endpoint
 from practicum.core.errors import AgentFailure
 from practicum.core.interfaces import Observation

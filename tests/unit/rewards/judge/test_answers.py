@@ -1,6 +1,6 @@
 import pytest
 
-from practicum.rewards.judge.judge_prompt import read_answer
+from practicum.rewards.judge.judge_reward import read_answer
 
 
 @pytest.mark.parametrize(

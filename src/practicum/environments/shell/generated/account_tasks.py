@@ -15,7 +15,7 @@ from practicum.environments.shell.generated.assertions import (
     digest,
 )
 from practicum.environments.shell.generated.material import and_list
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft
 
 SHELLS = ("/bin/sh", "/bin/dash", "/bin/rbash")
@@ -291,18 +291,7 @@ def account_end(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    user_with_home_and_shell,
-    user_with_number_and_group,
-    one_more_group,
-    other_primary_group,
-    home_moved,
-    account_locked,
-    other_shell,
-    shells_of_some,
-    password_days,
-    account_end,
-)
+TEMPLATES = templates_among(globals())
 
 
 SYSTEM_GIDS = (100, 999)
@@ -466,12 +455,4 @@ def members_replaced(draft: TaskDraft) -> Step:
     )
 
 
-GROUP_TEMPLATES: tuple[Template, ...] = (
-    group_with_number,
-    two_groups,
-    system_group,
-    group_with_its_members,
-    member_leaves,
-    group_administrator,
-    members_replaced,
-)
+GROUP_TEMPLATES = templates_among(globals())[len(TEMPLATES) :]

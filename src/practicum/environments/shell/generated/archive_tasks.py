@@ -13,7 +13,7 @@ from practicum.environments.shell.generated.assertions import (
     digest,
 )
 from practicum.environments.shell.generated.material import prose, text_of
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft
 
 
@@ -204,11 +204,4 @@ def zip_unpacked(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    folder_packed,
-    one_member_unpacked,
-    file_compressed,
-    file_uncompressed,
-    files_zipped,
-    zip_unpacked,
-)
+TEMPLATES = templates_among(globals())

@@ -5,165 +5,141 @@ Each class is one kind in `state_checker.CHECKS`; its fields are that check's ar
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast, dataclass_transform
 
 from practicum.core.task import JSON
 from practicum.environments.shell import state_checker
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Assertion:
-    """One claim about the final state; `kind` names the check."""
+    """One claim about the final state. A subclass is a frozen dataclass."""
 
     kind: ClassVar[str]
+    """The name of its check: that of the class, in lower case with underscores."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        dataclass(frozen=True)(cls)
 
     def to_json(self) -> dict[str, JSON]:
         """The record the checker reads, as JSON gives it back: tuples are lists."""
         return cast(dict[str, JSON], json.loads(json.dumps({"kind": self.kind, **vars(self)})))
 
 
-@dataclass(frozen=True)
 class Content(Assertion):
     """The file holds this text, with or without a final newline."""
 
-    kind = "content"
     path: str
     text: str
     trimmed: bool = False
     """Whether whitespace around the text is ignored."""
 
 
-@dataclass(frozen=True)
 class Contains(Assertion):
     """The text occurs so many times in the file."""
 
-    kind = "contains"
     path: str
     text: str
     times: int = 1
 
 
-@dataclass(frozen=True)
 class Lines(Assertion):
     """The file's lines, trailing whitespace ignored."""
 
-    kind = "lines"
     path: str
     lines: tuple[str, ...]
     ordered: bool = True
 
 
-@dataclass(frozen=True)
 class Regex(Assertion):
     """The pattern is found in the file, or is not."""
 
-    kind = "regex"
     path: str
     pattern: str
     present: bool = True
 
 
-@dataclass(frozen=True)
 class Unchanged(Assertion):
     """The file is byte for byte what it was."""
 
-    kind = "unchanged"
     path: str
     sha256: str
 
 
-@dataclass(frozen=True)
 class Absent(Assertion):
     """Nothing is at the path."""
 
-    kind = "absent"
     path: str
 
 
-@dataclass(frozen=True)
 class Type(Assertion):
     """What is at the path, links not followed."""
 
-    kind = "type"
     path: str
     type: Literal["file", "folder", "link"]
 
 
-@dataclass(frozen=True)
 class Mode(Assertion):
     """The permission bits, all twelve."""
 
-    kind = "mode"
     path: str
     mode: int
 
 
-@dataclass(frozen=True)
 class Modified(Assertion):
     """When the file was last modified, in seconds since 1970."""
 
-    kind = "modified"
     path: str
     seconds: int
 
 
-@dataclass(frozen=True)
 class Owner(Assertion):
     """The user who owns it."""
 
-    kind = "owner"
     path: str
     user: str
 
 
-@dataclass(frozen=True)
 class GroupOwner(Assertion):
     """The group it belongs to."""
 
-    kind = "group_owner"
     path: str
     group: str
 
 
-@dataclass(frozen=True)
 class Symlink(Assertion):
     """A symbolic link to the target."""
 
-    kind = "symlink"
     path: str
     target: str
     exact: bool = False
     """Whether the link's text must equal the target, and not just resolve to it."""
 
 
-@dataclass(frozen=True)
 class SameFile(Assertion):
     """Two names of one plain file; without `same`, two files of their own."""
 
-    kind = "same_file"
     path: str
     other: str
     same: bool = True
 
 
-@dataclass(frozen=True)
 class Listing(Assertion):
     """All names in a folder, hidden ones too."""
 
-    kind = "listing"
     path: str
     names: tuple[str, ...]
     recursive: bool = False
 
 
-@dataclass(frozen=True)
 class User(Assertion):
     """The account is there; None stands for any value."""
 
-    kind = "user"
     name: str
     uid: int | None = None
     comment: str | None = None
@@ -172,102 +148,74 @@ class User(Assertion):
     primary_group: str | None = None
 
 
-@dataclass(frozen=True)
 class NoAccount(Assertion):
     """No user (`passwd`) or no group (`group`) has the name."""
 
-    kind = "no_account"
     name: str
     file: Literal["passwd", "group"]
 
 
-@dataclass(frozen=True)
 class GroupsOfUser(Assertion):
     """The supplementary groups of a user."""
 
-    kind = "groups_of_user"
     name: str
     groups: tuple[str, ...]
     exactly: bool = False
 
 
-@dataclass(frozen=True)
 class Group(Assertion):
     """The group is there."""
 
-    kind = "group"
     name: str
     gid_range: tuple[int, int] | None = None
     members: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
 class GroupAdmins(Assertion):
     """Who may administer the group."""
 
-    kind = "group_admins"
     name: str
     admins: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Ageing(Assertion):
     """Ageing of a user's password and account, in days as /etc/shadow has them."""
 
-    kind = "ageing"
     name: str
     values: Mapping[str, int]
 
 
-@dataclass(frozen=True)
 class PasswordLocked(Assertion):
     """The user's password is locked, or is not."""
 
-    kind = "password_locked"
     name: str
     locked: bool
 
 
-@dataclass(frozen=True)
 class Archive(Assertion):
     """An archive holds exactly these files; a `gz` file has one, with an empty name."""
 
-    kind = "archive"
     path: str
     format: Literal["tar", "tar.gz", "zip", "gz"]
     members: Mapping[str, str]
 
 
-@dataclass(frozen=True)
 class Process(Assertion):
     """The process whose number the file holds is alive and was started as this command."""
 
-    kind = "process"
     pidfile: str
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Processes(Assertion):
     """So many live processes were started as this command."""
 
-    kind = "processes"
     command: tuple[str, ...]
     count: int
 
 
 KINDS: dict[str, type[Assertion]] = {c.kind: c for c in Assertion.__subclasses__()}
 """The class of each kind."""
-
-
-def assertion_from_json(record: Mapping[str, JSON]) -> Assertion:
-    """The assertion of a `to_json` record."""
-    values = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in record.items()
-        if name != "kind"
-    }
-    return KINDS[cast(str, record["kind"])](**values)
 
 
 def digest(text: str) -> str:

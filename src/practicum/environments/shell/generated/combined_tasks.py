@@ -19,7 +19,7 @@ from practicum.environments.shell.generated.assertions import (
     digest,
 )
 from practicum.environments.shell.generated.material import log_lines, prose, text_of
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft, TaskFile
 
 LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
@@ -363,17 +363,4 @@ def column_dropped(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    folder_for_a_group,
-    drop_box,
-    first_member,
-    temporary_user,
-    private_file,
-    matching_lines_counted,
-    codes_summed,
-    some_files_copied,
-    copied_then_changed,
-    old_files_removed,
-    release_linked,
-    column_dropped,
-)
+TEMPLATES = templates_among(globals())

@@ -17,7 +17,7 @@ from practicum.environments.shell.generated.assertions import (
     digest,
 )
 from practicum.environments.shell.generated.material import and_list, prose, text_of
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft, TaskFile
 
 
@@ -319,19 +319,7 @@ def dashed_file_removed(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    nested_folders,
-    private_folder,
-    empty_files,
-    file_dated,
-    file_copied,
-    tree_copied,
-    file_renamed,
-    some_files_moved,
-    some_files_removed,
-    folder_removed,
-    dashed_file_removed,
-)
+TEMPLATES = templates_among(globals())
 
 
 @template("find", split="train")
@@ -488,10 +476,4 @@ def names_by_date_or_size(draft: TaskDraft) -> Step:
     )
 
 
-FINDING_TEMPLATES: tuple[Template, ...] = (
-    files_listed_by_ending,
-    empty_files_deleted,
-    large_files_moved,
-    names_listed,
-    names_by_date_or_size,
-)
+FINDING_TEMPLATES = templates_among(globals())[len(TEMPLATES) :]

@@ -12,7 +12,7 @@ from practicum.environments.shell.generated.assertions import (
     Type,
 )
 from practicum.environments.shell.generated.material import and_list
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft
 
 
@@ -196,11 +196,4 @@ def run_in_each(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    symbolic_link,
-    hard_link,
-    link_turned,
-    relative_link,
-    run_inside,
-    run_in_each,
-)
+TEMPLATES = templates_among(globals())

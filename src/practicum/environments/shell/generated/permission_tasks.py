@@ -4,7 +4,7 @@ from shlex import quote
 
 from practicum.environments.shell.generated.assertions import GroupOwner, Mode, Owner
 from practicum.environments.shell.generated.material import mode_text, prose, text_of
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft
 
 FILE_MODES = (0o400, 0o440, 0o444, 0o600, 0o640, 0o660, 0o664, 0o700, 0o750, 0o755, 0o604, 0o710)
@@ -242,13 +242,4 @@ def group_of_some_files(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    exact_mode,
-    tree_modes,
-    bits_changed,
-    special_bits,
-    owner_and_group,
-    tree_owner,
-    only_the_group,
-    group_of_some_files,
-)
+TEMPLATES = templates_among(globals())

@@ -3,7 +3,7 @@
 from shlex import quote
 
 from practicum.environments.shell.generated.assertions import Process, Processes
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft
 
 QUIET = ">/dev/null 2>&1 </dev/null &"
@@ -129,9 +129,4 @@ def processes_ended_by_command(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    sleeper_started,
-    two_sleepers_started,
-    process_ended_by_number,
-    processes_ended_by_command,
-)
+TEMPLATES = templates_among(globals())

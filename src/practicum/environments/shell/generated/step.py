@@ -1,6 +1,6 @@
 """`Step`, one part of a generated task; `Template`, which makes steps; and the list of skills."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from practicum.core.task import Split
@@ -80,3 +80,8 @@ def template(*skills: str, split: Split) -> Callable[[Callable[[TaskDraft], Step
         return Template(name=name, skills=skills, split=split, make=make)
 
     return decorate
+
+
+def templates_among(names: Mapping[str, object]) -> tuple[Template, ...]:
+    """The templates of a module's `globals()`, in the order in which they are written."""
+    return tuple(value for value in names.values() if isinstance(value, Template))

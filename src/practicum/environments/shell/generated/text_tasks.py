@@ -10,7 +10,7 @@ from practicum.environments.shell.generated.material import (
     settings,
     text_of,
 )
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft, TaskFile
 
 LEVELS = ("ERROR", "WARN", "INFO", "DEBUG", "Error")
@@ -264,16 +264,7 @@ def words_or_bytes_counted(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    lines_found,
-    lines_left_out,
-    files_with_a_word,
-    column_summed,
-    sums_by_name,
-    columns_of_rows,
-    lines_counted,
-    words_or_bytes_counted,
-)
+TEMPLATES = templates_among(globals())
 
 
 def _edited(draft: TaskDraft, before: list[str], after: list[str], extension: str) -> TaskFile:
@@ -443,11 +434,4 @@ def lines_swapped(draft: TaskDraft) -> Step:
     )
 
 
-EDITING_TEMPLATES: tuple[Template, ...] = (
-    word_replaced,
-    lines_deleted,
-    line_prefixed,
-    value_changed,
-    line_inserted,
-    lines_swapped,
-)
+EDITING_TEMPLATES = templates_among(globals())[len(TEMPLATES) :]

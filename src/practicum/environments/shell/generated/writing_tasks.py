@@ -4,7 +4,7 @@ from shlex import quote
 
 from practicum.environments.shell.generated.assertions import Content, Lines, Mode
 from practicum.environments.shell.generated.material import and_list, prose, text_of
-from practicum.environments.shell.generated.step import Step, Template, template
+from practicum.environments.shell.generated.step import Step, template, templates_among
 from practicum.environments.shell.generated.task_draft import TaskDraft, TaskFile
 
 
@@ -237,13 +237,4 @@ def statuses_recorded(draft: TaskDraft) -> Step:
     )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    one_line_written,
-    one_line_appended,
-    line_in_two_files,
-    line_added_to_several,
-    files_joined,
-    file_appended_to_file,
-    script_with_status,
-    statuses_recorded,
-)
+TEMPLATES = templates_among(globals())
