@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import inspect
-import json
 import threading
 import time
 import uuid
@@ -30,6 +29,7 @@ from practicum.core.trace import (
     recorded_nodes,
 )
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces.importers.records import as_text
 from practicum.traces.redaction import Redactor
 
 SOURCE = "recorder"
@@ -136,7 +136,7 @@ class Recording:
             self._add_result(call.id, f"{type(error).__name__}: {error}", begun, is_error=True)
             raise
         else:
-            self._add_result(call.id, _as_text(call.result), begun, is_error=False)
+            self._add_result(call.id, as_text(call.result), begun, is_error=False)
         finally:
             _in_a_tool.reset(inside)
 
@@ -144,7 +144,7 @@ class Recording:
         """Record the agent's return value as its last message, unless it already is."""
         if result is None:
             return
-        text = _as_text(result)
+        text = as_text(result)
         with self._lock:
             last = self._messages[-1] if self._messages else None
             if last is not None and last.role == "assistant" and last.content == text:
@@ -190,7 +190,7 @@ class Recording:
         for message in messages:
             role = str(message.get("role"))
             known: dict[str, Role] = {"system": "system", "developer": "system", "tool": "tool"}
-            self._add(known.get(role, "user"), _as_text(message.get("content")))
+            self._add(known.get(role, "user"), as_text(message.get("content")))
 
     def _add(self, role: Role, content: str) -> None:
         with self._lock:
@@ -226,15 +226,6 @@ class Recording:
             self._append(
                 Message(role="tool", content=content, tool_call_id=call_id, is_error=is_error)
             )
-
-
-def _as_text(value: Any) -> str:
-    """A tool result as text."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return json.dumps(as_json(value), ensure_ascii=False)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
