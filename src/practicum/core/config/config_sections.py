@@ -105,8 +105,8 @@ class WarmStartConfig(ConfigModel):
     """`reference`: imitate first; `none`: do not; `auto`: imitate where the environment has
     solutions and the model solves next to none of its tasks. A run keeps what was decided."""
     steps: int = Field(default=0, ge=0)
-    """Steps of imitation, out of the run's `steps`; 0 takes as many as it needs, at most three
-    quarters of them, and none in a run of less than 8."""
+    """Steps of imitation, four updates each, out of the run's `steps`; 0 takes as many as it needs,
+    at most three quarters of them, and none in a run of less than 8."""
     until: float = Field(default=0.0, ge=0.0, le=1.0)
     """Share of some training tasks whose solving ends imitation early; 0 ends it after `steps`, or
     with `steps: 0` at a half."""
