@@ -8,7 +8,8 @@ from tests.unit.training.algorithms.cases import group, make_episode, whole
 from practicum.core.interfaces import Measured
 from practicum.core.sample import Batch, Credit, Episode, Floats, Sample
 from practicum.core.trace import Node, SampledSpan, Trace
-from practicum.training.algorithms.grpo import Dapo, DrGrpo, Grpo
+from practicum.training.algorithms.dapo import Dapo
+from practicum.training.algorithms.grpo import DrGrpo, Grpo
 from practicum.training.algorithms.ppo import Ppo
 from practicum.training.rollout_steps import credit_step, estimate, step_batches
 

@@ -10,10 +10,14 @@ STALE_MAX_RATIO = 2.0
 
 def build_algorithm(config: AlgorithmConfig, rollouts: RolloutConfig) -> Algorithm:
     """The online algorithm that a config names."""
+    from practicum.training.algorithms.cispo import Cispo
+    from practicum.training.algorithms.dapo import Dapo
     from practicum.training.algorithms.distill import Distill
-    from practicum.training.algorithms.grpo import Cispo, Dapo, DrGrpo, Grpo, Gspo
+    from practicum.training.algorithms.grpo import DrGrpo, Grpo
+    from practicum.training.algorithms.gspo import Gspo
     from practicum.training.algorithms.ppo import Ppo
-    from practicum.training.algorithms.reinforce import ReinforcePlusPlus, Rloo
+    from practicum.training.algorithms.reinforce_pp import ReinforcePlusPlus
+    from practicum.training.algorithms.rloo import Rloo
 
     assert isinstance(config, OnlineConfig)  # the caller checks `is_offline`
     if config.max_ratio is None and rollouts.staleness:

@@ -9,7 +9,8 @@ from practicum.core.interfaces import Objective
 from practicum.core.sample import Batch
 from practicum.engine.learning.micro_batches import split_micro_batch
 from practicum.engine.policy import TorchPolicy
-from practicum.training.algorithms.grpo import Grpo, Gspo
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.algorithms.gspo import Gspo
 
 
 def paths(batch: Batch) -> dict[tuple[int, ...], int]:

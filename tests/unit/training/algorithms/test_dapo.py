@@ -13,7 +13,7 @@ from tests.unit.training.algorithms.cases import (
 
 from practicum.core.loss import LossTerms
 from practicum.core.trace import StopReason
-from practicum.training.algorithms.grpo import Dapo
+from practicum.training.algorithms.dapo import Dapo
 
 
 def from_the_paper(terms: LossTerms, low: float, high: float) -> torch.Tensor:

@@ -19,8 +19,11 @@ from tests.unit.training.algorithms.trl_cases import (
 )
 
 from practicum.engine.models.lora import trainable
+from practicum.training.algorithms.cispo import Cispo
 from practicum.training.algorithms.credit import episode_advantages
-from practicum.training.algorithms.grpo import Cispo, Dapo, DrGrpo, Grpo, Gspo
+from practicum.training.algorithms.dapo import Dapo
+from practicum.training.algorithms.grpo import DrGrpo, Grpo
+from practicum.training.algorithms.gspo import Gspo
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")

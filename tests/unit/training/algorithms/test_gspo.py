@@ -7,7 +7,7 @@ import torch
 from tests.unit.training.algorithms.cases import assert_same_loss, random_terms, sequences
 
 from practicum.core.loss import LossTerms
-from practicum.training.algorithms.grpo import Gspo
+from practicum.training.algorithms.gspo import Gspo
 
 
 def from_the_paper(terms: LossTerms, low: float, high: float) -> torch.Tensor:

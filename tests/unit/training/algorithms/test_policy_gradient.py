@@ -6,10 +6,14 @@ import pytest
 import torch
 from tests.unit.training.algorithms.cases import random_terms, sequences
 
+from practicum.training.algorithms.cispo import Cispo
+from practicum.training.algorithms.dapo import Dapo
 from practicum.training.algorithms.distill import Distill
-from practicum.training.algorithms.grpo import Cispo, Dapo, DrGrpo, Grpo, Gspo
+from practicum.training.algorithms.grpo import DrGrpo, Grpo
+from practicum.training.algorithms.gspo import Gspo
 from practicum.training.algorithms.ppo import Ppo
-from practicum.training.algorithms.reinforce import ReinforcePlusPlus, Rloo
+from practicum.training.algorithms.reinforce_pp import ReinforcePlusPlus
+from practicum.training.algorithms.rloo import Rloo
 
 METHODS = [
     Grpo(),

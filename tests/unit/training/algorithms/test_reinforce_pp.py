@@ -16,7 +16,7 @@ from tests.unit.training.algorithms.cases import (
 
 from practicum.core.loss import LossTerms
 from practicum.core.sample import Credit, Group
-from practicum.training.algorithms.reinforce import ReinforcePlusPlus
+from practicum.training.algorithms.reinforce_pp import ReinforcePlusPlus
 
 
 def tokens(found: list[list[Credit]]) -> list[float]:

@@ -15,7 +15,7 @@ from tests.unit.training.algorithms.cases import (
 )
 
 from practicum.core.loss import LossTerms
-from practicum.training.algorithms.reinforce import Rloo, leave_one_out
+from practicum.training.algorithms.rloo import Rloo, leave_one_out
 
 
 def clipped(terms: LossTerms, clip: float) -> torch.Tensor:

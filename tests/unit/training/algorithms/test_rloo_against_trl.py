@@ -21,7 +21,7 @@ from tests.unit.training.algorithms.trl_cases import (
 from practicum.core.loss import LossTerms
 from practicum.core.sample import Estimates
 from practicum.engine.models.lora import trainable
-from practicum.training.algorithms.reinforce import Rloo
+from practicum.training.algorithms.rloo import Rloo
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")

@@ -7,9 +7,11 @@ import torch
 from tests.unit.training.algorithms.cases import random_terms
 
 from practicum.core.loss import LossTerms
+from practicum.training.algorithms.cispo import Cispo
 from practicum.training.algorithms.credit import OnlineMethod, truncate
-from practicum.training.algorithms.grpo import Cispo, Grpo, Gspo
-from practicum.training.algorithms.reinforce import Rloo
+from practicum.training.algorithms.grpo import Grpo
+from practicum.training.algorithms.gspo import Gspo
+from practicum.training.algorithms.rloo import Rloo
 
 
 def terms_of(ratios: list[float], advantages: list[float]) -> LossTerms:

@@ -16,10 +16,14 @@ from practicum.core.interfaces import Algorithm
 from practicum.core.sample import Batch, Episode, Floats, Group, Sample
 from practicum.core.trace import StopReason
 from practicum.engine.policy import TorchPolicy
+from practicum.training.algorithms.cispo import Cispo
+from practicum.training.algorithms.dapo import Dapo
 from practicum.training.algorithms.distill import Distill
-from practicum.training.algorithms.grpo import Cispo, Dapo, DrGrpo, Grpo, Gspo
+from practicum.training.algorithms.grpo import DrGrpo, Grpo
+from practicum.training.algorithms.gspo import Gspo
 from practicum.training.algorithms.ppo import Ppo
-from practicum.training.algorithms.reinforce import ReinforcePlusPlus, Rloo
+from practicum.training.algorithms.reinforce_pp import ReinforcePlusPlus
+from practicum.training.algorithms.rloo import Rloo
 from practicum.training.rollout_steps import credit_step, estimate, step_batches
 
 SCORES = (1.0, 0.0, 0.5, 2.0, -1.0, 0.0)
