@@ -4,6 +4,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from practicum.core.errors import UserError
 
 PROGRAM = "import typer; from practicum.cli.watch import watch; typer.run(watch)"
 PATIENCE_S = 60.0
-"""A terminal that says nothing for so long is broken; nothing is measured by it."""
+"""A terminal that does not say it for so long is broken; nothing is measured by it."""
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(watch)
@@ -41,7 +42,10 @@ class Terminal:
         self.seen = ""
 
     def read_until(self, words: str) -> None:
+        end = time.monotonic() + PATIENCE_S
         while words not in self.seen:
+            if time.monotonic() > end:  # a live screen is never silent
+                raise AssertionError(f"{words!r} never came; seen: {self.seen[-2000:]}")
             if not select.select([self._ours], [], [], PATIENCE_S)[0]:
                 raise AssertionError(f"{words!r} never came; seen: {self.seen[-2000:]}")
             self.seen += self._read()

@@ -131,8 +131,9 @@ class RunBuilder:
     def __init__(
         self, runs_dir: Path, name: str = "math-demo", config: Mapping[str, object] | None = None
     ) -> None:
-        values = {"env": {"name": "math", "level": 2}, "eval": {"every": 10}, **(config or {})}
-        self.config = build_config(values)
+        usual = {"env": {"name": "math", "level": 2}, "eval": {"every": 10}}
+        stages = {} if "stages" in (config or {}) else {"steps": 30}
+        self.config = build_config({**usual, **stages, **(config or {})})
         self.run = RunDir.create(runs_dir, self.config, name=name)
         self.attempt = 0
 
