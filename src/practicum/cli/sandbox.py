@@ -1,6 +1,5 @@
 """`practicum sandbox`: prepare what sandboxes need; `doctor --sandbox`: try them out."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +44,7 @@ def build(
 
 def report_sandboxes(json_output: bool) -> None:
     """Try every kind out and say what works and why not; exit code 1 when none holds."""
+    import asyncio
     import json
     import sys
     from dataclasses import asdict
