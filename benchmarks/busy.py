@@ -101,8 +101,12 @@ def print_shapes(case: Case, args: argparse.Namespace) -> None:
         found["shapes"].append(step)
         print(f"{len(found['shapes'])} of {args.shapes} shapes", file=sys.stderr)
         name = f"{shape.prompts} x {shape.group}, {shape.prompt} + {shape.completion}"
-        totals = [seconds_text(step["seconds"].get(side, 0.0)) for side in ("practicum", "trl")]
-        lines.append([name, *totals, f"{step['ratio'].get('trl', 0.0):.2f} x"])
+        for side, why in step["left_out"].items():
+            print(f"{side} was left out: {why}", file=sys.stderr)
+        sides = [step["seconds"].get(side) for side in ("practicum", "trl")]
+        totals = ["-" if side is None else seconds_text(side) for side in sides]
+        ratio = step["ratio"].get("trl")
+        lines.append([name, *totals, "-" if ratio is None else f"{ratio:.2f} x"])
     show(found, args, lines)
 
 

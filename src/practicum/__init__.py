@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
     from practicum.environments.checker import EnvironmentCheck
     from practicum.evaluation.study_report import StudyComparison, StudyReport
+    from practicum.exports import Export, export
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
@@ -84,6 +85,7 @@ __all__ = [
     "Episode",
     "EvalReport",
     "Evaluated",
+    "Export",
     "Group",
     "GroupReward",
     "Interval",
@@ -118,6 +120,7 @@ __all__ = [
     "check",
     "compare",
     "evaluate",
+    "export",
     "load",
     "load_study",
     "models",
@@ -131,7 +134,7 @@ _MODULES = (
     *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
-    *("studies", "api", "compat.pipeline"),
+    *("studies", "api", "compat.pipeline", "exports"),
 )
 """Where the names above are, the modules that load fastest first."""
 

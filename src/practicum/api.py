@@ -288,9 +288,9 @@ async def train_async(
     """
     run = None
     if resume is not None:
-        config, run = resumed_config(resume, _words(options))
+        config, run = resumed_config(resume, as_words(options))
     else:
-        config = build_config(apply_overrides(_run_values(env), _words(options)), "train")
+        config = build_config(apply_overrides(_run_values(env), as_words(options)), "train")
     lines = TrainingLines(steps=config.steps, is_quiet=quiet)
     trained: TrainedRun = await train_run_async(config, lines.observe, name=name, resumed=run)
     return Run(trained.run)
@@ -346,8 +346,8 @@ def evaluate(
         options: Keys of the config, such as `**{"env.level": 2}`.
     """
     cold = float(k > 1) if temperature is None else temperature
-    words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={cold}", *_words(options)]
-    config = policy_config(_named(policy), env, words)
+    words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={cold}", *as_words(options)]
+    config = policy_config(policy_name(policy), env, words)
     environment = open_environment(config.env)
 
     def evaluated(named: str) -> EvalReport:
@@ -357,10 +357,10 @@ def evaluate(
         work = evaluate_policy(handle, environment, config, lambda episode: None, named)
         return _act(environment, work).report
 
-    report = evaluated(_named(policy))
+    report = evaluated(policy_name(policy))
     if against is None:
         return Evaluated(report=report)
-    other = evaluated(config.model.name if against == "base" else _named(against))
+    other = evaluated(config.model.name if against == "base" else policy_name(against))
     return Evaluated(report=report, against=other, comparison=compare_reports(report, other))
 
 
@@ -408,11 +408,11 @@ def play(
         seed: Which task, and which way chance falls.
         options: Keys of the config.
     """
-    words = [f"eval.temperature={temperature}", *_words(options)]
-    config = policy_config(_named(policy), env, words)
+    words = [f"eval.temperature={temperature}", *as_words(options)]
+    config = policy_config(policy_name(policy), env, words)
     environment = open_environment(config.env)
     chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
-    handle = open_policy(_named(policy), config, environment)
+    handle = open_policy(policy_name(policy), config, environment)
     work = play_once(handle, environment, chosen, config, seed)
     return Played(episode=_act(environment, work))
 
@@ -447,12 +447,13 @@ def _run_values(env: EnvLike | None) -> dict[str, Any]:
     return {} if env is None else {"env": _env_values(env)}
 
 
-def _words(options: Mapping[str, Any]) -> list[str]:
+def as_words(options: Mapping[str, Any]) -> list[str]:
     """Keyword arguments as `key=value` words; JSON is YAML."""
     return [f"{key}={json.dumps(value)}" for key, value in options.items()]
 
 
-def _named(policy: "Run | str | Path") -> str:
+def policy_name(policy: "Run | str | Path") -> str:
+    """The word that names a policy on a command line."""
     return str(policy.path if isinstance(policy, Run) else policy)
 
 

@@ -163,7 +163,7 @@ def train(
         return api.train(env, **options)
     name, quiet = options.pop("name", None), options.pop("quiet", False)
     resume = options.pop("resume", None)
-    words = api._words(options)
+    words = api.as_words(options)
     if resume is None:
         config = build_config(apply_overrides(api._run_values(env), words), "train")
         study = create_study(config, _seeds(seeds, config), name=name)

@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": set(),
     "engine": set(),
     "sandboxes": set(),
+    "delivery": set(),
     "gateway": set(),
     "agents": set(),
     "rewards": set(),
@@ -36,13 +37,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"assemble", "engine", "environments", "evaluation", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
+    "exports": {"api", "assemble", "delivery", "engine", "environments", "evaluation"},
     "compat": {"api", "assemble", "rewards", "traces"},
     "cli": {
         *("agents", "api", "assemble", "engine", "environments", "evaluation"),
-        *("sandboxes", "store", "studies", "traces"),
+        *("exports", "sandboxes", "store", "studies", "traces"),
     },
     "art": {"compat"},
-    "__init__": {"api", "compat", "environments", "evaluation", "studies", "traces"},
+    "__init__": {"api", "compat", "environments", "evaluation", "exports", "studies", "traces"},
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
@@ -55,6 +57,7 @@ MOST_EDGES = 28
 ANYWHERE = {"numpy", "typing_extensions"}
 
 QUARANTINE: dict[str, set[str]] = {
+    "cyllama": {"engine/models"},
     "fastapi": {"environments/serving"},
     "gguf": {"engine/models"},
     "httpx": {"environments/remote", "engine/learning", "rewards/judge"},
@@ -69,6 +72,7 @@ QUARANTINE: dict[str, set[str]] = {
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "rich": {"api.py", "cli", "evaluation", "studies.py"},
     "safetensors": {"engine"},
+    "sentencepiece": {"engine/models"},
     "starlette": {"environments/serving", "gateway"},
     "tokenizers": {"engine/models"},
     "torch": {"engine", "training/algorithms"},
@@ -77,6 +81,7 @@ QUARANTINE: dict[str, set[str]] = {
     "typer": {"cli"},
     "uvicorn": {"environments/serving", "gateway"},
     "websockets": {"environments/remote"},
+    "xllamacpp": {"engine/models"},
     "yaml": {"core/config", "store", "cli"},
 }
 """Outside package, and the places it belongs in. What is not named here belongs nowhere."""
@@ -206,6 +211,7 @@ def test_each_package_the_source_imports_is_declared() -> None:
         *extras["gpu"],
         *extras["serve"],
         *extras["gateway"],
+        *extras["export"],
         *extras["parquet"],
         *extras["agents"],
         *extras["art"],

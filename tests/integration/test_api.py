@@ -130,11 +130,16 @@ def test_an_interrupted_cell_keeps_what_was_learned(tmp_path: Path) -> None:
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A shell that starts a program in the background has it ignore Ctrl-C; a notebook does not.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
     kernel = asyncio.new_event_loop()  # `asyncio.run` has a way of its own with Ctrl-C
-    with pytest.raises(KeyboardInterrupt):
-        kernel.run_until_complete(notebook())
-    kernel.close()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel.run_until_complete(notebook())
+    finally:
+        kernel.close()
+        signal.signal(signal.SIGINT, before)
     run = pr.load(tmp_path / "cell")
     assert run.checkpoint is not None
     assert 1 <= run.checkpoint.step <= len(run.metrics) < 500

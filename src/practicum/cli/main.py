@@ -10,6 +10,7 @@ from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
 from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
+from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.models import app as models
 from practicum.cli.play import play
@@ -38,6 +39,7 @@ app.command()(tasks)
 app.command()(play)
 app.command()(train)
 app.command(name="eval")(evaluate)
+app.command()(export)
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)

@@ -302,7 +302,7 @@ def export(
     Each record is whole: practicum traces import reads it back.
     """
     from practicum.cli.progress import EpisodesBar
-    from practicum.store.export import export_kind, export_traces
+    from practicum.store.trace_export import export_kind, export_traces
     from practicum.store.where import not_evaluated
 
     kind = export_kind(out, to)

@@ -9,7 +9,7 @@ from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.sample import Episode
-from practicum.store.export import ExportKind, export_traces
+from practicum.store.trace_export import ExportKind, export_traces
 from practicum.store.trace_store import SqliteTraceStore
 from practicum.traces.importers.recognise import files_in
 from practicum.traces.importing import (

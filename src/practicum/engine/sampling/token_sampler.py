@@ -1,6 +1,7 @@
 """The next tokens of rows, and where a completion ends."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -8,7 +9,6 @@ import torch
 from practicum.core.sample import Bools, Floats, Ints
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.compute_thread import give_way
-from practicum.engine.decoder.head import Head
 from practicum.engine.sampling.completions import GrammarMasks, PendingCompletion
 from practicum.engine.sampling.draw import Draw, draw_among, draw_rows, likeliest
 
@@ -22,10 +22,24 @@ Where there are more, as inside a text, their mass is recorded as kept, and the 
 the whole vocabulary."""
 
 
+class OutputLayer(Protocol):
+    """Gives logits for hidden states."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens there are."""
+
+    def logits(self, hidden: torch.Tensor, /) -> torch.Tensor:
+        """(N, H) to (N, V), float32."""
+
+    def choice_logits(self, hidden: torch.Tensor, choice_ids: torch.Tensor, /) -> torch.Tensor:
+        """(N, H) and (N, K) ids padded with -1 to (N, K), padding at minus infinity."""
+
+
 class TokenSampler:
     """Draws tokens for rows, free or constrained, and notices their ends."""
 
-    def __init__(self, head: Head, codec: TemplateCodec) -> None:
+    def __init__(self, head: OutputLayer, codec: TemplateCodec) -> None:
         self._head, self._codec = head, codec
         self._end_ids = np.asarray(sorted(codec.end_of_turn_ids), np.int64)
         self._masks = GrammarMasks(codec.turn_end_id, codec.end_of_turn_ids)

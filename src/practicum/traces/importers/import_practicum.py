@@ -1,4 +1,4 @@
-"""Importer of Practicum's own exports (see `store.export`): JSON lines, JSON or Parquet."""
+"""Importer of Practicum's own exports (see `store.trace_export`): JSON lines, JSON or Parquet."""
 
 import json
 import re

@@ -1,9 +1,11 @@
 import stat
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from practicum.engine.planning import machine
 from practicum.engine.planning.machine import find_devices
 
 MIB = 1 << 20
@@ -65,3 +67,25 @@ def test_what_torch_keeps_for_its_next_tensors_counts_as_free() -> None:
     during = find_devices()[0].free_bytes
     del taken
     assert find_devices()[0].free_bytes >= during + (1 << 30)
+
+
+@pytest.mark.parametrize("told", ["CUDA error: out of memory", "CUDA error: no such device"])
+def test_a_gpu_that_others_have_filled_has_no_free_memory(told: str) -> None:
+    def ask(index: int) -> tuple[int, int]:
+        raise RuntimeError(told)
+
+    cuda = SimpleNamespace(
+        get_device_properties=lambda index: SimpleNamespace(
+            name="H200", total_memory=140 << 30, major=9, minor=0
+        ),
+        mem_get_info=ask,
+        memory_reserved=lambda index: 0,
+        memory_allocated=lambda index: 0,
+    )
+    torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=None))
+    if "out of memory" not in told:
+        with pytest.raises(RuntimeError, match="no such device"):
+            machine._cuda_device(torch, 0)
+        return
+    found = machine._cuda_device(torch, 0)
+    assert (found.free_bytes, found.memory_bytes) == (0, 140 << 30)

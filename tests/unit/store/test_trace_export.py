@@ -8,7 +8,7 @@ import pytest
 from practicum.core.errors import MissingExtra, UserError
 from practicum.core.sample import Episode
 from practicum.core.score import Label
-from practicum.store.export import export_kind, export_traces
+from practicum.store.trace_export import export_kind, export_traces
 from practicum.store.trace_store import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]

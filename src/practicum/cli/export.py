@@ -1,0 +1,162 @@
+"""`practicum export`: a trained model as others load it, checked before it has its name."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from practicum.core.checkpoint import Comparison
+    from practicum.core.sample import Episode
+    from practicum.exports import Export
+
+
+def export(
+    policy: Annotated[str, typer.Argument(metavar="RUN|CHECKPOINT|MODEL", help="What leaves.")],
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Where to; exports/NAME-KIND if not said.")
+    ] = None,
+    to: Annotated[
+        Literal["adapter", "merged", "gguf", "ollama", "lora-gguf"],
+        typer.Option(
+            help="For PEFT; transformers and vLLM; llama.cpp; the same with a Modelfile; llama.cpp "
+            "on top of the base model."
+        ),
+    ] = "merged",
+    quant: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Type of the .gguf file: Q2_K, Q3_K_M, Q4_K_M, Q5_K_M, Q6_K, Q8_0, F16, BF16 or "
+            "all; again for several. One that fits the memory if not said."
+        ),
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Held-out tasks to compare on.")] = 100,
+    force: Annotated[
+        bool, typer.Option("--force", help="Keep what differs more than its type allows.")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Export a trained model, and check that what was written is that model.
+
+    practicum export runs/demo --to merged my-model             a folder for transformers, vLLM
+
+    practicum export runs/demo --to gguf --quant Q4_K_M          a file for llama.cpp
+
+    practicum export runs/demo --to ollama --quant Q8_0          the same with a Modelfile
+
+    practicum export latest --to gguf --quant all                every type, side by side
+
+    practicum export runs/demo/best --to adapter                 a folder for PEFT
+    """
+    from rich.console import Console
+
+    from practicum.exports import export as write
+
+    with _Watching(Console(stderr=True)) as watcher:
+        done = write(
+            policy, to, folder, quants=quant or (), n=n, env=env, force=force, watcher=watcher
+        )
+    if json_output:
+        import json
+
+        print(json.dumps(done.to_json()))
+    else:
+        _show(done)
+
+
+def _show(done: "Export") -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(_table(done))
+    for file in done.files:
+        if file.refused:
+            told = f"{file.kind} was not kept: {'; '.join(file.refused)}; --force keeps it"
+            console.print(told, highlight=False)
+        if file.fallbacks:
+            console.print(
+                f"{file.kind}: {len(file.fallbacks)} tensors are in an older type, because their "
+                "rows do not divide by 256",
+                highlight=False,
+            )
+    console.print(f"written to {done.folder}", highlight=False)
+    for modelfile in sorted(done.folder.glob("Modelfile*")):
+        console.print(f"type: ollama create {done.folder.name} -f {modelfile}", highlight=False)
+
+
+def _table(done: "Export") -> "Table":
+    from rich.table import Table
+
+    from practicum.evaluation.report import format_interval
+
+    table = Table(
+        title=f"{done.lineage.policy}, {len(done.original.tasks)} held-out tasks",
+        caption="gap: of log-probabilities, root mean square; same: the likeliest token; "
+        "! success differs from the original's by more than chance",
+    )
+    for name in ("file", "MB", "success", "diff", "gap", "KL", "same", "tok/s"):
+        table.add_column(name, justify="left" if name == "file" else "right", no_wrap=True)
+    table.add_row("original", "", format_interval(done.original.success, digits=2))
+    for file in done.files:
+        found = file.agreement
+        table.add_row(
+            file.kind,
+            f"{file.bytes / 1e6:.0f}",
+            format_interval(file.report.success, digits=2) if file.report else "",
+            _difference(file.comparison) if file.comparison else "",
+            f"{found.gap:.3f}" if found else "",
+            f"{found.divergence:.3f}" if found else "",
+            f"{found.same_likeliest:.0%}" if found else "",
+            f"{file.sampling_speed:.0f}" if file.sampling_speed else "",
+        )
+    return table
+
+
+def _difference(comparison: "Comparison") -> str:
+    from practicum.evaluation.compare import is_difference
+
+    mark = " !" if is_difference(comparison) else ""
+    return f"{comparison.success_difference.value:+.2f}{mark}"
+
+
+class _Watching:
+    """Shows on standard error what an export is doing."""
+
+    def __init__(self, console: "Console") -> None:
+        from practicum.cli.progress import EpisodeBar
+
+        self._console, self._bar_kind = console, EpisodeBar
+        self._bar: EpisodeBar | None = None
+        self._stage = ""
+
+    def __enter__(self) -> "_Watching":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """One line for each stage."""
+        self._close()
+        if stage != self._stage:
+            self._stage = stage
+            self._console.print(stage, highlight=False)
+
+    def evaluating(self, what: str, tasks: int) -> None:
+        """A bar for each evaluation."""
+        self._close()
+        self._bar = self._bar_kind(self._console, f"evaluating {what}", tasks)
+        self._bar.__enter__()
+
+    def episode_done(self, episode: "Episode") -> None:
+        """One more episode."""
+        if self._bar is not None:
+            self._bar.episode_done(episode)

@@ -1,0 +1,144 @@
+"""What is written beside an exported model: its card, and its figures as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from practicum.core.checkpoint import Comparison, EvalReport, Interval
+from practicum.core.task import JSON
+from practicum.delivery.agreement import Agreement
+
+RESULTS = "export_results.json"
+CARD = "README.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Where an export comes from."""
+
+    base: str
+    """By the name others know it."""
+    base_fingerprint: str
+    policy: str
+    """The run and checkpoint, or the model itself."""
+    fingerprint: str
+    """Of the base and the adapter together."""
+    env: str
+    licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """One file or folder that was written and checked."""
+
+    kind: str
+    """`adapter`, `merged`, or a type of .gguf file."""
+    name: str
+    bytes: int
+    sha256: str = ""
+    """Of a single file."""
+    agreement: Agreement | None = None
+    report: EvalReport | None = None
+    """On the held-out tasks, run as its users will run it."""
+    comparison: Comparison | None = None
+    """With the model it was made from, task by task."""
+    fallbacks: tuple[str, ...] = ()
+    prompt_speed: float = 0.0
+    """Tokens of prompts a second."""
+    sampling_speed: float = 0.0
+    """Tokens one by one a second."""
+    refused: tuple[str, ...] = ()
+    """What was outside the limits of its type; such a file is not kept."""
+
+
+def results_to_json(
+    lineage: Lineage, original: EvalReport | None, exports: Sequence[Exported]
+) -> dict[str, JSON]:
+    """All figures of an export."""
+    return {
+        "lineage": {
+            "base": lineage.base,
+            "base_fingerprint": lineage.base_fingerprint,
+            "policy": lineage.policy,
+            "fingerprint": lineage.fingerprint,
+            "environment": lineage.env,
+            "licence": lineage.licence,
+        },
+        "original": None if original is None else _scores(original),
+        "exports": [_export_to_json(export) for export in exports],
+    }
+
+
+def _export_to_json(export: Exported) -> dict[str, JSON]:
+    difference = export.comparison.success_difference if export.comparison else None
+    return {
+        "kind": export.kind,
+        "name": export.name,
+        "bytes": export.bytes,
+        "sha256": export.sha256,
+        "agreement": export.agreement.to_json() if export.agreement else None,
+        "scores": _scores(export.report) if export.report else None,
+        "difference_to_original": _bounds(difference) if difference else None,
+        "refused": list(export.refused),
+        "fallbacks": list(export.fallbacks),
+        "prompt_tokens_per_second": round(export.prompt_speed, 1),
+        "sampled_tokens_per_second": round(export.sampling_speed, 1),
+    }
+
+
+def _scores(report: EvalReport) -> dict[str, JSON]:
+    return {
+        "n": len(report.tasks),
+        "success": _bounds(report.success),
+        "reward": _bounds(report.reward),
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, JSON]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
+
+
+def write_card(
+    lineage: Lineage,
+    original: EvalReport | None,
+    exports: Sequence[Exported],
+    settings: Mapping[str, JSON],
+) -> str:
+    """The model card: front matter for the hub, lineage, scores and how they were got."""
+    tags = ["reinforcement-learning", "lora", "practicum"]
+    front = ["---", f"base_model: {lineage.base}", f"license: {lineage.licence.lower()}"]
+    front += ["library_name: transformers", "tags:", *(f"- {tag}" for tag in tags), "---", ""]
+    body = [f"# {lineage.policy}", ""]
+    body.append(
+        f"{lineage.base}, trained with Practicum on the environment `{lineage.env}` by acting on "
+        "its tasks. Figures are for held-out tasks, with 95 % intervals."
+    )
+    body.append("")
+    if original is not None:
+        body += [
+            f"The model it was exported from: success {_words(original.success)}, mean reward "
+            f"{_words(original.reward)}, n = {len(original.tasks)}.",
+            "",
+        ]
+    body += ["| file | MB | success | log-probability gap | KL | same likeliest token |"]
+    body += [
+        "|---|---|---|---|---|---|",
+        *(_row(export) for export in exports if not export.refused),
+        "",
+    ]
+    body += [f"Base weights {lineage.base_fingerprint}, policy {lineage.fingerprint}.", ""]
+    body += ["## How it was trained", "", "| key | value |", "|---|---|"]
+    body += [f"| `{key}` | `{value}` |" for key, value in settings.items()]
+    return "\n".join([*front, *body]) + "\n"
+
+
+def _row(export: Exported) -> str:
+    success = _words(export.report.success) if export.report else "-"
+    found = export.agreement
+    told = ["-"] * 3
+    if found is not None:
+        told = [f"{found.gap:.4f}", f"{found.divergence:.4f}", f"{found.same_likeliest:.1%}"]
+    return f"| {export.name} | {export.bytes / 1e6:.0f} | {success} | " + " | ".join(told) + " |"
+
+
+def _words(interval: Interval) -> str:
+    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
