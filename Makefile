@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 # gets that one, and no later dependency can choose another.
 TORCH := torch==2.13.0
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+# The versions that the tests were last seen to pass with, so that a release of tomorrow cannot break
+# a clone of today. `make pins` writes them anew from an environment whose tests pass.
+CONSTRAINTS := constraints.txt
 
 # Where agent frameworks are installed for tests/clients, an environment for each.
 CLIENTS := .clients
@@ -22,9 +25,9 @@ DEMO_NAME := $(or $(DEMO_NAME),demo-$(shell date +%Y%m%d-%H%M%S))
 # A stamp is written when everything is in place; a change of pyproject.toml makes it old.
 FOR_DEMO := $(VENV)/.ready-for-demo
 FOR_TEST := $(VENV)/.ready-for-test
-INPUTS := Makefile pyproject.toml scripts/make_venv.sh
+INPUTS := Makefile pyproject.toml $(CONSTRAINTS) scripts/make_venv.sh
 
-.PHONY: help demo test check clients format clean
+.PHONY: help demo test check clients pins format clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +54,9 @@ check: $(FOR_TEST) ## lint, types and architecture tests: half a minute
 clients: $(FOR_TEST) ## environments with the agent frameworks that tests/clients runs
 	@sh scripts/make_clients.sh $(BIN)/python $(CLIENTS)
 
+pins: ## write down the versions that are installed
+	$(BIN)/python -m pip freeze --exclude-editable --exclude torch > $(CONSTRAINTS)
+
 format: $(FOR_TEST) ## put every file into the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -70,6 +76,6 @@ $(FOR_DEMO) $(FOR_TEST): $(INPUTS)
 	@echo "Installing $(TORCH) into $(VENV); the first time this is a large download"
 	@$(PIP_INSTALL) "$(TORCH)"
 	@echo "Installing practicum[$(EXTRAS)] into $(VENV)"
-	@$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
+	@$(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable ".[$(EXTRAS)]"
 	@rm -f $(VENV)/.installing
 	@touch $(FOR_DEMO) $@
