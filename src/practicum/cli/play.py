@@ -158,12 +158,12 @@ class _NarratedSession:
 
         self._turn += 1
         said = plain(observation.message.content)
+        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
         if "\n" in text or "\n" in said:
-            turn = f"{self._turn:2d}  {indented(text)}"
+            turn = f"{self._turn:2d}  {indented(text)}" + (f"   {paid}" if paid else "")
             self._console.print(turn, markup=False, style="cyan", soft_wrap=True)
             self._console.print(f"    {indented(said)}", markup=False, soft_wrap=True)
             return
-        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
         self._console.print(f"{self._turn:2d}  {plain(text):<24} {paid:>5}   {said}", markup=False)
 
 
