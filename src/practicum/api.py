@@ -496,6 +496,11 @@ def resumed_config(resume: str | Path, words: Sequence[str]) -> tuple[RunConfig,
             f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
             f"resume without them (practicum train --resume {run.path}), or start another run"
         )
+    done = max(CheckpointStore(run.path).steps(), default=0)
+    if (steps := sum(stage.steps for stage in config.all_stages)) < done:
+        raise ConfigError(
+            f"steps={steps} is less than the {done} that {run.path} has done; give {done} or more"
+        )
     return config, run
 
 

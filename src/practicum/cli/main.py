@@ -1,10 +1,12 @@
 """The `practicum` command: one verb a file, heavy imports inside the verbs."""
 
 import sys
+from typing import Annotated
 
 import typer
 
 from practicum.cli.agents import app as agents
+from practicum.cli.arguments import ConfigWords
 from practicum.cli.compare_studies import compare
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
@@ -32,13 +34,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # loading rich would double the time of --help
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(doctor)
 app.add_typer(models, name="models")
 app.command()(tasks)
 app.command()(play)
-app.command()(train)
-app.command(name="eval")(evaluate)
+app.command(cls=ConfigWords)(train)
+app.command(name="eval", cls=ConfigWords)(evaluate)
 app.command()(export)
 app.command()(compare)
 app.command()(runs)
@@ -49,6 +52,26 @@ app.add_typer(agents, name="agents")
 app.add_typer(env, name="env")
 app.command()(gateway)
 app.add_typer(sandbox, name="sandbox")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from practicum import __version__
+
+        print(f"practicum {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def practicum(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print it and stop."
+        ),
+    ] = False,
+) -> None:
+    """Train the model that does the work, by doing the work."""
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from practicum.core.errors import UserError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -114,7 +116,13 @@ def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
     names = ", ".join(form.name + (" TERM" if form.argument else "") for form in actions)
     if names:
         console.print(names, style="dim")
-    return console.input("> ").strip()
+    try:
+        return console.input("> ").strip()
+    except EOFError:
+        raise UserError(
+            "there is nobody to type: standard input is at its end; type it in a terminal, or "
+            "choose another --policy"
+        ) from None
 
 
 class _Narrated:
