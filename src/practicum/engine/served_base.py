@@ -29,6 +29,9 @@ class AdapterSampler:
         adapter = self._adapter
         return self._engine.fingerprint() if adapter is None else adapter.fingerprint
 
+    def forget(self) -> None:
+        """Nothing: its weights never change."""
+
     @property
     def context_tokens(self) -> int:
         """See `TorchEngine`."""
