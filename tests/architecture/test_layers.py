@@ -37,11 +37,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"assemble", "engine", "environments", "evaluation", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
+    "served": {
+        *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
+    },
     "exports": {"api", "assemble", "delivery", "engine", "environments", "evaluation"},
     "compat": {"api", "assemble", "rewards", "traces"},
     "cli": {
         *("agents", "api", "assemble", "engine", "environments", "evaluation"),
-        *("exports", "sandboxes", "store", "studies", "traces"),
+        *("exports", "sandboxes", "served", "store", "studies", "traces"),
     },
     "art": {"compat"},
     "__init__": {"api", "compat", "environments", "evaluation", "exports", "studies", "traces"},

@@ -323,7 +323,7 @@ async def test_threads_change_often_only_while_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a gateway that was never closed has left in this process."""
-    monkeypatch.setattr(gateway, "_low_latency", gateway.LowLatency())
+    monkeypatch.setattr(gateway, "low_latency", gateway.LowLatency())
     was = sys.getswitchinterval()
     sys.setswitchinterval(0.005)
     try:

@@ -18,6 +18,7 @@ from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
+from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
@@ -51,6 +52,7 @@ app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")
 app.add_typer(env, name="env")
 app.command()(gateway)
+app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
 
 

@@ -28,7 +28,7 @@ def choose_key(host: str, key_file: Path | None, variable: str) -> ServingKey:
     """
     given = os.environ.get(variable, "")
     if given:
-        return ServingKey(key=_checked(given, variable), is_generated=False)
+        return ServingKey(key=check_key(given, variable), is_generated=False)
     if key_file is not None and key_file.exists():
         return ServingKey(key=_read(key_file), is_generated=False)
     if key_file is None and not is_loopback(host):
@@ -42,7 +42,8 @@ def choose_key(host: str, key_file: Path | None, variable: str) -> ServingKey:
     return ServingKey(key=fresh, is_generated=True)
 
 
-def _checked(key: str, source: str) -> str:
+def check_key(key: str, source: str) -> str:
+    """The key, unless it could be guessed or not be sent in a header."""
     if len(key) < SHORTEST_KEY or not key.isascii() or any(c.isspace() or c == ":" for c in key):
         raise UserError(
             f"the key in {source} cannot be used: a key has at least {SHORTEST_KEY} characters of "
@@ -58,7 +59,7 @@ def _read(path: Path) -> str:
         raise UserError(f"the key file {path} cannot be read ({error}); name another") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UserError(f"the key file {path} is open to other users; type: chmod 600 {path}")
-    return _checked(text.strip(), str(path))
+    return check_key(text.strip(), str(path))
 
 
 def _write(path: Path, key: str) -> None:

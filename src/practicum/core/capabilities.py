@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm, SamplingParams
-from practicum.core.task import JSON, Task
+from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Message, ToolSpec
 
 SessionKind = Literal["discrete", "tools"]
@@ -117,6 +117,15 @@ class HasTaskList(Protocol):
 def every_task(environment: Environment) -> Sequence[Task] | None:
     """The tasks of both splits; None where an environment has no fixed list."""
     return environment.every_task() if isinstance(environment, HasTaskList) else None
+
+
+@runtime_checkable
+class TellsSolution(Protocol):
+    """An environment that can say in words what an episode has come to."""
+
+    def solution(self, outcome: Outcome) -> str:
+        """The solution that was reached, such as `x = 3`; empty for none."""
+        ...
 
 
 @runtime_checkable

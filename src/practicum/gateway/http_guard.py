@@ -51,6 +51,8 @@ class GuardRules:
     """For the whole body to arrive (against slow-body attacks)."""
     error_json: Callable[[str, int, str], object] = lambda path, status, text: {"error": text}
     """The JSON body of a refusal, from path, status and message."""
+    own_pages: bool = False
+    """Whether pages that this server itself serves may send requests."""
     checks_host: bool = True
     """False on a unix socket, which no browser can reach."""
 
@@ -92,7 +94,7 @@ class Guard:
                 "the Host header names another server; reach this one by the address it printed, "
                 "or serve with server.names=[NAME] for a name it has"
             )
-        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+        if self._is_from_page(headers):
             return 403, "requests from web pages are refused; use a program as the client"
         if scope["path"] not in self._rules.open_paths:
             status, sentence = self._rules.authorize(scope, headers)
@@ -102,6 +104,14 @@ class Guard:
         if not length.isdigit() or int(length) > self._rules.max_body_bytes:
             return 413, f"the request is longer than {self._rules.max_body_bytes} bytes"
         return 0, ""
+
+    def _is_from_page(self, headers: Mapping[str, str]) -> bool:
+        """Whether a web page sends it, other than one of this server's own where it has any."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        if self._rules.own_pages:
+            own = {f"{scheme}://{headers.get('host', '')}" for scheme in ("http", "https")}
+            return (origin is not None and origin not in own) or site not in ("none", "same-origin")
+        return origin is not None or site != "none"
 
     def _is_own_name(self, host: str) -> bool:
         try:

@@ -13,15 +13,23 @@ class Refused(Exception):
     """A request that is refused, with an HTTP status, a message and a kind.
 
     Kinds: `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`,
-    `conflict_error`, `request_too_large`, `context_length_exceeded`, `turn_limit`, `token_limit`,
-    `deadline`, `rate_limit_error`, `timeout_error`, `api_error`. Each dialect has its own JSON for
-    them.
+    `model_not_found`, `conflict_error`, `request_too_large`, `context_length_exceeded`,
+    `turn_limit`, `token_limit`, `deadline`, `rate_limit_error`, `overloaded_error`,
+    `timeout_error`, `api_error`. Each dialect has its own JSON for them.
     """
 
     def __init__(
-        self, status: int, sentence: str, kind: str = "invalid_request_error", param: str = ""
+        self,
+        status: int,
+        sentence: str,
+        kind: str = "invalid_request_error",
+        param: str = "",
+        *,
+        retry_after_s: int = 1,
     ) -> None:
         super().__init__(sentence)
+        self.retry_after_s = retry_after_s
+        """When to try again, where that helps: kinds `rate_limit_error` and `overloaded_error`."""
         self.status = status
         self.sentence = sentence
         self.kind = kind
@@ -114,6 +122,8 @@ class AnswerFacts:
     """Seconds since the epoch."""
     token_text: Callable[[int], str] = str
     """A token's text, for lists of log-probabilities."""
+    fingerprint: str = ""
+    """Which weights answer, where that is known before they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What sampling and learning ask of a decoder: our fused one, or any `transformers` module."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -9,6 +10,8 @@ from practicum.core.sample import Ints
 from practicum.engine.decoder.attention import AttentionPlan, KvPool, refuse_beyond_window
 from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode, planned_states
 from practicum.engine.decoder.layers import (
+    AddRows,
+    DecoderParts,
     FusedProducts,
     LayerProducts,
     can_pack,
@@ -17,6 +20,7 @@ from practicum.engine.decoder.layers import (
     packed_products,
     take_apart,
 )
+from practicum.engine.decoder.row_adapters import RowAdapters
 from practicum.engine.decoder.training_pass import learn_states
 from practicum.engine.decoder.tree_attention import tree_plan
 from practicum.engine.models.lora import AdapterFold
@@ -79,9 +83,10 @@ class ModuleDecoder:
 class FusedDecoder:
     """Shares its weights with the module it was made from, which goes on working."""
 
-    def __init__(self, causal_lm: Any) -> None:
+    def __init__(self, causal_lm: Any, rows: RowAdapters | None = None) -> None:
         self._causal_lm = causal_lm
         self._parts = take_apart(causal_lm)
+        self._rows = rows
         self._module = ModuleDecoder(causal_lm)
         self._small = elementwise_for(self._parts.embedding.device)
         self._products: list[LayerProducts] = []
@@ -93,10 +98,28 @@ class FusedDecoder:
             return
         parts, small = self._parts, self._small
         if can_pack(parts.layers[0].qkv.joined):
-            self._products = [*packed_products(parts, small)]
+            self._products = [*packed_products(parts, small, self._adds())]
         else:
             parts.sync()
-            self._products = [FusedProducts(layer, small, parts.eps) for layer in parts.layers]
+            pairs = zip(parts.layers, self._adds(), strict=True)
+            self._products = [FusedProducts(x, small, parts.eps, add) for x, add in pairs]
+
+    @property
+    def parts(self) -> DecoderParts:
+        """The weights it computes with."""
+        return self._parts
+
+    def _adds(self) -> list[AddRows | None]:
+        """What rows' own adapters add in each layer."""
+        layers = range(len(self._parts.layers))
+        if self._rows is None:
+            return [None for _ in layers]
+        return [partial(self._rows.add, layer) for layer in layers]
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether rows of this step have adapters of their own, which no captured pass has."""
+        return self._rows is not None and bool(self._rows.stretches)
 
     def release(self) -> None:
         """Drop what was prepared: the adapter may change, and learning wants the memory."""
@@ -132,7 +155,8 @@ class FusedDecoder:
     def captured_decode_run(self, pool: KvPool, rows: Sequence[tuple[Ints, Ints]]) -> Any:
         """The same on a GPU, captured and with the draw in it."""
         head = self._causal_lm.get_output_embeddings()
-        if not head.weight.is_cuda or head.bias is not None or self._may_outgrow_window(rows):
+        is_plain = head.weight.is_cuda and head.bias is None and not self._mixes
+        if not is_plain or self._may_outgrow_window(rows):
             return None
         from practicum.engine.decoder.cuda_graphs import GraphDecode
 
@@ -141,7 +165,7 @@ class FusedDecoder:
     def captured_states(self, pool: KvPool, segments: Sequence[tuple[Ints, Ints]]) -> Tensor | None:
         """States at the ends of segments, from a captured pass; None where there is none."""
         output = self._causal_lm.get_output_embeddings().weight
-        if not output.is_cuda:
+        if not output.is_cuda or self._mixes:
             return None
         refuse_beyond_window(self._parts.window, lambda: max(p.size for _, p in segments))
         from practicum.engine.decoder.cuda_graphs import segment_states

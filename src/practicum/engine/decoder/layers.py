@@ -441,14 +441,22 @@ def _prefers_mkl() -> bool:
     return _has_mkl() and ("GenuineIntel" in processor or not _has_onednn())
 
 
-def packed_products(parts: DecoderParts, small: Elementwise) -> "list[PackedProducts]":
+AddRows = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
+"""From a projection's number in the layer, its rows and its product: what a row's own adapter adds
+to the product, added in place; see `row_adapters`."""
+
+
+def packed_products(
+    parts: DecoderParts, small: Elementwise, adds: Sequence[AddRows | None]
+) -> "list[PackedProducts]":
     """Folded weights in the blocks that a library of this build reads fastest.
 
     A copy of the weights: made when sampling begins, dropped when learning does.
     """
     first = parts.layers[0]
     scratch = first.qkv.base.new_empty(max(p.outputs * p.inputs for p in first.projections))
-    return [PackedProducts(layer, small, parts.eps, scratch) for layer in parts.layers]
+    pairs = zip(parts.layers, adds, strict=True)
+    return [PackedProducts(layer, small, parts.eps, scratch, add) for layer, add in pairs]
 
 
 class _FewRowsNorm:
@@ -471,14 +479,19 @@ class PackedProducts:
     """Packed products and, apart from them, the small operations: oneDNN fuses those at a loss."""
 
     def __init__(
-        self, layer: LayerParts, small: Elementwise, eps: float, scratch: torch.Tensor
+        self,
+        layer: LayerParts,
+        small: Elementwise,
+        eps: float,
+        scratch: torch.Tensor,
+        add: AddRows | None = None,
     ) -> None:
         self._small = small
         self._norm = _FewRowsNorm(layer.attention_norm, eps)
         self._mlp_norm = _FewRowsNorm(layer.mlp_norm, eps)
         self._qkv, self._output, self._gate_up, self._down = (
-            packed_linear(p.folded(scratch), p.bias)
-            for p in (layer.qkv, layer.output, layer.gate_up, layer.down)
+            _adding(packed_linear(p.folded(scratch), p.bias), number, add)
+            for number, p in enumerate(layer.projections)
         )
 
     def qkv(self, x: torch.Tensor) -> torch.Tensor:
@@ -496,6 +509,14 @@ class PackedProducts:
     def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added to the product."""
         return self._down(activated).add_(residual)
+
+
+def _adding(
+    product: Callable[..., torch.Tensor], number: int, add: AddRows | None
+) -> Callable[..., torch.Tensor]:
+    if add is None:
+        return product
+    return lambda rows: add(number, rows, product(rows))
 
 
 def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[..., torch.Tensor]:
@@ -520,30 +541,39 @@ def _reordered(weight: torch.Tensor) -> torch.Tensor:
 class FusedProducts:
     """The learner's own weights and adapters, unfolded: nothing is copied."""
 
-    def __init__(self, layer: LayerParts, small: Elementwise, eps: float) -> None:
+    def __init__(
+        self, layer: LayerParts, small: Elementwise, eps: float, add: AddRows | None = None
+    ) -> None:
         self._small, self._eps = small, eps
         self._layer = layer
+        self._add = add
 
     def qkv(self, x: torch.Tensor) -> torch.Tensor:
         """One product over input and adapters."""
         normed = self._small.rms_norm(x, self._layer.attention_norm, self._eps)
-        return self._product(self._layer.qkv, normed)
+        return self._product(0, normed)
 
     def output(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added while the product is made."""
-        return self._product(self._layer.output, attended, residual)
+        return self._product(1, attended, residual)
 
     def activated(self, x: torch.Tensor) -> torch.Tensor:
         """One product, then the gate."""
         normed = self._small.rms_norm(x, self._layer.mlp_norm, self._eps)
-        return self._small.silu_mul(self._product(self._layer.gate_up, normed))
+        return self._small.silu_mul(self._product(2, normed))
 
     def down(self, activated: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """Added while the product is made."""
-        return self._product(self._layer.down, activated, residual)
+        return self._product(3, activated, residual)
 
     def _product(
-        self, projection: Projection, x: torch.Tensor, add: torch.Tensor | None = None
+        self, number: int, x: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        out = self._base_product(self._layer.projections[number], x, residual)
+        return out if self._add is None else self._add(number, x, out)
+
+    def _base_product(
+        self, projection: Projection, x: torch.Tensor, add: torch.Tensor | None
     ) -> torch.Tensor:
         weight = projection.base
         if projection.is_adapted:

@@ -156,7 +156,11 @@ def policy_fingerprint(model: Any, base: str) -> str:
 
     The checksum is computed on the tensors' device, so that only one number is copied from a GPU.
     """
-    learning = list(trainable(model))
+    return adapter_fingerprint(list(trainable(model)), base)
+
+
+def adapter_fingerprint(learning: Sequence[tuple[str, torch.Tensor]], base: str) -> str:
+    """The same of tensors by the names they are trained under, sorted by name."""
     described = [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in learning]
     digest = hashlib.sha256("\n".join(described).encode())
     if learning:

@@ -15,6 +15,7 @@ import numpy as np
 from practicum.core.errors import EnvironmentFailure, UserError, boundary
 from practicum.core.sample import Bools, Floats, Ints
 from practicum.core.sampling import ActionForm, Completion, GrammarMatcher, SamplingRequest
+from practicum.engine.decoder.row_adapters import RowAdapter
 from practicum.engine.sampling.draw import Draw, RandomStream
 
 
@@ -188,6 +189,8 @@ class PendingCompletion:
     walk: ChoiceWalk | None
     tokens: list[int]
     """Prompt and everything sampled since."""
+    adapter: RowAdapter | None = None
+    """The row's own, over the engine's weights."""
     grammar: GrammarMatcher | None = None
     match: Match | None = None
     """The part of the path that the prefix cache knows; held while the row is active."""
@@ -214,6 +217,11 @@ class PendingCompletion:
     stopped_by: str = ""
     failure: Exception | None = None
     """What the request's own actions, grammar or listener raised: the answer to it alone."""
+
+    @property
+    def cache_key(self) -> int:
+        """Added to its tokens in the prefix cache, which adapters do not share."""
+        return 0 if self.adapter is None else self.adapter.cache_key
 
     @property
     def placed(self) -> int:
@@ -345,6 +353,7 @@ class Segment:
     """Slots of the whole path, these tokens included."""
     prefix: int
     """Tokens at the start of the path that other rows may have in common with it."""
+    adapter: RowAdapter | None = None
 
     @property
     def prefix_key(self) -> tuple[int, int]:

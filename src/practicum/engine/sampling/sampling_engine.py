@@ -11,7 +11,7 @@ seed gives the same bits.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +23,7 @@ from practicum.engine.compute_thread import compute_thread
 from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head
+from practicum.engine.decoder.row_adapters import RowAdapter, RowAdapters
 from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, PendingCompletion, spell
 from practicum.engine.sampling.decode_run import DecodeRun, begin_decode_run
 from practicum.engine.sampling.draw import RandomStream
@@ -86,7 +87,9 @@ class TorchEngine:
         *,
         fingerprint: Callable[[], str],
         max_slots: int = 65_536,
+        rows: RowAdapters | None = None,
     ) -> None:
+        self._rows = rows
         self._decoder = decoder
         self._head = Head(causal_lm)
         self._tokenizer = tokenizer
@@ -129,8 +132,13 @@ class TorchEngine:
         """How long a prompt and what is sampled after it can be together."""
         return min(self._max_positions, self._max_slots)
 
-    async def sample(self, request: SamplingRequest) -> Completion:
-        """One completion; calls made at the same time are computed together."""
+    async def sample(
+        self, request: SamplingRequest, adapter: RowAdapter | None = None
+    ) -> Completion:
+        """One completion; calls made at the same time are computed together.
+
+        `adapter` is this completion's own, where the engine was made with `rows`.
+        """
         self._check(request)
         loop = asyncio.get_running_loop()
         row = PendingCompletion(
@@ -140,6 +148,8 @@ class TorchEngine:
             walk=ChoiceWalk(self._trie(request.actions)) if request.actions else None,
             tokens=list(request.prompt_ids),
             grammar=None if request.grammar is None else request.grammar.start(),
+            adapter=adapter,
+            begun_with="" if adapter is None else adapter.fingerprint,
         )
         self._arrived.append(row)
         if self._driver is None or self._driver.done():
@@ -309,6 +319,7 @@ class TorchEngine:
         if self._decode_run is None and not self._begin_decode_run():
             return False
         assert self._decode_run is not None
+        self._assign((1, row.adapter) for row in self._active)
         drawn = self._decode_run.advance()
         self.passes += drawn.tokens.shape[1]
         self.computed_tokens += drawn.tokens.size
@@ -328,6 +339,8 @@ class TorchEngine:
         taken = self._places.take(steps * len(rows)) if worth else None
         if taken is None:
             return False
+        rows.sort(key=lambda row: row.cache_key)  # an adapter's rows are computed in one stretch
+        self._assign((1, row.adapter) for row in rows)
         fresh = list(taken.reshape(len(rows), steps))
         decode_run = begin_decode_run(
             self._decoder,
@@ -343,6 +356,10 @@ class TorchEngine:
             return False
         self._decode_run = DecodeRun(rows, fresh, decode_run)
         return True
+
+    def _assign(self, rows: Iterable[tuple[int, RowAdapter | None]]) -> None:
+        if self._rows is not None:
+            self._rows.assign(rows)
 
     def _drop_decode_run(self) -> None:
         """After a failure: what was computed is not trusted, its slots come back."""
@@ -397,6 +414,7 @@ class TorchEngine:
         """Hidden states at the end of each segment, (S, H)."""
         if not placed.segments:
             return torch.zeros(0)
+        self._assign((segment.tokens.size, segment.adapter) for segment in placed.segments)
         new = [(segment.tokens, segment.path_slots) for segment in placed.segments]
         states = self._decoder.captured_states(self._pool, new)
         if states is None:

@@ -260,7 +260,7 @@ class SlotAllocator:
         """Give a row slots for the tokens that have none; False where there is no room."""
         give_way()
         if row.match is None:
-            tokens = np.asarray(row.tokens, np.int64)
+            tokens = np.asarray(row.tokens, np.int64) + row.cache_key
             row.match = self.cache.match(tokens)
             if row.placed == tokens.size:
                 last = int(row.match.slots[-1])
@@ -285,14 +285,20 @@ class SlotAllocator:
             self.let_go(row)
             return False
         if enters_tree:
-            row.match = self.cache.extend(row.match, new, slots)
+            row.match = self.cache.extend(row.match, new + row.cache_key, slots)
             step.in_step[int(slots[-1])] = len(step.segments)
         else:
             row.tail += slots.tolist()
         step.ends.append(len(step.segments))
         prefix = first if enters_tree else row.match.slots.size
         step.segments.append(
-            Segment(tokens=new, first=first, path_slots=row.path_slots, prefix=prefix)
+            Segment(
+                tokens=new,
+                first=first,
+                path_slots=row.path_slots,
+                prefix=prefix,
+                adapter=row.adapter,
+            )
         )
         return True
 
@@ -305,7 +311,8 @@ class SlotAllocator:
         if row.match is not None and row.tail:
             begin = row.match.slots.size
             tokens = np.asarray(row.tokens[begin : begin + len(row.tail)], np.int64)
-            row.match = self.cache.extend(row.match, tokens, np.asarray(row.tail, np.int64))
+            slots = np.asarray(row.tail, np.int64)
+            row.match = self.cache.extend(row.match, tokens + row.cache_key, slots)
             row.tail = []
         self.let_go(row)
 

@@ -434,9 +434,10 @@ def _chunk(
 
 
 def _head(facts: AnswerFacts) -> dict[str, Any]:
-    return {
+    head = {
         "id": f"chatcmpl-{facts.id}",
         "object": "chat.completion.chunk",
         "created": facts.created,
         "model": facts.model,
     }
+    return {**head, "system_fingerprint": facts.fingerprint} if facts.fingerprint else head

@@ -567,7 +567,8 @@ DELTAS = {
 
 
 ERROR_TYPES = frozenset(
-    {"authentication_error", "permission_error", "not_found_error", "rate_limit_error", "api_error"}
+    f"{kind}_error"
+    for kind in ("authentication", "permission", "not_found", "rate_limit", "overloaded", "api")
 )
 """Kinds of refusal that OpenAI has as types; all others are `invalid_request_error`."""
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from practicum.core.capabilities import DecodesTokens
@@ -22,7 +22,13 @@ from practicum.gateway.dialects import anthropic
 from practicum.gateway.dialects.dialect import Dialect
 from practicum.gateway.dialects.known_dialects import DIALECTS
 from practicum.gateway.http_guard import Guard, GuardRules, Verdict, bearer_of
-from practicum.gateway.requests import AnswerFacts, ParsedRequest, Refused
+from practicum.gateway.requests import (
+    AnswerFacts,
+    ChatTurn,
+    ParsedRequest,
+    Refused,
+    StreamEvent,
+)
 from practicum.gateway.rollouts import OpenRollouts, Rollout
 from practicum.gateway.server.answering import RequestSampler
 from practicum.gateway.server.event_stream import (
@@ -132,65 +138,100 @@ class AgentRoutes:
             try:
                 return await self._answer(request, dialect)
             except Refused as refused:
-                return _refusal(dialect, refused)
+                return refusal(dialect, refused)
 
         return answer
 
     async def _answer(self, request: Request, dialect: Dialect) -> Response:
-        rollout: Rollout = request.scope[ROLLOUT]
+        rollout = self._rollout(request)
         body = read_json(await request.body(), request.headers.get("content-type", ""))
         parsed = dialect.read_request(body, rollout.conversation.params, rollout.use.answers.get)
+        rollout, model, fingerprint = self._chosen(request, rollout, parsed)
         facts = AnswerFacts(
             id=next(self._ids),
-            model=self._models[0],
+            model=model,
+            fingerprint=fingerprint,
             created=int(time.time()),
             token_text=_token_text(rollout),
         )
         if parsed.stream:
-            return self._stream(dialect, rollout, parsed, facts)
+            return self._stream(request, dialect, rollout, parsed, facts)
         async with while_connected(request.receive):
-            turns = await self._sampler.turns(rollout, parsed)
+            turns = await self._turns(request, rollout, parsed, facts)
         rollout.keep_answer(facts.id, (*parsed.request.messages, turns[0].message))
         return JSONResponse(dialect.whole_answer(parsed, turns, facts))
 
+    def _rollout(self, request: Request) -> Rollout:
+        """The rollout that a request belongs to."""
+        rollout: Rollout = request.scope[ROLLOUT]
+        return rollout
+
+    def _chosen(
+        self, request: Request, rollout: Rollout, parsed: ParsedRequest
+    ) -> tuple[Rollout, str, str]:
+        """The rollout with the conversation that answers, and the model's name in the answer.
+
+        And its fingerprint, where its weights stay the same while it answers.
+        """
+        return rollout, self._models[0], ""
+
+    async def _turns(
+        self,
+        request: Request,
+        rollout: Rollout,
+        parsed: ParsedRequest,
+        facts: AnswerFacts,
+        emit: Callable[[StreamEvent], None] | None = None,
+    ) -> list[ChatTurn]:
+        """Samples the answer; see `RequestSampler.turns`."""
+        return await self._sampler.turns(rollout, parsed, emit)
+
     def _stream(
-        self, dialect: Dialect, rollout: Rollout, parsed: ParsedRequest, facts: AnswerFacts
+        self,
+        request: Request,
+        dialect: Dialect,
+        rollout: Rollout,
+        parsed: ParsedRequest,
+        facts: AnswerFacts,
     ) -> EventStream:
         buffer = StreamEventBuffer()
 
         async def sample() -> None:
-            turns = await self._sampler.turns(rollout, parsed, buffer.add)
+            turns = await self._turns(request, rollout, parsed, facts, buffer.add)
             rollout.keep_answer(facts.id, (*parsed.request.messages, turns[0].message))
 
         return EventStream(
             sample,
             buffer,
             _with_errors(dialect.stream_events(parsed, facts, aiter(buffer)), dialect),
-            partial(_refusal, dialect),
+            partial(refusal, dialect),
             self._settings.write_timeout_s,
         )
 
     async def _count_tokens(self, request: Request) -> Response:
-        rollout: Rollout = request.scope[ROLLOUT]
         try:
+            rollout = self._rollout(request)
             body = read_json(await request.body(), request.headers.get("content-type", ""))
             parsed = anthropic.read_count(body, rollout.conversation.params)
+            rollout, _, _ = self._chosen(request, rollout, parsed)
             prompt = rollout.conversation.prompt_of(parsed.request)
         except Refused as refused:
-            return _refusal(cast(Dialect, anthropic), refused)
+            return refusal(cast(Dialect, anthropic), refused)
         return JSONResponse(anthropic.count_answer(len(prompt)))
 
     async def _list_models(self, request: Request) -> Response:
-        listed = [self._model_entry(name) for name in self._models]
+        listed = [self._model_entry(name) for name in self._names(request)]
         return JSONResponse({"object": "list", "data": listed})
 
     async def _model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self._models:
-            names = ", ".join(self._models)
-            refused = Refused(404, f"there is no model {name!r:.80}; there is {names}")
-            return _refusal(DIALECTS["/chat/completions"], refused)
+        name, names = request.path_params["name"], self._names(request)
+        if name not in names:
+            return refusal(DIALECTS["/chat/completions"], unknown_model(name, names))
         return JSONResponse(self._model_entry(name))
+
+    def _names(self, request: Request) -> Sequence[str]:
+        """The models that a request's key may use."""
+        return self._models
 
     def _model_entry(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._started, "owned_by": "practicum"}
@@ -203,18 +244,33 @@ def agent_app(
     grammars: Grammars | None,
 ) -> Starlette:
     """The ASGI application for agents."""
-    rules = GuardRules(
+    rules = guard_rules(settings, _key_check(rollouts), OPEN_PATHS)
+    routes = AgentRoutes(rollouts, settings, models, grammars).routes()
+    return dialect_app(routes, [Middleware(Guard, rules=rules)])
+
+
+def guard_rules(
+    settings: GatewaySettings,
+    authorize: Callable[[Scope, Mapping[str, str]], Verdict],
+    open_paths: frozenset[str],
+) -> GuardRules:
+    """What a guard accepts, with refusals in the shape of each path's dialect."""
+    return GuardRules(
         host=settings.host,
         names=settings.names,
-        open_paths=OPEN_PATHS,
-        authorize=_key_check(rollouts),
+        open_paths=open_paths,
+        authorize=authorize,
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         error_json=_error_json,
     )
+
+
+def dialect_app(routes: Sequence[BaseRoute], middleware: Sequence[Middleware]) -> Starlette:
+    """An ASGI application whose errors have the shape of each path's dialect."""
     return Starlette(
-        routes=AgentRoutes(rollouts, settings, models, grammars).routes(),
-        middleware=[Middleware(Guard, rules=rules)],
+        routes=routes,
+        middleware=middleware,
         exception_handlers={
             HTTPException: _on_no_route,
             ClientGone: _on_gone,
@@ -272,10 +328,17 @@ def _error_json(path: str, status: int, sentence: str) -> object:
     return _dialect_of(path).error_body(status, sentence, kind)
 
 
-def _refusal(dialect: Dialect, refused: Refused) -> JSONResponse:
+def unknown_model(name: str, names: Sequence[str]) -> Refused:
+    """The refusal of a model that is not there."""
+    sentence = f"there is no model {name!r:.80}; there is {', '.join(names)}"
+    return Refused(404, sentence, "model_not_found", "model")
+
+
+def refusal(dialect: Dialect, refused: Refused) -> JSONResponse:
+    """A refusal in a dialect's shape."""
     headers = {"x-should-retry": "false"}
-    if refused.kind == "rate_limit_error":
-        headers = {"retry-after": "1"}
+    if refused.kind in ("rate_limit_error", "overloaded_error"):
+        headers = {"retry-after": str(refused.retry_after_s)}
     body = dialect.error_body(refused.status, refused.sentence, refused.kind, refused.param)
     return JSONResponse(body, refused.status, headers)
 

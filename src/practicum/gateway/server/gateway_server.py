@@ -87,15 +87,15 @@ class Gateway:
     async def serving(self) -> AsyncIterator[str]:
         """Serves in this event loop while the block runs; yields the URL."""
         agents = listen(self.settings.host, self.settings.port, "--port")
-        pairs = [(_server(self._app, TimedProtocol), agents)]
+        pairs = [(http_server(self._app), agents)]
         control = self.settings.control_socket
         try:
             if control is not None and self._controller is not None:
                 app = control_app(self._controller, self.endpoint, self.settings)
-                pairs.append((_server(app, OwnUserProtocol), listen_unix(control)))
-            with _low_latency:
+                pairs.append((http_server(app, OwnUserProtocol), listen_unix(control)))
+            with low_latency:
                 async with running_servers(pairs):
-                    self._address = address_of(_reachable(self.settings.host), agents)
+                    self._address = address_of(reachable(self.settings.host), agents)
                     yield self._address
         finally:
             self._address = ""
@@ -131,15 +131,18 @@ class LowLatency:
             gc.unfreeze()
 
 
-_low_latency = LowLatency()
+low_latency = LowLatency()
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """An address for clients on this machine, if the server listens on all."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
+def http_server(
+    app: Any, protocol: type[TimedProtocol] = TimedProtocol, grace_s: int = GRACE_S
+) -> QuietServer:
+    """A server for an ASGI application, which gives requests so many seconds to end."""
     return QuietServer(
         uvicorn.Config(
             app,
@@ -153,6 +156,6 @@ def _server(app: Any, protocol: type[TimedProtocol]) -> QuietServer:
             server_header=False,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=IDLE_S,
-            timeout_graceful_shutdown=GRACE_S,
+            timeout_graceful_shutdown=grace_s,
         )
     )

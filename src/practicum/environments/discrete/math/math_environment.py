@@ -148,6 +148,13 @@ class MathEnvironment:
         """The total reward of the reference, which no episode can exceed."""
         return full_marks(problem_of(task).start())
 
+    def solution(self, outcome: Outcome) -> str:
+        """The stated answer as an equation, or the equation that is left."""
+        stated = outcome.evidence.get("stated_answer")
+        return (
+            str(outcome.evidence.get("final_equation", "")) if stated is None else f"x = {stated}"
+        )
+
     def find(self, text: str) -> Task:
         """The task with this id, or one made from an equation such as `3x + 7 = 16`."""
         return find_problem(text).task()

@@ -1,0 +1,65 @@
+"""The file of `practicum serve --keys`: who may use the server, and how much."""
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationError
+
+from practicum.cli.serving_keys import check_key
+from practicum.core.config.config_sections import ConfigModel
+from practicum.core.config.parse_config import explain, parse_yaml
+from practicum.core.errors import UserError
+
+if TYPE_CHECKING:
+    from practicum.served import ApiKey
+
+
+class KeyEntry(ConfigModel):
+    """One key."""
+
+    name: str = Field(min_length=1, max_length=100)
+    """Of the client, as logs have it."""
+    key: str
+    requests_per_minute: int = Field(default=0, ge=0)
+    """0: no limit."""
+    tokens_per_minute: int = Field(default=0, ge=0)
+    """Tokens of prompts and answers together; 0: no limit."""
+    models: tuple[str, ...] = ()
+    """Names of models that it may use; all where there is none."""
+
+
+class KeyFile(ConfigModel):
+    """The whole file."""
+
+    keys: list[KeyEntry] = Field(min_length=1)
+
+
+def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":
+    """The keys in a file that nobody else can read; `models` are the names that are served."""
+    from practicum.served import ApiKey
+
+    try:
+        mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the key file {path} cannot be read ({error}); name another") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UserError(f"the key file {path} is open to other users; type: chmod 600 {path}")
+    try:
+        entries = KeyFile.model_validate(parse_yaml(text, str(path))).keys
+    except ValidationError as error:
+        raise UserError(f"{path}: {explain(error, KeyFile)}") from None
+    for what in ("name", "key"):
+        values = [getattr(entry, what) for entry in entries]
+        if len(set(values)) < len(values):
+            raise UserError(f"{path} has two keys with the same {what}; give each its own")
+    for entry in entries:
+        check_key(entry.key, f"{path} ({entry.name})")
+        stray = [name for name in entry.models if name not in models]
+        if stray:
+            raise UserError(
+                f"{path} gives {entry.name!r} the model {stray[0]!r}, which is not served; "
+                f"served are {', '.join(models)}"
+            )
+    fields: list[dict[str, Any]] = [entry.model_dump() for entry in entries]
+    return tuple(ApiKey(**entry) for entry in fields)

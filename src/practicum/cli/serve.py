@@ -1,0 +1,188 @@
+"""`practicum serve`: trained models in production, several at once and swapped while they serve."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from practicum.cli.arguments import takes_options
+
+if TYPE_CHECKING:
+    from practicum.served import ServedModels, ServePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeArguments:
+    """What the command is told."""
+
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|CHECKPOINT|MODEL|served/NAME ...",
+            help="What to serve, all of one base model; NAME=PATH chooses the model's name.",
+        ),
+    ]
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    server_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name of this machine that clients use; repeatable."),
+    ] = None
+    keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file of API keys and their limits.")
+    ] = None
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Serve the best checkpoint of runs while they train.")
+    ] = False
+    env: Annotated[
+        str | None, typer.Option(help="Where POST /solve acts; a run's own unless given.")
+    ] = None
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens of an answer whose request does not say.")
+    ] = 1024
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")
+    ] = "auto"
+    at_once: Annotated[
+        int, typer.Option(min=1, help="Requests answered at once; others wait their turn.")
+    ] = 64
+    wait: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Seconds a request may wait.")
+    ] = 60.0
+    grace: Annotated[
+        int, typer.Option(min=1, metavar="S", help="Seconds to finish in, when told to stop.")
+    ] = 30
+    access_log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A JSON line a request; - is standard error."),
+    ] = None
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Trace store to record traffic in.")
+    ] = None
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the traffic that is recorded.")
+    ] = 1.0
+    consent: Annotated[
+        Literal["required", "assumed"],
+        typer.Option(help="Whether a client that does not say so agrees to be recorded."),
+    ] = "required"
+
+
+@takes_options(ServeArguments)
+def serve(options: ServeArguments) -> None:
+    """Serve models until Ctrl-C: OpenAI chat and Responses, Anthropic messages, POST /solve.
+
+    practicum serve runs/math-1                              a run, and its base model beside it
+
+    practicum serve good=runs/a fast=runs/b --keys keys.yaml  two adapters over one base, with keys
+
+    practicum serve runs/math-1 --follow                     its best checkpoint, while it trains
+
+    practicum serve served/algebra --record traffic.sqlite   what is promoted there; records
+
+    An OpenAI client takes the address and /v1 as its base URL, an Anthropic client the address.
+    """
+    from practicum.cli.key_file import read_key_file
+    from practicum.engine.compute_thread import run_attended
+    from practicum.served import (
+        GatewaySettings,
+        RecordingRules,
+        ServedSite,
+        ServeOptions,
+        ServePlan,
+        require_server,
+        serve_site,
+    )
+
+    require_server()
+    _require_keys(options.host, options.keys)
+    site = ServedSite(
+        ServeOptions(
+            words=tuple(options.models),
+            follow=options.follow,
+            env=options.env,
+            max_tokens=options.max_tokens,
+            device=options.device,
+        )
+    )
+    names = [one.name for one in site.words]
+    plan = ServePlan(
+        settings=GatewaySettings(
+            host=options.host, port=options.port, names=tuple(options.server_name or ())
+        ),
+        keys=() if options.keys is None else read_key_file(options.keys, names),
+        at_once=options.at_once,
+        wait_s=options.wait,
+        grace_s=options.grace,
+        recording=RecordingRules(share=options.share, consent=options.consent),
+    )
+    run_attended(
+        serve_site(
+            site,
+            plan,
+            ready=_announcement(plan, options.record),
+            say=_say,
+            log=_log(options.access_log),
+            record=options.record,
+        )
+    )
+    _say("stopped")
+
+
+def _require_keys(host: str, keys: Path | None) -> None:
+    from practicum.core.errors import UserError
+    from practicum.core.loopback import is_loopback
+
+    if keys is None and not is_loopback(host):
+        raise UserError(
+            f"--host {host} lets other machines reach this server, so it needs keys: add --keys "
+            "FILE with lines such as keys: [{name: alice, key: ...}]"
+        )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _log(path: Path | None) -> Callable[[str], None] | None:
+    """What writes a line of the access log; None for no log."""
+    if path is None:
+        return None
+    if str(path) == "-":
+        return _say
+    from practicum.core.errors import UserError
+
+    try:
+        file = path.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise UserError(f"the access log {path} cannot be written ({error})") from None
+
+    def write(line: str) -> None:
+        file.write(line + "\n")
+
+    return write
+
+
+def _announcement(plan: "ServePlan", record: Path | None) -> "Callable[[str, ServedModels], None]":
+    """Says where the server is, once it is ready."""
+    from practicum.core.loopback import is_loopback
+
+    def ready(address: str, models: "ServedModels") -> None:
+        print(f"{address}/v1", flush=True)  # alone on standard output, for scripts
+        lines = [f"serving at {address}; Ctrl-C stops it"]
+        for model in models.all():
+            lines.append(f"model {model.name}: {model.source} ({model.fingerprint})")
+        lines.append(f"OPENAI_BASE_URL={address}/v1  ANTHROPIC_BASE_URL={address}")
+        if not plan.keys:
+            lines.append("no keys: every program on this machine may use it (--keys FILE)")
+        if not is_loopback(plan.settings.host):
+            lines.append(f"WARNING: {plan.settings.host} is reachable, without encryption")
+        if record is not None:
+            told = f"{plan.recording.share:.0%} of the traffic, consent {plan.recording.consent}"
+            lines.append(f"recording to {record}: {told}")
+        _say("\n".join(lines))
+
+    return ready
