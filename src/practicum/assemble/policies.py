@@ -82,6 +82,7 @@ class PolicyHandle:
             model=self.name,
             group_reward=REWARDS.group_reward(config.reward, folder=run, compares=learns),
             retries=config.agent.retries,
+            answer_timeout_s=config.rollouts.answer_timeout_s,
         )
         return parts if self.model is None else _with_agent(parts, config, self.model, run)
 

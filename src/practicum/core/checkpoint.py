@@ -81,6 +81,15 @@ class EvalReport:
     tasks: tuple[TaskResult, ...] = ()
     duration_s: float = 0.0
 
+    @property
+    def attempts(self) -> int:
+        """All attempts at its tasks, masked ones too."""
+        return sum(len(task.successes) for task in self.tasks)
+
+
+MASKED_HIGH = 0.05
+"""Share of masked held-out attempts from which the rest says too little about the policy."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
+from practicum.core.checkpoint import (
+    MASKED_HIGH,
+    Comparison,
+    EvalReport,
+    Interval,
+    TaskResult,
+)
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
@@ -150,14 +156,26 @@ def _caption(report: EvalReport) -> str:
     attempts = report.attempts_per_task
     parts = [f"{attempts} attempt{'' if attempts == 1 else 's'} a task", f"seed {report.seed}"]
     if report.masked:
-        parts.append(_masked_words(report))
+        parts.append(masked_words(report.masked, report.attempts))
     if report.duration_s:
         parts.append(f"{report.duration_s:.0f} s")
     return ", ".join(parts)
 
 
-def _masked_words(report: EvalReport) -> str:
-    return f"{report.masked} masked attempt{'' if report.masked == 1 else 's'} left out"
+def masked_words(masked: int, attempts: int) -> str:
+    """How many held-out attempts are in no score, and from `MASKED_HIGH` on what that means.
+
+    >>> masked_words(2, 100)
+    '2 of 100 attempts (2%) masked and left out'
+    """
+    share = masked / attempts if attempts else 0.0
+    said = f"{masked} of {attempts} attempts ({share:.0%}) masked and left out"
+    if share < MASKED_HIGH:
+        return said
+    return (
+        f"ALARM: {said}, so the scores are of the rest only: find out what failed with "
+        'practicum traces list --where "purpose = eval and stop = environment_failed"'
+    )
 
 
 def render_comparison(report: EvalReport, against: EvalReport, comparison: Comparison) -> Table:
@@ -224,7 +242,11 @@ def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
 
 def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Comparison) -> Text:
     lines = [verdict(comparison)]
-    lines += [f"{side.policy}: {_masked_words(side)}." for side in (against, report) if side.masked]
+    lines += [
+        f"{side.policy}: {masked_words(side.masked, side.attempts)}."
+        for side in (against, report)
+        if side.masked
+    ]
     return Text("\n".join(lines))
 
 
@@ -242,6 +264,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "pass_at_k": _table_to_json(report.pass_at_k),
         "success_by_level": _table_to_json(report.success_by_level),
         "masked": report.masked,
+        "attempts": report.attempts,
         "duration_s": report.duration_s,
         "tasks": [
             {
@@ -361,6 +384,7 @@ def report_to_row(report: EvalReport) -> dict[str, Any]:
         "success": interval(report.success),
         "reward": interval(report.reward),
         "masked": report.masked,
+        "attempts": report.attempts,
         "fingerprint": report.fingerprint,
         "duration_s": report.duration_s,
     }

@@ -92,6 +92,9 @@ class RolloutConfig(ConfigModel):
     staleness: int = Field(default=0, ge=0)
     """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
     With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
+    answer_timeout_s: float = Field(default=900.0, gt=0.0)
+    """Seconds an environment or a reward has for one answer: an opening, a turn, a check, a score.
+    An episode that waits longer has failed and is masked."""
 
 
 SHORTEST_WITH_WARM_START = 8
