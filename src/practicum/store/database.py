@@ -131,6 +131,8 @@ def _user_errors(path: Path) -> Iterator[None]:
         # Whatever else SQLite finds, it finds in a file that is not what was written.
         problem = _PROBLEMS.get(kind, _PROBLEMS[sqlite3.SQLITE_CORRUPT])
         raise UserError(f"{path} {problem} ({error})") from error
+    except UnicodeDecodeError as error:  # SQLite's message quotes damaged bytes of the schema
+        raise UserError(f"{path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]}") from error
 
 
 _PROBLEMS = {
