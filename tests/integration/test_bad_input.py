@@ -206,3 +206,19 @@ def test_nobody_at_the_keyboard_is_one_sentence(practicum, monkeypatch: pytest.M
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     answer = practicum("play", "math", "--policy", "human")
     assert_refused(answer, "nobody to type", "another --policy")
+
+
+BROKEN = {
+    "agent": "async def mine(task, client):\n    return [].missing\n",
+    "reward": "def mine(task, trace, outcome):\n    return task.data['missing']\n",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_bug_in_code_of_ones_own_is_told_with_its_line(
+    practicum, runs_dir: Path, tiny_run, tmp_path: Path, kind: str
+) -> None:
+    pytest.importorskip("uvicorn")
+    path = write(tmp_path / "broken.py", BROKEN[kind])
+    answer = practicum("train", *tiny_run, f"{kind}={path}:mine", f"runs_dir={runs_dir}")
+    assert_refused(answer, "every attempt failed", "(broken.py, line 2, in mine); mend that")

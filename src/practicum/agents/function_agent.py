@@ -28,7 +28,7 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure, as_failure
+from practicum.core.errors import AgentFailure, as_failure, user_line
 from practicum.core.sampling import ActionForm
 from practicum.core.score import Score
 from practicum.core.trace import StopReason, ToolCall, ToolSpec
@@ -164,7 +164,7 @@ class FunctionAgent:
         try:
             result = await (self.threads.run(call) if is_async else call_in_thread(call_blocking))
         except Exception as error:
-            message = f"{self.name}: {type(error).__name__}: {error}"
+            message = f"{self.name}: {type(error).__name__}: {error}{user_line(error)}"
             limit = conversation.limit_met() if isinstance(conversation, Limited) else None
             if limit is None:
                 raise AgentFailure(message) from error

@@ -134,7 +134,7 @@ def _observe(opened: "OpenRun") -> "TrainingProgress":
     place = f"on {config.env_name}" if environment else "on recorded traces"
     console.print(
         f"run {opened.run.path}: {config.model.name} {place}, training "
-        f"{learning:,} of {base:,} parameters ({learning / base:.2%})",
+        f"{learning:,} of {learning + base:,} parameters ({learning / (learning + base):.2%})",
         highlight=False,
     )
     kind = sandbox_kind(environment) if environment else ""

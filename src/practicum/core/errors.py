@@ -95,7 +95,24 @@ def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
     except BaseException as error:
         if not is_failure(error):
             raise
-        raise kind(f"{what}: {type(error).__name__}: {as_failure(error)}") from error
+        said = f"{what}: {type(error).__name__}: {as_failure(error)}"
+        raise kind(f"{said}{user_line(error)}") from error
+
+
+def user_line(error: BaseException) -> str:
+    """Where in the user's own code an error came from, in brackets; empty where it did not."""
+    import sysconfig  # these too are slow to load, and seldom wanted
+    import traceback
+    from pathlib import Path
+
+    installed = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
+    others = (str(Path(__file__).parents[1]), *installed, "<")
+    places = [
+        f" ({Path(frame.filename).name}, line {frame.lineno}, in {frame.name})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(others)
+    ]
+    return places[-1] if places else ""
 
 
 def is_failure(error: BaseException) -> bool:

@@ -34,10 +34,12 @@ def build_report(
     fingerprint: str,
     seed: int,
     duration_s: float = 0.0,
+    first_failure: str = "",
 ) -> EvalReport:
     """The report of one policy's task results.
 
-    Masked and unscored attempts are left out, not counted as failures.
+    Masked and unscored attempts are left out, not counted as failures. Where all of them are,
+    `first_failure` says why.
     """
     if not results:
         raise UserError("no task was evaluated; ask for at least one with --n 1")
@@ -46,9 +48,10 @@ def build_report(
     rewards = [sum(kept) / len(kept) for task in results if (kept := _scored(task.rewards))]
     if not scored or not rewards:
         missing = "rewards" if scored else "successes"
+        reason = f"the first: {first_failure}; mend that" if first_failure else "look at the traces"
         raise UserError(
             f"none of the {len(results)} tasks has scored {missing}: every attempt failed or was "
-            "left unscored; look at the failures of the evaluation's traces"
+            f"left unscored; {reason}"
         )
     levels = sorted({task.level for task in scored})
     return EvalReport(
