@@ -69,8 +69,8 @@ def _called(data: str) -> Iterable[Any]:
         return list(function())
     except Exception as error:
         raise UserError(
-            f"env.data: {data} failed: {type(error).__name__}: {error}{user_line(error)}; it takes no "
-            "arguments and returns rows"
+            f"env.data: {data} failed: {type(error).__name__}: {error}{user_line(error)}; it takes "
+            "no arguments and returns rows"
         ) from error
 
 
