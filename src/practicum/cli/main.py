@@ -12,10 +12,12 @@ from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
 from practicum.cli.export import export
 from practicum.cli.gateway import gateway
+from practicum.cli.learn import learn
 from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
+from practicum.cli.served import app as served
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
@@ -40,6 +42,8 @@ app.command()(play)
 app.command()(train)
 app.command(name="eval")(evaluate)
 app.command()(export)
+app.command()(learn)
+app.add_typer(served, name="served")
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)

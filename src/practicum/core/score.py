@@ -64,6 +64,8 @@ class Label:
     """Whether the labeler wrote it."""
     confidence: float | None = None
     """The author's probability that `value` is right; None where not given."""
+    correction: str = ""
+    """What the last answer should have been, in the author's words; empty where not given."""
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""

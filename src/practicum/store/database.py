@@ -286,6 +286,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    # Corrections, which people give of answers.
+    ("ALTER TABLE labels ADD COLUMN correction TEXT NOT NULL DEFAULT ''",),
 )
 
 _FIRST_COLUMNS = (
@@ -299,8 +301,9 @@ VIEWS_OF_OLD_VERSIONS: dict[int, tuple[str, ...]] = {
         f"CREATE TEMP VIEW episodes AS SELECT {_FIRST_COLUMNS} FROM main.episodes",
         f"CREATE TEMP VIEW current_episodes AS SELECT {_FIRST_COLUMNS} FROM main.current_episodes",
         "CREATE TEMP TABLE labels (row INTEGER PRIMARY KEY, episode_id, value, author, "
-        "created_at, note, is_suggestion, confidence)",
-    )
+        "created_at, note, is_suggestion, confidence, correction)",
+    ),
+    2: ("CREATE TEMP VIEW labels AS SELECT *, '' AS correction FROM main.labels",),
 }
 """Temporary views that make a file of an older version look like the newest, for a connection that
 only reads and so may not migrate it."""

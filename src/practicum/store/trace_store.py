@@ -42,7 +42,7 @@ class EpisodeSummary:
     attempt: int
     step: int
     purpose: str
-    """`train`, `eval`, `import` or `record`."""
+    """`train`, `eval`, `import`, `record` or `traffic`."""
     task_id: str
     level: int | None
     """None when the task was not stored with the episode."""
@@ -125,10 +125,11 @@ class EpisodeAdder(ABC):
 
 
 INSERT_ONCE = """
-INSERT INTO labels (episode_id, value, author, created_at, note, is_suggestion, confidence)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (
+INSERT INTO labels
+    (episode_id, value, author, created_at, note, is_suggestion, confidence, correction)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (
     SELECT 1 FROM labels WHERE episode_id = ?1 AND is_suggestion = ?6 AND value = ?2
-    AND author = ?3 AND created_at = ?4
+    AND author = ?3 AND created_at = ?4 AND correction = ?8
 )
 """
 
@@ -165,11 +166,12 @@ class LabelTable(TraceDatabase):
         while True:
             rows = self._query(
                 "SELECT row, episode_id, value, author, created_at, note, is_suggestion, "
-                "confidence FROM labels WHERE row > ?1 AND (?2 IS NULL OR episode_id = ?2) "
+                "confidence, correction FROM labels WHERE row > ?1 "
+                "AND (?2 IS NULL OR episode_id = ?2) "
                 "AND (?3 IS NULL OR is_suggestion = ?3) ORDER BY row LIMIT 1000",
                 (after, episode_id, suggestions),
             )
-            for row, name, value, author, at, note, suggested, confidence in rows:
+            for row, name, value, author, at, note, suggested, confidence, correction in rows:
                 after = row
                 yield Label(
                     episode_id=name,
@@ -179,6 +181,7 @@ class LabelTable(TraceDatabase):
                     note=note,
                     is_suggestion=bool(suggested),
                     confidence=confidence,
+                    correction=correction,
                 )
             if not rows:
                 return
@@ -209,6 +212,7 @@ class LabelTable(TraceDatabase):
                 label.note,
                 label.is_suggestion,
                 label.confidence,
+                label.correction,
             )
             for label in labels
         )

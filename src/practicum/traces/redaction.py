@@ -213,8 +213,10 @@ class Redactor:
         return replace(task, instruction=self.text(task.instruction), data=self.fields(task.data))
 
     def label(self, label: Label) -> Label:
-        """A label without the secrets of its note."""
-        return replace(label, note=self.text(label.note)) if label.note else label
+        """A label without the secrets of its note and its correction."""
+        if not label.note and not label.correction:
+            return label
+        return replace(label, note=self.text(label.note), correction=self.text(label.correction))
 
     def _field(self, name: str, value: JSON) -> JSON:
         if isinstance(value, str) and len(value) >= SHORTEST and is_secret_name(name):
