@@ -35,7 +35,7 @@ from practicum.core.sample import Episode
 from practicum.core.score import Label
 from practicum.evaluation.report import format_interval
 from practicum.feedback_loop import Learned
-from practicum.store.served_versions import ServedModel
+from practicum.store.served_versions import ServedVersions
 from practicum.store.trace_store import SqliteTraceStore
 
 Feedback = Literal["right", "wrong", "chance"]
@@ -67,7 +67,7 @@ class LoopCase:
         return {"name": "math", "level": list(self.level)}
 
 
-def make_served(case: LoopCase, folder: Path, seed: int) -> ServedModel:
+def make_served(case: LoopCase, folder: Path, seed: int) -> ServedVersions:
     """A model that imitation has not finished, published."""
     config = build_words(case, folder, seed)
     run = pr.train(
@@ -76,7 +76,7 @@ def make_served(case: LoopCase, folder: Path, seed: int) -> ServedModel:
         quiet=True,
         **{"model": case.model, "runs_dir": str(folder / "runs"), "seed": seed, **config},
     )
-    served = pr.served(folder / "served" / "math")
+    served = pr.served_model(folder / "served" / "math")
     served.publish(run.path)
     return served
 
@@ -90,7 +90,7 @@ def build_words(case: LoopCase, folder: Path, seed: int) -> dict[str, Any]:
     return values
 
 
-def record_traffic(case: LoopCase, served: ServedModel, store: Path, seed: int) -> list[Episode]:
+def record_traffic(case: LoopCase, served: ServedVersions, store: Path, seed: int) -> list[Episode]:
     """The served model at work on training tasks, as a server would record it."""
     version = served.current
     config = build_config(
@@ -165,7 +165,7 @@ def close_the_loop(
     return found
 
 
-def weights_sha256(served: ServedModel) -> str:
+def weights_sha256(served: ServedVersions) -> str:
     """Of the bytes that a server would read now."""
     weights = (served.path / "current" / "adapter_model.safetensors").read_bytes()
     return hashlib.sha256(weights).hexdigest()

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from practicum.environments.checker import EnvironmentCheck
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
-    from practicum.feedback_loop import Learned, learn, served
+    from practicum.feedback_loop import Learned, learn, served_model
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
@@ -129,7 +129,7 @@ __all__ = [
     "models",
     "play",
     "record",
-    "served",
+    "served_model",
     "train",
     "train_async",
 ]

@@ -25,10 +25,10 @@ from practicum.environments.registry import heldout_tasks
 from practicum.evaluation.compare import compare_reports, success_difference
 from practicum.evaluation.report import format_interval
 from practicum.store.run_dir import check_name, free_path, taken
-from practicum.store.served_versions import Change, ServedModel, ServedVersion, find_served
+from practicum.store.served_versions import Change, ServedVersion, ServedVersions, find_served
 from practicum.store.trace_store import SqliteTraceStore
 from practicum.traces.datasets.sources import DatasetSource, store_path
-from practicum.traces.traffic import (
+from practicum.traces.feedback import (
     SAID,
     FeedbackKind,
     Traffic,
@@ -152,7 +152,7 @@ class Learned:
         }
 
 
-def served(model: str | Path) -> ServedModel:
+def served_model(model: str | Path) -> ServedVersions:
     """A served model by its folder or its name in `served/`, which need not be there yet."""
     return find_served(model, must_exist=False)
 
@@ -218,7 +218,7 @@ def learn(
 class LearningPlan:
     """What is to be learned from, by which run."""
 
-    served: ServedModel
+    served: ServedVersions
     version: ServedVersion
     traffic: Traffic
     kind: FeedbackKind
@@ -228,7 +228,7 @@ class LearningPlan:
 
 def plan_learning(
     store: Path,
-    model: ServedModel,
+    model: ServedVersions,
     *,
     kind: Literal["auto", "kto", "dpo"],
     env: str | None,

@@ -17,10 +17,10 @@ from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
-from practicum.cli.served import app as served
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
+from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
 from practicum.core.errors import PracticumError, UserError
 

@@ -65,7 +65,7 @@ class Label:
     confidence: float | None = None
     """The author's probability that `value` is right; None where not given."""
     correction: str = ""
-    """What the last answer should have been, in the author's words; empty where not given."""
+    """What the last turn should have been, where the author has written it."""
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""

@@ -286,7 +286,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
-    # Corrections, which people give of answers.
+    # What a turn should have been, where whoever labels an episode has written it.
     ("ALTER TABLE labels ADD COLUMN correction TEXT NOT NULL DEFAULT ''",),
 )
 

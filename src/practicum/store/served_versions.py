@@ -93,12 +93,12 @@ class AdapterSource(NamedTuple):
     config: Path | None
 
 
-class ServedModel:
+class ServedVersions:
     """The folder of a served model.
 
     Example:
         ```
-        served = ServedModel(Path("served/math"))
+        served = ServedVersions(Path("served/math"))
         served.publish("runs/demo")
         served.rollback()
         ```
@@ -113,7 +113,7 @@ class ServedModel:
         self._pending = path / "change.json"
 
     def __repr__(self) -> str:
-        return f"ServedModel({str(self.path)!r})"
+        return f"ServedVersions({str(self.path)!r})"
 
     @property
     def current(self) -> ServedVersion:
@@ -348,7 +348,7 @@ def find_adapter(source: str | Path, runs_dir: Path) -> AdapterSource:
     return AdapterSource(folder, found.checkpoint.step, found.checkpoint.fingerprint, kept)
 
 
-def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedModel:
+def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedVersions:
     """The served model that a path or a name in `served/` means; the only one if none is named."""
     if named is None:
         there = list_served(SERVED)
@@ -367,7 +367,7 @@ def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedM
             f"{path.name!r} cannot be the name of a served model; use letters, digits, '.', '_' "
             "and '-'"
         )
-    served = ServedModel(path)
+    served = ServedVersions(path)
     if must_exist and not (path / "versions").is_dir():
         listed = ", ".join(one.name for one in list_served(path.parent)) or "none"
         raise UserError(
@@ -377,7 +377,7 @@ def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedM
     return served
 
 
-def list_served(folder: Path) -> list[ServedModel]:
+def list_served(folder: Path) -> list[ServedVersions]:
     """The served models in a folder, by name."""
     found = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [ServedModel(path) for path in found if (path / "versions").is_dir()]
+    return [ServedVersions(path) for path in found if (path / "versions").is_dir()]

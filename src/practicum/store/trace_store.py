@@ -42,7 +42,7 @@ class EpisodeSummary:
     attempt: int
     step: int
     purpose: str
-    """`train`, `eval`, `import`, `record` or `traffic`."""
+    """`train`, `eval`, `import`, `record`, `gateway` or `traffic`."""
     task_id: str
     level: int | None
     """None when the task was not stored with the episode."""
@@ -129,7 +129,7 @@ INSERT INTO labels
     (episode_id, value, author, created_at, note, is_suggestion, confidence, correction)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (
     SELECT 1 FROM labels WHERE episode_id = ?1 AND is_suggestion = ?6 AND value = ?2
-    AND author = ?3 AND created_at = ?4 AND correction = ?8
+    AND author = ?3 AND created_at = ?4
 )
 """
 
@@ -166,8 +166,8 @@ class LabelTable(TraceDatabase):
         while True:
             rows = self._query(
                 "SELECT row, episode_id, value, author, created_at, note, is_suggestion, "
-                "confidence, correction FROM labels WHERE row > ?1 "
-                "AND (?2 IS NULL OR episode_id = ?2) "
+                "confidence, correction FROM labels "
+                "WHERE row > ?1 AND (?2 IS NULL OR episode_id = ?2) "
                 "AND (?3 IS NULL OR is_suggestion = ?3) ORDER BY row LIMIT 1000",
                 (after, episode_id, suggestions),
             )

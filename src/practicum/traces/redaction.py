@@ -216,7 +216,8 @@ class Redactor:
         """A label without the secrets of its note and its correction."""
         if not label.note and not label.correction:
             return label
-        return replace(label, note=self.text(label.note), correction=self.text(label.correction))
+        note, correction = self.text(label.note), self.text(label.correction)
+        return replace(label, note=note, correction=correction)
 
     def _field(self, name: str, value: JSON) -> JSON:
         if isinstance(value, str) and len(value) >= SHORTEST and is_secret_name(name):
