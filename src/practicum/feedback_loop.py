@@ -46,7 +46,7 @@ EPOCHS = 3
 HELD_OUT = 0.3
 """Share of the feedback that is kept for the comparison where there are no tasks for it."""
 METHODS: dict[FeedbackKind, dict[str, JSON]] = {
-    "kto": {"lr": 1e-4, "batch": 32, "beta": 0.1},
+    "kto": {"lr": 3e-4, "batch": 16, "beta": 0.5},
     "dpo": {"lr": 1e-4, "batch": 16, "beta": 0.1},
 }
 """What is learned by unless told; docs/learn-from-traffic.md says how it was chosen."""
@@ -270,6 +270,8 @@ def plan_learning(
         "lora": _adapter_settings(version),
     }
     config = _configured(values, words)
+    if environment is not None and not config.eval.before:
+        raise UserError("eval.before=false leaves nothing to compare with; take it out")
     return LearningPlan(
         served=model,
         version=version,
