@@ -14,6 +14,7 @@ from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
 from practicum.cli.export import export
 from practicum.cli.gateway import gateway
+from practicum.cli.learn import learn
 from practicum.cli.models import app as models
 from practicum.cli.play import play
 from practicum.cli.runs import runs
@@ -22,6 +23,7 @@ from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
+from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
 from practicum.core.errors import PracticumError, UserError
 
@@ -44,6 +46,8 @@ app.command()(play)
 app.command(cls=ConfigWords)(train)
 app.command(name="eval", cls=ConfigWords)(evaluate)
 app.command()(export)
+app.command()(learn)
+app.add_typer(served, name="served")
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)

@@ -72,7 +72,7 @@ def train(
 
         start_study(config, seeds, name, parallel)
         return
-    _finish(train_run(config, _observe, name=name, resumed=run))
+    _finish(train_run(config, observe, name=name, resumed=run))
 
 
 def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None":
@@ -121,7 +121,7 @@ def _print_plan(config: "RunConfig") -> None:
         check_fits(plan, machine)
 
 
-def _observe(opened: "OpenRun") -> "TrainingProgress":
+def observe(opened: "OpenRun") -> "TrainingProgress":
     """Say what is about to train, and show how it goes on."""
     from rich.console import Console
 

@@ -61,6 +61,9 @@ class LoraConfig(ConfigModel):
     """Share of the adapter's inputs dropped while learning."""
     targets: tuple[str, ...] = PROJECTIONS
     """Names of the linear layers that get an adapter."""
+    start: str = ""
+    """Folder of an adapter to go on from, such as a checkpoint or a served version; a fresh adapter
+    unless given. Its rank, alpha and targets must be those above."""
 
     @model_validator(mode="before")
     @classmethod
