@@ -13,7 +13,9 @@ from practicum.cli.eval import evaluate
 from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.models import app as models
+from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
+from practicum.cli.push import push
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.tasks import tasks
@@ -40,6 +42,8 @@ app.command()(play)
 app.command()(train)
 app.command(name="eval")(evaluate)
 app.command()(export)
+app.add_typer(ollama, name="ollama")
+app.command()(push)
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)
