@@ -46,6 +46,7 @@ from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
     base_of_adapter,
+    is_adapter_folder,
     resolve_checkpoint,
 )
 from practicum.store.events import read_metrics
@@ -544,7 +545,8 @@ def find_checkpoint(policy: str) -> Resolved | None:
     candidates = [folder for place in places for folder in (place, place.parent)]
     candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)
-    if named_run or (path / "manifest.json").exists() or _is_among_runs(path):
+    is_checkpoint = (path / "manifest.json").exists() or is_adapter_folder(path)
+    if named_run or is_checkpoint or _is_among_runs(path):
         return resolve_checkpoint(policy, RUNS)
     return None
 

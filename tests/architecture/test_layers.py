@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "compat": {"api", "assemble", "rewards", "traces"},
     "cli": {
-        *("agents", "api", "assemble", "engine", "environments", "evaluation"),
+        *("agents", "api", "assemble", "delivery", "engine", "environments", "evaluation"),
         *("exports", "feedback_loop", "sandboxes", "served", "store", "studies", "traces"),
     },
     "art": {"compat"},
@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 MOST_FOLDERS = 15
-MOST_EDGES = 28
+MOST_EDGES = 29
 """Pairs of folders beside `core` of which one imports the other: what a newcomer has to learn."""
 
 ANYWHERE = {"numpy", "typing_extensions"}

@@ -16,7 +16,9 @@ from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.learn import learn
 from practicum.cli.models import app as models
+from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
+from practicum.cli.push import push
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
@@ -48,6 +50,8 @@ app.command(name="eval", cls=ConfigWords)(evaluate)
 app.command()(export)
 app.command()(learn)
 app.add_typer(served, name="served")
+app.add_typer(ollama, name="ollama")
+app.command()(push)
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)

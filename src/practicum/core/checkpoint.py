@@ -7,6 +7,9 @@ from pathlib import Path
 
 from practicum.core.task import JSON
 
+EXPORT_RESULTS = "export_results.json"
+"""File of an exported model that says what it came from and how it did."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:

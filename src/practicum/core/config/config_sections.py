@@ -36,6 +36,8 @@ class ModelConfig(ConfigModel):
     """Precision of the weights; `auto` is float32 on a CPU and bfloat16 on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where it runs; `auto` is the best device present."""
+    runtime: Literal["torch", "llama.cpp"] = "torch"
+    """What computes it: `llama.cpp` runs a .gguf file as it is, which can act but not learn."""
 
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
