@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-GENERATED = {".git", ".venv", "__pycache__", "build", "dist", "runs"}
+GENERATED = {".git", ".hypothesis", ".venv", "__pycache__", "build", "dist", "runs"}
 CACHES = re.compile(r"\..*_cache|.*\.egg-info")
 TEXT = {"", ".cfg", ".html", ".ini", ".json", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 
