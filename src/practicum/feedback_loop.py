@@ -207,6 +207,7 @@ def learn(
         promoted = plan.served.publish(
             trained.run.path,
             change=Change("promote", f"learned from {store}: {measured}", measured.to_json()),
+            instead_of=plan.version,
         )
     return Learned(
         run=api.Run(trained.run),
@@ -248,6 +249,8 @@ def plan_learning(
     values["eval"] = {"n": TASKS if n is None else n, "seed": _test_seed(store, version)}
     scene = [word for word in words if not word.startswith(LEARNED_BY)]
     config = _configured(values, scene)
+    if config.env is not None and not config.eval.before:
+        raise UserError("eval.before=false leaves nothing to compare with; take it out")
     environment = open_environment(config.env) if config.env else None
     if environment is not None and n is None:
         values["eval"]["n"] = fitting_eval(config.eval, environment).n
@@ -266,21 +269,12 @@ def plan_learning(
             tested=_tested(environment, config),
         )
         chosen = traffic.choose_kind(kind)
+        values |= _method(traffic, chosen, version, compares_on_tasks=environment is not None)
+        values["data"]["where"] = where
+        config = _configured(values, words)
     except UserError:
         remove_copy(copy)
         raise
-    batch = int(str(METHODS[chosen]["batch"]))
-    held_out = 0.0 if environment is not None else HELD_OUT
-    count = traffic.corrections if chosen == "dpo" else traffic.labels
-    values |= {
-        "algorithm": {"name": chosen, "reference": "start", **METHODS[chosen]},
-        "data": {"source": str(copy), "where": where, "heldout": held_out},
-        "steps": max(1, math.ceil(EPOCHS * count * (1 - held_out) / batch)),
-        "lora": _adapter_settings(version),
-    }
-    config = _configured(values, words)
-    if environment is not None and not config.eval.before:
-        raise UserError("eval.before=false leaves nothing to compare with; take it out")
     return LearningPlan(
         served=model,
         version=version,
@@ -289,6 +283,21 @@ def plan_learning(
         config=config,
         name=run.name,
     )
+
+
+def _method(
+    traffic: Traffic, kind: FeedbackKind, version: ServedVersion, *, compares_on_tasks: bool
+) -> dict[str, Any]:
+    """The sections of the config that say how the feedback is learned from."""
+    batch = int(str(METHODS[kind]["batch"]))
+    held_out = 0.0 if compares_on_tasks else HELD_OUT
+    count = traffic.corrections if kind == "dpo" else traffic.labels
+    return {
+        "algorithm": {"name": kind, "reference": "start", **METHODS[kind]},
+        "data": {"source": str(traffic.store), "heldout": held_out},
+        "steps": max(1, math.ceil(EPOCHS * count * (1 - held_out) / batch)),
+        "lora": _adapter_settings(version),
+    }
 
 
 def remove_copy(store: Path) -> None:
