@@ -16,6 +16,7 @@ from practicum import api
 from practicum.assemble.driver import Observe, TrainedRun, read_evaluations, train_run
 from practicum.assemble.environments import open_environment
 from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.parse_config import apply_overrides, build_config, parse_yaml
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
@@ -54,6 +55,8 @@ CARRIED_OVER = ("env", "model", "rollouts", "agent", "reward", "hardware")
 """Sections that the served version's own run hands on."""
 LEARNED_BY = ("algorithm", "data", "lora", "steps")
 """Keys that are set once the feedback is known."""
+COPIES = ".traffic"
+"""Folder beside the runs with what they are about to learn from."""
 TOKENS_AT_ONCE = 4096
 """Of held-out feedback while it is measured."""
 
@@ -197,12 +200,14 @@ def learn(
             f"{trained.run.path} was stopped after {trained.result.state.step} steps; nothing was "
             "changed; learn again"
         )
+    remove_copy(plan.traffic.store)  # the run keeps what it has learned from
     measured = measure_candidate(trained, plan.config)
     promoted = None
     if promote and measured.is_better:
         promoted = plan.served.publish(
             trained.run.path,
             change=Change("promote", f"learned from {store}: {measured}", measured.to_json()),
+            instead_of=plan.version,
         )
     return Learned(
         run=api.Run(trained.run),
@@ -244,34 +249,32 @@ def plan_learning(
     values["eval"] = {"n": TASKS if n is None else n, "seed": _test_seed(store, version)}
     scene = [word for word in words if not word.startswith(LEARNED_BY)]
     config = _configured(values, scene)
+    if config.env is not None and not config.eval.before:
+        raise UserError("eval.before=false leaves nothing to compare with; take it out")
     environment = open_environment(config.env) if config.env else None
     if environment is not None and n is None:
         values["eval"]["n"] = fitting_eval(config.eval, environment).n
         config = _configured(values, scene)
     run = _run_path(Path(config.runs_dir), name, model.name)
-    copy = run.with_name(f"{run.name}.sqlite")
-    run.parent.mkdir(parents=True, exist_ok=True)
-    traffic = gather_traffic(
-        store,
-        copy,
-        base=version.base,
-        fingerprint=version.fingerprint,
-        where=where,
-        tested=_tested(environment, config),
-    )
-    chosen = traffic.choose_kind(kind)
-    batch = int(str(METHODS[chosen]["batch"]))
-    held_out = 0.0 if environment is not None else HELD_OUT
-    count = traffic.corrections if chosen == "dpo" else traffic.labels
-    values |= {
-        "algorithm": {"name": chosen, "reference": "start", **METHODS[chosen]},
-        "data": {"source": str(copy), "where": where, "heldout": held_out},
-        "steps": max(1, math.ceil(EPOCHS * count * (1 - held_out) / batch)),
-        "lora": _adapter_settings(version),
-    }
-    config = _configured(values, words)
-    if environment is not None and not config.eval.before:
-        raise UserError("eval.before=false leaves nothing to compare with; take it out")
+    copy = run.parent / COPIES / f"{run.name}.sqlite"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    remove_copy(copy)  # of a run that was never made
+    try:
+        traffic = gather_traffic(
+            store,
+            copy,
+            base=version.base,
+            fingerprint=version.fingerprint,
+            where=where,
+            tested=_tested(environment, config),
+        )
+        chosen = traffic.choose_kind(kind)
+        values |= _method(traffic, chosen, version, compares_on_tasks=environment is not None)
+        values["data"]["where"] = where
+        config = _configured(values, words)
+    except UserError:
+        remove_copy(copy)
+        raise
     return LearningPlan(
         served=model,
         version=version,
@@ -280,6 +283,27 @@ def plan_learning(
         config=config,
         name=run.name,
     )
+
+
+def _method(
+    traffic: Traffic, kind: FeedbackKind, version: ServedVersion, *, compares_on_tasks: bool
+) -> dict[str, Any]:
+    """The sections of the config that say how the feedback is learned from."""
+    batch = int(str(METHODS[kind]["batch"]))
+    held_out = 0.0 if compares_on_tasks else HELD_OUT
+    count = traffic.corrections if kind == "dpo" else traffic.labels
+    return {
+        "algorithm": {"name": kind, "reference": "start", **METHODS[kind]},
+        "data": {"source": str(traffic.store), "heldout": held_out},
+        "steps": max(1, math.ceil(EPOCHS * count * (1 - held_out) / batch)),
+        "lora": _adapter_settings(version),
+    }
+
+
+def remove_copy(store: Path) -> None:
+    """Remove a store and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{store}{suffix}").unlink(missing_ok=True)
 
 
 def _configured(values: dict[str, Any], words: list[str]) -> RunConfig:
@@ -300,13 +324,14 @@ def _choose_env(store: Path, where: str, asked: str | None, own: Any) -> Any:
 
     The served version's own has the options that it was trained with.
     """
-    own_name = own.get("name") if isinstance(own, dict) else own
+    own = {"name": own} if isinstance(own, str) else own
     if asked is not None:
-        return own if asked == own_name else {"name": asked}
+        return own if own and asked == own["name"] else {"name": asked}
     found = traffic_environments(store, where)
     if not found:
         return None
-    if own_name in found:
+    # An own class is given by its file, and its episodes have its name.
+    if own and {own["name"], open_environment(EnvConfig(**own)).name} & set(found):
         return own
     if len(found) > 1:
         raise UserError(

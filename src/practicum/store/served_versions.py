@@ -169,6 +169,7 @@ class ServedVersions:
         *,
         runs_dir: Path = Path("runs"),
         change: Change = Change("publish"),  # noqa: B008 - a NamedTuple is not changed
+        instead_of: ServedVersion | None = None,
     ) -> ServedVersion:
         """Copy an adapter to a new version, and serve it.
 
@@ -176,9 +177,16 @@ class ServedVersions:
             source: A run, a checkpoint, or the folder of an adapter.
             runs_dir: Where a run is looked for that is given by its name.
             change: How it is recorded.
+            instead_of: The version that must still be served: the one it was compared with.
         """
         found = find_adapter(source, runs_dir)
         with self._changing():
+            now = self._served()
+            if instead_of is not None and now != instead_of.version:
+                raise UserError(
+                    f"{self.path} serves version {now} now, and {source} was compared with "
+                    f"{instead_of.version}; nothing was changed; learn again from what is served"
+                )
             named = self._copy(found)
             self._point(named, change)
         return self.version(named)

@@ -58,8 +58,8 @@ class Traffic:
         kind = kind if asked == "auto" else asked
         if kind == "dpo" and not self.corrections:
             raise UserError(
-                f"{self.store.name} has {self.labels} thumbs and scores and no corrections, and "
-                "dpo learns from corrections; take --kind kto"
+                f"the traffic has {self.labels} thumbs and scores and no corrections, and dpo "
+                "learns from corrections; take --kind kto"
             )
         if kind == "kto" and not self.corrections and not (self.good and self.bad):
             called = "good" if self.good else "bad"

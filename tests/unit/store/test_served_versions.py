@@ -256,6 +256,17 @@ def test_two_processes_do_not_change_it_at_once(served: ServedVersions, make_run
     assert served.versions() == ["0001"]
 
 
+def test_what_was_compared_with_another_version_is_not_served(
+    served: ServedVersions, make_run: MakeRun
+) -> None:
+    compared = served.publish(make_run("a"))
+    served.publish(make_run("b", b"meanwhile"))
+    with pytest.raises(UserError, match="serves version 0002 now, and .* compared with 0001"):
+        served.publish(make_run("c"), instead_of=compared)
+    assert weights(served) == b"meanwhile"
+    assert served.versions() == ["0001", "0002"]
+
+
 def test_what_is_no_adapter_is_refused(served: ServedVersions, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no run 'nothing'"):
         served.publish("nothing", runs_dir=tmp_path)
