@@ -3,6 +3,10 @@
 import asyncio
 import json
 import os
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,8 +133,9 @@ def test_base_adapter_merged_and_gguf_can_all_be_evaluated(here: Path, half: Pat
     export("runs/run", "adapter", half / "adapter", n=2)
     file = str(half / "out" / "out-F16.gguf")
     runtime = {"model.runtime": "llama.cpp"}
+    alike = {"rollouts.max_turns": 3}
     reports = [
-        pr.evaluate(str(policy), env="math", n=4, quiet=True, **options).report
+        pr.evaluate(str(policy), env="math", n=4, quiet=True, **alike, **options).report
         for policy, options in (
             ("runs/run", {}),
             (half / "adapter", {}),
@@ -349,6 +354,56 @@ def test_an_adapter_of_other_weights_is_refused(here: Path, tmp_path: Path) -> N
     with pytest.raises(CheckpointError, match="trained on other weights"):
         export("runs/run", "merged", tmp_path / "out", n=2, **{"model.name": "smollm2-135m"})
     assert not (tmp_path / "out").exists()
+
+
+def test_a_family_that_llama_cpp_does_not_know_is_named(here: Path, tmp_path: Path) -> None:
+    shutil.copytree(here / "small", tmp_path / "strange")
+    config = tmp_path / "strange" / "config.json"
+    config.write_text(config.read_text().replace("LlamaForCausalLM", "StrangeForCausalLM"))
+    with pytest.raises(UserError, match=r"StrangeForCausalLM is not supported.*--to merged"):
+        write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
+
+
+def test_a_tokenizer_that_llama_cpp_does_not_know_is_not_guessed(
+    here: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(here / "small", tmp_path / "strange")
+    file = tmp_path / "strange" / "tokenizer.json"
+    told = json.loads(file.read_text())
+    told["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
+    file.write_text(json.dumps(told))
+    with pytest.raises(UserError, match="does not know how this tokenizer splits text"):
+        write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
+
+
+def test_a_damaged_checkpoint_is_named_and_nothing_is_written(here: Path, tmp_path: Path) -> None:
+    [run] = [path for path in (here / "runs").iterdir() if path.name == "run"]
+    shutil.copytree(run, tmp_path / "damaged")
+    for weights in (tmp_path / "damaged").rglob("adapter_model.safetensors"):
+        with weights.open("r+b") as handle:
+            handle.truncate(weights.stat().st_size // 2)
+    with pytest.raises(CheckpointError, match=r"no checkpoint .* can be used .*adapter_model"):
+        export(tmp_path / "damaged", "merged", tmp_path / "out", n=2)
+    exported = tmp_path / "alone"
+    exported.mkdir()
+    (exported / "adapter_config.json").write_text("not JSON")
+    with pytest.raises(CheckpointError, match=r"adapter_config.json cannot be read"):
+        export(exported, "merged", tmp_path / "out", n=2, env="math")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told_before_anything_is_written(here: Path, tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    words = [sys.executable, "-m", "practicum.cli.main", "export", "runs/run", str(room / "out")]
+    inside = f"mount -t tmpfs -o size=8m tmpfs {room} && exec {shlex.join([*words, '--n', '2'])}"
+    may = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*may, "true"], check=False).returncode:
+        pytest.skip("needs a name space of its own")
+    done = subprocess.run([*may, "sh", "-c", inside], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "MiB of disk and" in done.stderr.splitlines()[-1]
+    assert "name a folder on another disk" in done.stderr.splitlines()[-1]
 
 
 def test_bad_words_are_told_before_anything_is_loaded(here: Path, tmp_path: Path) -> None:
