@@ -125,8 +125,9 @@ def test_the_compose_file_is_valid_for_compose() -> None:
         pytest.skip("needs compose-spec; type: pip install compose-spec")
     from compose_spec import PyCompose
 
-    told = yaml.safe_load((FOLDER / "compose.yaml").read_text())
-    assert set(PyCompose.from_json(json.dumps(told)).service_names) == {"cpu", "cuda"}
+    text = (FOLDER / "compose.yaml").read_text()
+    told = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))  # variables at their defaults
+    assert set(PyCompose.from_json(json.dumps(told)).service_names()) == {"cpu", "cuda"}
     told["services"]["cpu"]["profilez"] = ["cpu"]
     with pytest.raises(ValueError, match="profilez"):
         PyCompose.from_json(json.dumps(told))
