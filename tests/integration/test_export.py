@@ -20,7 +20,8 @@ from practicum import exports
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.sampling import SamplingRequest
 from practicum.engine.models.gguf_writing import write_gguf, write_lora_gguf
-from practicum.engine.models.llama_cpp import LlamaCpp
+from practicum.engine.models.llama_cpp import LlamaCpp, quantise
+from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
 from practicum.exports import Export, export
@@ -183,7 +184,7 @@ def test_an_ollama_folder_has_what_ollama_needs(here: Path, tmp_path: Path) -> N
     assert text.splitlines()[0].startswith(f"# {here / 'small'} + runs/run (")
     assert "FROM ./out-F16.gguf\nTEMPLATE" in text
     assert 'PARAMETER stop """<|im_end|>"""' in text
-    assert "You solve" in text.partition("SYSTEM")[2]
+    assert text.partition("SYSTEM")[2].startswith(' """Solve for x.')
     assert json.loads((tmp_path / "out" / "hosting_profile.json").read_text())["name"] == "ryzen"
     assert "OLLAMA_NUM_PARALLEL=" in (tmp_path / "out" / "ollama.env").read_text()
 
@@ -348,6 +349,28 @@ def test_an_adapter_on_a_gguf_file_is_the_model_or_refused(
     with pytest.raises(UserError, match="not the model it was made from"):
         export("runs/run", "lora-gguf", tmp_path / "faulty", n=4)
     assert not (tmp_path / "faulty").exists()
+
+
+def test_an_adapter_on_the_base_file_agrees_with_the_merged_file(
+    here: Path, half: Path, tmp_path: Path
+) -> None:
+    [file] = export("runs/run", "lora-gguf", tmp_path / "out", n=2).files
+    write_gguf(here / "small", tmp_path / "plain.gguf", lambda *told: None)
+    quantise(tmp_path / "plain.gguf", tmp_path / "base.gguf", "F16", 1)
+    settings: dict[str, int] = {"context": 256, "threads": 1}
+    adapted = LlamaServer(tmp_path / "base.gguf", adapter=tmp_path / "out" / file.name, **settings)
+    merged = LlamaServer(half / "out" / "out-F16.gguf", **settings)
+    plain = LlamaServer(tmp_path / "base.gguf", **settings)
+    moved = 0.0
+    for start in (300, 700, 1500):
+        prompt = list(range(start, start + 40))
+        one, two, base = (server.likeliest(prompt, 5) for server in (adapted, merged, plain))
+        assert max(one, key=one.__getitem__) == max(two, key=two.__getitem__)
+        shared = one.keys() & two.keys()
+        assert len(shared) >= 4
+        assert max(abs(one[token] - two[token]) for token in shared) < 0.05
+        moved += sum(abs(one[token] - base.get(token, -99.0)) for token in one)
+    assert moved > 0.5  # the adapter does something
 
 
 def test_an_adapter_of_other_weights_is_refused(here: Path, tmp_path: Path) -> None:
