@@ -3,6 +3,10 @@
 import asyncio
 import json
 import os
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,8 @@ from practicum import exports
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.sampling import SamplingRequest
 from practicum.engine.models.gguf_writing import write_gguf, write_lora_gguf
-from practicum.engine.models.llama_cpp import LlamaCpp
+from practicum.engine.models.llama_cpp import LlamaCpp, quantise
+from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
 from practicum.exports import Export, export
@@ -129,8 +134,9 @@ def test_base_adapter_merged_and_gguf_can_all_be_evaluated(here: Path, half: Pat
     export("runs/run", "adapter", half / "adapter", n=2)
     file = str(half / "out" / "out-F16.gguf")
     runtime = {"model.runtime": "llama.cpp"}
+    alike = {"rollouts.max_turns": 3}
     reports = [
-        pr.evaluate(str(policy), env="math", n=4, quiet=True, **options).report
+        pr.evaluate(str(policy), env="math", n=4, quiet=True, **alike, **options).report
         for policy, options in (
             ("runs/run", {}),
             (half / "adapter", {}),
@@ -178,7 +184,7 @@ def test_an_ollama_folder_has_what_ollama_needs(here: Path, tmp_path: Path) -> N
     assert text.splitlines()[0].startswith(f"# {here / 'small'} + runs/run (")
     assert "FROM ./out-F16.gguf\nTEMPLATE" in text
     assert 'PARAMETER stop """<|im_end|>"""' in text
-    assert "You solve" in text.partition("SYSTEM")[2]
+    assert text.partition("SYSTEM")[2].startswith(' """Solve for x.')
     assert json.loads((tmp_path / "out" / "hosting_profile.json").read_text())["name"] == "ryzen"
     assert "OLLAMA_NUM_PARALLEL=" in (tmp_path / "out" / "ollama.env").read_text()
 
@@ -345,10 +351,82 @@ def test_an_adapter_on_a_gguf_file_is_the_model_or_refused(
     assert not (tmp_path / "faulty").exists()
 
 
+def test_an_adapter_on_the_base_file_agrees_with_the_merged_file(
+    here: Path, half: Path, tmp_path: Path
+) -> None:
+    [file] = export("runs/run", "lora-gguf", tmp_path / "out", n=2).files
+    write_gguf(here / "small", tmp_path / "plain.gguf", lambda *told: None)
+    quantise(tmp_path / "plain.gguf", tmp_path / "base.gguf", "F16", 1)
+    settings: dict[str, int] = {"context": 256, "threads": 1}
+    adapted = LlamaServer(tmp_path / "base.gguf", adapter=tmp_path / "out" / file.name, **settings)
+    merged = LlamaServer(half / "out" / "out-F16.gguf", **settings)
+    plain = LlamaServer(tmp_path / "base.gguf", **settings)
+    moved = 0.0
+    for start in (300, 700, 1500):
+        prompt = list(range(start, start + 40))
+        one, two, base = (server.likeliest(prompt, 5) for server in (adapted, merged, plain))
+        assert max(one, key=one.__getitem__) == max(two, key=two.__getitem__)
+        shared = one.keys() & two.keys()
+        assert len(shared) >= 4
+        assert max(abs(one[token] - two[token]) for token in shared) < 0.05
+        moved += sum(abs(one[token] - base.get(token, -99.0)) for token in one)
+    assert moved > 0.5  # the adapter does something
+
+
 def test_an_adapter_of_other_weights_is_refused(here: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="trained on other weights"):
         export("runs/run", "merged", tmp_path / "out", n=2, **{"model.name": "smollm2-135m"})
     assert not (tmp_path / "out").exists()
+
+
+def test_a_family_that_llama_cpp_does_not_know_is_named(here: Path, tmp_path: Path) -> None:
+    shutil.copytree(here / "small", tmp_path / "strange")
+    config = tmp_path / "strange" / "config.json"
+    config.write_text(config.read_text().replace("LlamaForCausalLM", "StrangeForCausalLM"))
+    with pytest.raises(UserError, match=r"StrangeForCausalLM is not supported.*--to merged"):
+        write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
+
+
+def test_a_tokenizer_that_llama_cpp_does_not_know_is_not_guessed(
+    here: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(here / "small", tmp_path / "strange")
+    file = tmp_path / "strange" / "tokenizer.json"
+    told = json.loads(file.read_text())
+    told["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
+    file.write_text(json.dumps(told))
+    with pytest.raises(UserError, match="does not know how this tokenizer splits text"):
+        write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
+
+
+def test_a_damaged_checkpoint_is_named_and_nothing_is_written(here: Path, tmp_path: Path) -> None:
+    [run] = [path for path in (here / "runs").iterdir() if path.name == "run"]
+    shutil.copytree(run, tmp_path / "damaged")
+    for weights in (tmp_path / "damaged").rglob("adapter_model.safetensors"):
+        with weights.open("r+b") as handle:
+            handle.truncate(weights.stat().st_size // 2)
+    with pytest.raises(CheckpointError, match=r"no checkpoint .* can be used .*adapter_model"):
+        export(tmp_path / "damaged", "merged", tmp_path / "out", n=2)
+    exported = tmp_path / "alone"
+    exported.mkdir()
+    (exported / "adapter_config.json").write_text("not JSON")
+    with pytest.raises(CheckpointError, match=r"adapter_config.json cannot be read"):
+        export(exported, "merged", tmp_path / "out", n=2, env="math")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told_before_anything_is_written(here: Path, tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    words = [sys.executable, "-m", "practicum.cli.main", "export", "runs/run", str(room / "out")]
+    inside = f"mount -t tmpfs -o size=8m tmpfs {room} && exec {shlex.join([*words, '--n', '2'])}"
+    may = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*may, "true"], check=False).returncode:
+        pytest.skip("needs a name space of its own")
+    done = subprocess.run([*may, "sh", "-c", inside], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "MiB of disk and" in done.stderr.splitlines()[-1]
+    assert "name a folder on another disk" in done.stderr.splitlines()[-1]
 
 
 def test_bad_words_are_told_before_anything_is_loaded(here: Path, tmp_path: Path) -> None:

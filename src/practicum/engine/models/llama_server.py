@@ -63,8 +63,14 @@ class LlamaServer:
             data=json.dumps({"messages": list(messages)}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request) as answer:
-            return str(json.loads(answer.read())["prompt"])
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return str(json.loads(answer.read())["prompt"])
+        except OSError as error:
+            raise UserError(
+                f"llama.cpp cannot render the file's chat template ({error}); export the merged "
+                "folder instead: --to merged"
+            ) from error
 
     def _complete(self, prompt: Sequence[int], **asked: Any) -> dict[str, Any]:
         # With what is cached, log-probabilities differ by the shape of the batch.

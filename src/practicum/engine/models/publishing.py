@@ -47,7 +47,7 @@ class Upload:
             raise UserError(f"the model hub refused ({_line(error)}){self._later()}") from error
         except Exception as error:
             raise UserError(
-                f"the model hub does not answer ({_line(error)}){self._later()}"
+                f"sending to the model hub failed ({_line(error)}){self._later()}"
             ) from error
         return str(done.repo_url)
 
