@@ -79,6 +79,7 @@ QUARANTINE: dict[str, set[str]] = {
     "pyarrow": {"environments/shell", "store", "traces"},
     "pydantic": {"core/config", "store", "traces", "environments", "cli", "compat/art"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
+    "re2": {"traces"},
     "rich": {"api.py", "cli", "evaluation", "studies.py"},
     "safetensors": {"engine"},
     "sentencepiece": {"engine/models"},
@@ -105,7 +106,7 @@ LAZY: dict[str, set[str]] = {
 OPTIONAL = {"matplotlib", "pandas"}
 """Packages of which a sentence says how to install them; no extra that runs need has them."""
 
-DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic"}
+DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic", "re2": "google-re2"}
 """Where the name to install differs from the name to import."""
 
 MODULE_NAME = re.compile(rf"practicum\.({'|'.join(MAY_IMPORT)})(\.\w+)*(:\w+)?")

@@ -13,6 +13,7 @@ import practicum.compat.art as art
 from practicum.compat.art.local import link_groups
 from practicum.core.errors import RunBusy, UserError
 from practicum.core.sample import Credit, Group
+from practicum.core.score import JudgeReply
 from practicum.training.prefix_tree import build_batches, episode_samples
 
 pytest.importorskip("openai")
@@ -273,6 +274,75 @@ async def test_two_models_of_one_backend_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # those of the packages that ART loads
+class CountsDigits:
+    """A judge that prefers answers with digits in them."""
+
+    name = "counts digits"
+
+    async def complete(self, messages: Any) -> JudgeReply:
+        question = next(m.content for m in messages if m.role == "user")
+        rows = [json.loads(line) for line in question.splitlines() if line.startswith('{"id"')]
+        found = [
+            {"id": row["id"], "score": min(1.0, sum(map(str.isdecimal, str(row["messages"]))) / 20)}
+            for row in rows
+        ]
+        return JudgeReply(text=json.dumps({"scores": found}))
+
+
+async def test_arts_pattern_of_a_training_script_runs_with_its_imports_changed(
+    tmp_path: Path,
+) -> None:
+    """Batches of scenarios, groups judged by RULER, `backend.train`, `log`, validation."""
+    from practicum.art.local.backend import LocalBackend
+    from practicum.art.rewards import ruler_score_group
+    from practicum.art.types import MessagesAndChoices
+    from practicum.art.utils.iterate_dataset import iterate_dataset
+    from practicum.art.utils.limit_concurrency import limit_concurrency
+
+    import practicum.art as art
+
+    @limit_concurrency(4)
+    async def rollout(model: art.TrainableModel, scenario: str) -> art.Trajectory:
+        messages: MessagesAndChoices = [{"role": "user", "content": scenario}]
+        trajectory = art.Trajectory(messages_and_choices=messages, reward=0.0)
+        asked: art.Messages = trajectory.messages()
+        choice = (await ask(model, asked)).choices[0]
+        trajectory.messages_and_choices.append(choice)
+        return trajectory
+
+    async def judged(model: art.TrainableModel, scenarios: list[str]) -> list[art.TrajectoryGroup]:
+        return await art.gather_trajectory_groups(
+            [
+                art.TrajectoryGroup(
+                    (rollout(model, scenario) for _ in range(4)), metadata={"scenario": scenario}
+                )
+                for scenario in scenarios
+            ],
+            after_each=lambda group: ruler_score_group(group, judge_model=CountsDigits()),
+            max_exceptions=4 * len(scenarios),
+        )
+
+    scenarios = [f"Write {n} digits." for n in range(3)]
+    backend: art.Backend = LocalBackend()
+    model = art.TrainableModel(name="p", project="demo", base_model="tiny", base_path=str(tmp_path))
+    await model.register(backend)
+    steps = []
+    for batch in iterate_dataset(
+        scenarios, groups_per_step=2, num_epochs=1, initial_step=await model.get_step()
+    ):
+        groups = await judged(model, batch.items)
+        result = await backend.train(
+            model, groups, learning_rate=1e-3, grad_accumulation_sequences=2
+        )
+        await model.log(groups, metrics=result.metrics, step=result.step, split="train")
+        validation = await judged(model, scenarios[:1])
+        await model.log(validation, metrics={"reward": 0.5}, step=result.step, split="val")
+        await model.delete_checkpoints()
+        steps.append((batch.step, result.step))
+    await backend.close()
+    assert steps == [(0, 1), (1, 2)]
+
+
 async def test_arts_own_classes_train_through_the_backend(tmp_path: Path) -> None:
     openpipe = pytest.importorskip("art", reason="needs openpipe-art")
     from practicum.compat.art.openpipe import backend

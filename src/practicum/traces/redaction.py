@@ -1,118 +1,42 @@
 """`Redactor`: removes secrets from traces before they are stored.
 
-A pattern is tried only where one of its literal signs is in the text, so that clean text is cheap.
-Placeholders, types and code that fetches a secret are not redacted.
+Every text of a record is looked through, wherever it is: messages, names and ids of calls, keys of
+objects, descriptions and defaults of tools, evidence, failures; and where one message ends and the
+next begins, since a token may be cut in two there. Placeholders, types and code that fetches a
+secret stay.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from itertools import islice, pairwise
+from typing import Any, TypeVar
 
 from practicum.core.sample import Episode
 from practicum.core.score import Label
 from practicum.core.task import JSON, Task
-from practicum.core.trace import UNTOKENISED, Message, Node, Trace
+from practicum.core.trace import UNTOKENISED, Node, Trace
+from practicum.traces.secret_rules import SECRET_NAME, Found, Rule, rules_for
 
+Record = TypeVar("Record")
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One kind of secret; only the group `secret` is replaced."""
-
-    kind: str
-    signs: tuple[str, ...]
-    """Lower-case substrings, of which every such secret or its context has one."""
-    expression: re.Pattern[str]
-
-
-def _pattern(kind: str, signs: str, expression: str) -> Pattern:
-    return Pattern(kind, tuple(signs.split()), re.compile(expression))
-
-
-def _token(kind: str, sign: str, expression: str) -> Pattern:
-    """A secret with a known prefix."""
-    return _pattern(kind, sign, rf"(?<![A-Za-z0-9_-])(?P<secret>{expression})(?![A-Za-z0-9_])")
-
-
-SECRET_NAME = (
-    r"(?:password|passwd|passphrase|secret|secret[_-]?key|api[_-]?key|access[_-]?key|account[_-]?key"
-    r"|client[_-]?secret|private[_-]?key|(?:auth|access|refresh|api|bot)[_-]?token|credentials?)"
-)
-NAME_SIGNS = "password passwd passphrase secret key token credential"
-
-PATTERNS: tuple[Pattern, ...] = (
-    _pattern(
-        "private-key",
-        "private",
-        r"(?P<secret>-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|[\s\S]*))",
-    ),
-    _token("jwt", "eyj", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
-    _token("anthropic-key", "sk-ant-", r"sk-ant-[\w-]{20,}"),
-    _token(
-        "api-key",
-        "sk-",
-        r"sk-(?:[A-Za-z0-9]{1,10}-){0,3}(?=[\w-]*\d)[A-Za-z0-9_]{16,}[\w-]*",
-    ),
-    _token(
-        "github-token",
-        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-        r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{22,}",
-    ),
-    _token("gitlab-token", "glpat-", r"glpat-[\w-]{20,}"),
-    _token("slack-token", "xox", r"xox[abeoprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{10,}"),
-    _pattern(
-        "slack-webhook",
-        "hooks.slack.com",
-        r"hooks\.slack\.com/services/(?P<secret>T\w+/B\w+/\w{16,})",
-    ),
-    _token("aws-key", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
-    _token("google-key", "aiza", r"AIza[\w-]{35}"),
-    _token("google-token", "ya29. gocspx-", r"ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}"),
-    _token("huggingface-token", "hf_", r"hf_[A-Za-z0-9]{30,}"),
-    _token("stripe-key", "k_live_ k_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    _token("sendgrid-key", "sg.", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
-    _token("twilio-key", "sk", r"SK[0-9a-f]{32}"),
-    _token("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}"),
-    _token("package-index-token", "pypi-", r"pypi-AgE[\w-]{20,}"),
-    _token("api-key", "gsk_ xai- nvapi- r8_", r"(?:gsk_|xai-|nvapi-|r8_)(?=[\w-]*\d)[\w-]{30,}"),
-    _pattern(
-        "bearer-token",
-        "bearer",
-        r"(?i:\bbearer)\s+(?P<secret>(?=[^\s\"']*\d)[A-Za-z0-9._~+/-]{16,}=*)",
-    ),
-    _pattern(
-        "basic-login",
-        "basic",
-        r"(?i:\bauthorization\b[\"']?\s*[:=]\s*[\"']?basic)\s+(?P<secret>[A-Za-z0-9+/]{8,}=*)",
-    ),
-    _pattern(
-        "password", "://", r"[A-Za-z][\w+.-]*://[^\s:/@\"']*:(?P<secret>[^\s@/\"'<>${}*]{1,256})@"
-    ),
-    # In quotes, anything but a placeholder counts as the secret.
-    _pattern(
-        "password",
-        NAME_SIGNS,
-        rf"(?i:{SECRET_NAME})[\"']?\s*(?:=>|:=|[:=])\s*(?P<quote>[\"'])"
-        r"(?P<secret>(?![$<{*%\[])[^\"'\n]{6,512})(?P=quote)",
-    ),
-    # Without quotes: only values of shell variables, or values with a digit that are not code.
-    _pattern(
-        "password",
-        NAME_SIGNS,
-        r"\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|TOKEN)="
-        r"(?P<secret>(?![$<{*%\[(\"'])[^\s\"'`;&|()<>]{6,512})",
-    ),
-    _pattern(
-        "password",
-        NAME_SIGNS,
-        rf"(?i:{SECRET_NAME})[\"']?\s*[:=]\s*"
-        r"(?P<secret>(?![$<{*%\[(\"'])(?=[^\s\"',;]*\d)[^\s\"',;()\[\]{}<>]{6,512})(?![(\[])",
-    ),
-)
-SECRET_FIELD = re.compile(rf"(?i:(?:.*[^a-z])?|.*){SECRET_NAME}\Z", re.IGNORECASE)
+SECRET_FIELD = re.compile(rf"(?:.*[^a-z]|){SECRET_NAME}s?\Z|.*(?:{SECRET_NAME})\Z", re.IGNORECASE)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+LONGEST_NAME = 64
+"""Characters at the end of a field's name that are looked at."""
+VALUE_WORDS = frozenset({"default", "example", "examples", "const", "enum", "value", "values"})
+"""Keys of a JSON schema that hold values of the field it describes."""
+SHORTEST = 4
+"""Fewest characters of a value that is redacted because of its field's name."""
+MOST_SECRETS = 5_000
+"""A text with more of them is made of them, or to cost time: nothing of it is kept."""
+TOO_MANY = ["text-of-secrets"]
+PROBE = 1 << 22
+"""Bytes of a text from which a quarter of so many characters is tried first for that."""
+SEAM = 256
+"""Characters on either side of the place where one message ends and the next begins."""
 
 
 def marker(kind: str) -> str:
@@ -124,26 +48,48 @@ def marker(kind: str) -> str:
     return f"[redacted:{kind}]"
 
 
-def patterns_for(text: str) -> tuple[Pattern, ...]:
-    """The patterns that may match in a text or any part of it."""
-    lowered = text.lower()
-    return tuple(p for p in PATTERNS if any(sign in lowered for sign in p.signs))
-
-
-def redact_text(text: str, patterns: tuple[Pattern, ...] | None = None) -> tuple[str, list[str]]:
+def redact_text(text: str, rules: Sequence[Rule] | None = None) -> tuple[str, list[str]]:
     """The text without its secrets, and the kinds of those found.
 
     Args:
         text: Any text.
-        patterns: `patterns_for` the text, where known already.
+        rules: `rules_for` the text or one that it is part of, where known already.
 
     >>> redact_text("export TOKEN=abc123def456")
     ('export TOKEN=[redacted:password]', ['password'])
     """
-    found: list[str] = []
-    for pattern in patterns_for(text) if patterns is None else patterns:
-        text = pattern.expression.sub(partial(_replaced, pattern, found), text)
-    return text, found
+    raw = _raw(text)
+    if len(raw) > PROBE and redact_text(text[: PROBE // 4], rules)[1] == TOO_MANY:
+        return marker(*TOO_MANY), TOO_MANY
+    kinds: list[str] = []
+    for rule in rules_for(raw) if rules is None else rules:
+        new = (one for one in rule.find(raw) if not _is_marked(raw, one))
+        found = list(islice(new, MOST_SECRETS + 1))
+        if found:
+            kinds += [rule.kind] * len(found)
+            if len(kinds) > MOST_SECRETS:
+                return marker(*TOO_MANY), TOO_MANY
+            raw = _cut(raw, found)
+    return (raw.decode("utf-8", "surrogatepass"), kinds) if kinds else (text, [])
+
+
+def _is_marked(raw: bytes, found: Found) -> bool:
+    """Whether it is a marker, or a part of one, that stands where a secret was."""
+    begin = raw.rfind(b"[redacted:", max(0, found.start - LONGEST_NAME), found.end)
+    return begin >= 0 and raw.find(b"]", begin) >= found.start
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _cut(raw: bytes, found: Sequence[Found]) -> bytes:
+    """The text with a marker in the place of each secret; they are in order and do not overlap."""
+    pieces, at = [], 0
+    for secret in found:
+        pieces += [raw[at : secret.start], marker(secret.kind).encode()]
+        at = secret.end
+    return b"".join([*pieces, raw[at:]])
 
 
 @lru_cache(maxsize=4096)
@@ -153,20 +99,7 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(name) for name in ("dbPassword", "api-key", "max_tokens", "keyboard")]
     [True, True, False, False]
     """
-    return SECRET_FIELD.match(CAMEL.sub("_", name)) is not None
-
-
-def _replaced(pattern: Pattern, found: list[str], match: re.Match[str]) -> str:
-    secret = match["secret"]
-    if secret.startswith("[redacted:") or "redacted" in secret.lower():
-        return match[0]
-    found.append(pattern.kind)
-    start, end = match.start("secret") - match.start(), match.end("secret") - match.start()
-    return match[0][:start] + marker(pattern.kind) + match[0][end:]
-
-
-SHORTEST = 4
-"""Fewest characters of a value that is redacted because of its field's name."""
+    return SECRET_FIELD.match(CAMEL.sub("_", name[-LONGEST_NAME:])) is not None
 
 
 class Redactor:
@@ -174,93 +107,191 @@ class Redactor:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._patterns: tuple[Pattern, ...] | None = None
+        self._rules: Sequence[Rule] | None = None
+        """Those that may match in the record under way."""
 
     def text(self, text: str) -> str:
         """A text without its secrets."""
-        if not text or self._patterns == ():
+        if not text or self._rules == ():
             return text
-        clean, found = redact_text(text, self._patterns)
+        clean, found = redact_text(text, self._rules)
         self.counts.update(found)
-        return clean if found else text
-
-    def value(self, value: JSON) -> JSON:
-        """A JSON value without its secrets; in a field with a secret name all text goes."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list):
-            return [self.value(one) for one in value]
-        if isinstance(value, Mapping):
-            return self.fields(value)
-        return value
-
-    def fields(self, values: Mapping[str, JSON]) -> dict[str, JSON]:
-        """An object without its secrets."""
-        return {name: self._field(name, value) for name, value in values.items()}
+        return clean
 
     def episode(self, episode: Episode) -> Episode:
         """An episode without its secrets.
 
         If any was found in the trace, its token ids are removed too: they still spell the secret.
         """
-        outcome = episode.outcome
-        if outcome is not None and outcome.evidence:
-            outcome = replace(outcome, evidence=self.fields(outcome.evidence))
-        return replace(episode, trace=self._trace(episode.trace), outcome=outcome)
+        before = self.counts.total()
+        seams = _seams(episode.trace)
+        clean = self._record(episode, "\n".join(seams))
+        if seams and self._may_be_cut(seams):
+            clean = replace(clean, trace=self._without_cut_tokens(clean.trace))
+        if self.counts.total() > before:
+            nodes = tuple(_without_tokens(node) for node in clean.trace.nodes)
+            clean = replace(clean, trace=replace(clean.trace, nodes=nodes))
+        return clean
 
     def task(self, task: Task) -> Task:
         """A task without its secrets."""
-        return replace(task, instruction=self.text(task.instruction), data=self.fields(task.data))
+        return self._record(task)
 
     def label(self, label: Label) -> Label:
-        """A label without the secrets of its note and its correction."""
-        if not label.note and not label.correction:
-            return label
-        note, correction = self.text(label.note), self.text(label.correction)
-        return replace(label, note=note, correction=correction)
+        """A label without its secrets."""
+        return self._record(label)
+
+    def _record(self, record: Record, besides: str = "") -> Record:
+        """A record with every text in it redacted; itself where nothing matches."""
+        texts = [besides]
+        has_secret_names = _gather(record, texts)
+        together = _raw("\n".join(texts))
+        self._rules = tuple(rule for rule in rules_for(together) if rule.matches(together))
+        try:
+            clean: Record = self._redacted(record) if self._rules or has_secret_names else record
+            return clean
+        finally:
+            self._rules = None
+
+    def value(self, value: JSON) -> JSON:
+        """A JSON value without its secrets; in a field with a secret name all text goes."""
+        redacted: JSON = self._redacted(value)
+        return redacted
+
+    def fields(self, values: Mapping[str, JSON]) -> dict[str, JSON]:
+        """An object without its secrets, its keys too."""
+        return {self.text(name): self._field(name, value) for name, value in values.items()}
+
+    def _redacted(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if kind is list or kind is tuple:
+            if not value or isinstance(value[0], int | float):
+                return value  # token ids and numbers
+            return kind(self._redacted(one) for one in value)
+        if isinstance(value, Mapping):
+            return self.fields(value)
+        changes = {}
+        for name in _names(kind):
+            old = getattr(value, name)
+            clean = self._redacted(old) if old else old
+            if clean is not old:
+                changes[name] = clean
+        return replace(value, **changes) if changes else value
 
     def _field(self, name: str, value: JSON) -> JSON:
-        if isinstance(value, str) and len(value) >= SHORTEST and is_secret_name(name):
-            if value.startswith(("$", "<", "{", "[redacted:")):
-                return value
-            self.counts["password"] += 1
-            return marker("password")
-        return self.value(value)
+        if not is_secret_name(name):
+            return self.value(value)
+        if isinstance(value, Mapping):
+            # A schema of the field, or an object whose own keys say which of its values are secret.
+            return {
+                self.text(key): self._hidden(one) if key in VALUE_WORDS else self._field(key, one)
+                for key, one in value.items()
+            }
+        return self._hidden(value)
 
-    def _trace(self, trace: Trace) -> Trace:
-        before = self.counts.total()
-        # Find the patterns once for the whole trace, not for each message.
-        self._patterns = patterns_for("\n".join(map(_all_text, trace.messages())))
-        nodes = tuple(self._node(node) for node in trace.nodes)
-        self._patterns = None
-        if self.counts.total() > before:
-            nodes = tuple(_without_tokens(node) for node in nodes)
-        failure = trace.failure
-        if failure is not None:
-            failure = replace(failure, message=self.text(failure.message))
-        return replace(trace, nodes=nodes, failure=failure)
+    def _hidden(self, value: JSON) -> JSON:
+        """A value that is secret for its name."""
+        if isinstance(value, list):
+            return [self._hidden(one) for one in value]
+        if isinstance(value, Mapping):
+            return self.fields(value)
+        if isinstance(value, bool) or value is None or len(str(value)) < SHORTEST:
+            return value
+        if str(value).startswith(("$", "<", "{", "[redacted:")):
+            return value
+        self.counts["password"] += 1
+        return marker("password")
 
-    def _node(self, node: Node) -> Node:
-        return replace(node, messages=tuple(self._message(m) for m in node.messages))
+    def _may_be_cut(self, seams: Sequence[str]) -> bool:
+        return any(rule.is_token for rule in rules_for(_raw("\n".join(seams))))
 
-    def _message(self, message: Message) -> Message:
-        if not self._patterns and not message.tool_calls:
-            return message
-        calls = tuple(
-            replace(call, arguments=self.fields(call.arguments)) for call in message.tool_calls
+    def _without_cut_tokens(self, trace: Trace) -> Trace:
+        """The trace without both parts of each token that two messages hold together."""
+        contents = [message.content for node in trace.nodes for message in node.messages]
+        for number in range(len(contents) - 1):
+            left, right = contents[number].rstrip(), contents[number + 1].lstrip()
+            tail, head = _raw(left[-SEAM:]), _raw(right[:SEAM])
+            for found in _across(tail, head):
+                self.counts[found.kind] += 1
+                kept = len(_raw(left)) - len(tail) + found.start
+                contents[number] = _part(left, 0, kept) + marker(found.kind)
+                contents[number + 1] = marker(found.kind) + _part(right, found.end - len(tail))
+                break
+        told = iter(contents)
+        nodes = tuple(
+            replace(node, messages=tuple(replace(m, content=next(told)) for m in node.messages))
+            for node in trace.nodes
         )
-        return replace(
-            message,
-            content=self.text(message.content),
-            tool_calls=calls,
-            reasoning=self.text(message.reasoning) if message.reasoning else "",
-        )
+        return replace(trace, nodes=nodes)
+
+
+def _across(tail: bytes, head: bytes) -> Iterator[Found]:
+    """Tokens that begin in the one and end in the other."""
+    joined = tail + head
+    for rule in rules_for(joined):
+        if rule.is_token:
+            for found in rule.find(joined):
+                if (
+                    found.start < len(tail) < found.end
+                    and b"[redacted:" not in joined[found.start : found.end]
+                ):
+                    yield found
+
+
+def _part(text: str, start: int, end: int | None = None) -> str:
+    """A part of a text by its bytes."""
+    return _raw(text)[start:end].decode("utf-8", "replace")
+
+
+def _seams(trace: Trace) -> list[str]:
+    """The end of each message with the beginning of the next."""
+    contents = [message.content for node in trace.nodes for message in node.messages]
+    return [
+        one.rstrip()[-SEAM:] + two.lstrip()[:SEAM] for one, two in pairwise(contents) if one and two
+    ]
+
+
+def _gather(value: Any, texts: list[str]) -> bool:
+    """Add every text in a record, keys of objects too; whether a key names a secret."""
+    kind = type(value)
+    if kind is str:
+        texts.append(value)
+        return False
+    named = False
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            texts.append(key)
+            named = is_secret_name(key) or named
+            if one:
+                named = _gather(one, texts) or named
+    elif kind is tuple or kind is list:
+        if not isinstance(value[0], int | float):
+            for one in value:
+                if one:
+                    named = _gather(one, texts) or named
+    else:
+        for name in _names(kind):
+            if one := getattr(value, name):
+                named = _gather(one, texts) or named
+    return named
+
+
+NO_TEXT = frozenset({"token_ids", "sampled", "role", "stop"})
+"""Fields of records that hold no free text."""
+
+
+_names_of: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a record that may hold text; none of what is no record."""
+    if kind not in _names_of:
+        known = fields(kind) if is_dataclass(kind) else ()
+        _names_of[kind] = tuple(field.name for field in known if field.name not in NO_TEXT)
+    return _names_of[kind]
 
 
 def _without_tokens(node: Node) -> Node:
     return replace(node, token_ids=(), sampled=UNTOKENISED if node.sampled else None)
-
-
-def _all_text(message: Message) -> str:
-    calls = " ".join(str(dict(call.arguments)) for call in message.tool_calls)
-    return f"{message.content}\n{message.reasoning}\n{calls}"

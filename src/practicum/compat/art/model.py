@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 from typing_extensions import TypeVar
@@ -23,6 +23,22 @@ NO_CLIENT = (
 )
 PATIENCE_S = 1200.0
 """How long a client waits for an answer: requests wait while the model learns."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """What a model can be registered with: `LocalBackend`, or one of your own."""
+
+    async def register(self, model: Any) -> None:
+        """Know a model."""
+
+    async def train(
+        self, model: Any, trajectory_groups: Iterable[Any], **options: Any
+    ) -> TrainResult:
+        """One step."""
+
+    async def close(self) -> None:
+        """Stop serving all models."""
 
 
 class Model(BaseModel, Generic[ConfigType, StateType]):

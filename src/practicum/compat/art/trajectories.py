@@ -30,6 +30,8 @@ class TrainConfig(BaseModel):
     """What leaving the base model costs a token, taken off its advantage."""
     beta: float = Field(default=0.0, ge=0.0)
     """Weight of the distance to the base model in the loss, as earlier versions of ART name it."""
+    grad_accumulation_sequences: int | None = Field(default=None, ge=1)
+    """Taken for the sake of ART's scripts: how a batch is split up is found out here."""
 
 
 @dataclass(slots=True)
@@ -117,7 +119,11 @@ def counting_as(counting: Counting) -> Iterator[None]:
 
 
 MetadataValue = float | int | str | bool | None
-MessagesAndChoices = list[Any]
+Message = dict[str, Any]
+"""OpenAI's dictionary of a message."""
+Messages = list[Message]
+MessageOrChoice = Any
+MessagesAndChoices = list[MessageOrChoice]
 """OpenAI's message dictionaries, and among them the choices that are to be trained on."""
 Tools = list[Any]
 

@@ -70,8 +70,9 @@ class LoraConfig(ConfigModel):
     @model_validator(mode="before")
     @classmethod
     def _expand_preset(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("preset") in LORA_PRESETS:
-            return {**LORA_PRESETS[value["preset"]], **value}
+        preset = value.get("preset") if isinstance(value, dict) else None
+        if isinstance(preset, str) and preset in LORA_PRESETS:
+            return {**LORA_PRESETS[preset], **value}
         return value
 
 
