@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Set before any test can import what reads them.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -15,6 +16,11 @@ if not Path("/proc/driver/nvidia").exists():
 # These make rich and typer draw for a terminal that is not there.
 for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
     os.environ.pop(_name, None)
+
+_ROOMY = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("few", max_examples=100, derandomize=True, **_ROOMY)
+settings.register_profile("many", max_examples=10_000, **_ROOMY)
+settings.load_profile("few")
 
 TORCH_THREADS = 1
 """The test models are too small to share out, and one thread gives the same bits everywhere."""

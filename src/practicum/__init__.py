@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from practicum.environments.checker import EnvironmentCheck
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
+    from practicum.feedback_loop import Learned, learn, served_model
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
@@ -89,6 +90,7 @@ __all__ = [
     "Group",
     "GroupReward",
     "Interval",
+    "Learned",
     "Message",
     "NextCharacters",
     "Observation",
@@ -121,11 +123,13 @@ __all__ = [
     "compare",
     "evaluate",
     "export",
+    "learn",
     "load",
     "load_study",
     "models",
     "play",
     "record",
+    "served_model",
     "train",
     "train_async",
 ]
@@ -134,7 +138,7 @@ _MODULES = (
     *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
-    *("studies", "api", "compat.pipeline", "exports"),
+    *("studies", "api", "compat.pipeline", "exports", "feedback_loop"),
 )
 """Where the names above are, the modules that load fastest first."""
 

@@ -46,6 +46,7 @@ from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
     base_of_adapter,
+    is_adapter_folder,
     resolve_checkpoint,
 )
 from practicum.store.events import read_metrics
@@ -496,6 +497,11 @@ def resumed_config(resume: str | Path, words: Sequence[str]) -> tuple[RunConfig,
             f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
             f"resume without them (practicum train --resume {run.path}), or start another run"
         )
+    done = max(CheckpointStore(run.path).steps(), default=0)
+    if (steps := sum(stage.steps for stage in config.all_stages)) < done:
+        raise ConfigError(
+            f"steps={steps} is less than the {done} that {run.path} has done; give {done} or more"
+        )
     return config, run
 
 
@@ -539,7 +545,8 @@ def find_checkpoint(policy: str) -> Resolved | None:
     candidates = [folder for place in places for folder in (place, place.parent)]
     candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)
-    if named_run or (path / "manifest.json").exists() or _is_among_runs(path):
+    is_checkpoint = (path / "manifest.json").exists() or is_adapter_folder(path)
+    if named_run or is_checkpoint or _is_among_runs(path):
         return resolve_checkpoint(policy, RUNS)
     return None
 

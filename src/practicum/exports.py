@@ -4,9 +4,9 @@ Everything is written into a folder beside the final one and gets its name only 
 loaded again and found to be the model it was made from.
 """
 
+import errno
 import json
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from practicum.assemble.policies import (
     sampling_params,
     sampling_policy,
 )
-from practicum.core.checkpoint import EvalReport
+from practicum.core.checkpoint import EXPORT_RESULTS, EvalReport
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.json_values import as_json
@@ -36,22 +36,19 @@ from practicum.delivery.agreement import (
     measure_agreement,
     measure_likeliest,
 )
-from practicum.delivery.model_card import (
-    CARD,
-    RESULTS,
-    Exported,
-    Lineage,
-    results_to_json,
-    write_card,
-)
-from practicum.delivery.ollama import MODELFILE, PROFILE, choose_profile, write_modelfile
-from practicum.delivery.turn_form import Conversation, TurnForm, find_form
+from practicum.delivery.form_probing import find_form
+from practicum.delivery.go_template import write_go
+from practicum.delivery.model_card import CARD, Exported, Lineage, results_to_json, write_card
+from practicum.delivery.ollama import MODELFILE, Modelfile, choose_profile
+from practicum.delivery.turn_form import Messages, Tools
 from practicum.engine.compute_thread import run_to_end
 from practicum.engine.models.catalog import find_known
 from practicum.engine.models.download import create_atomically, require_space, sha256_of
-from practicum.engine.models.gguf_writing import GgufFacts, read_gguf, write_gguf, write_lora_gguf
-from practicum.engine.models.llama_cpp import FILE_TYPES, LlamaCpp, quantise
-from practicum.engine.models.llama_server import likeliest_tokens
+from practicum.engine.models.file_types import BITS, FILE_TYPES, read_file_types, recommended_type
+from practicum.engine.models.gguf_checks import check_template, check_tokenizer, check_tokens
+from practicum.engine.models.gguf_writing import read_gguf, write_gguf, write_lora_gguf
+from practicum.engine.models.llama_cpp import LlamaCpp, quantise
+from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.models.loading import LoadedModel, load_model
 from practicum.engine.models.lora import read_adapter
 from practicum.engine.models.merging import copy_adapter, log_softmax_after, save_merged
@@ -61,6 +58,8 @@ from practicum.environments.registry import run_and_close
 from practicum.evaluation.compare import compare_reports
 
 Target = Literal["adapter", "merged", "gguf", "ollama", "lora-gguf"]
+TARGETS: tuple[Target, ...] = ("adapter", "lora-gguf", "merged", "gguf", "ollama")
+"""In the order in which they are written: merging makes the adapted model unusable."""
 
 POSITIONS = 512
 """Tokens whose log-probabilities are compared."""
@@ -135,7 +134,7 @@ class Silent:
 
 def export(
     policy: "api.Run | str | Path",
-    to: Target,
+    to: Target | Sequence[str],
     folder: str | Path | None = None,
     *,
     quants: Sequence[str] = (),
@@ -149,7 +148,8 @@ def export(
     Args:
         policy: A run, a checkpoint or a model.
         to: `adapter` for PEFT, `merged` for transformers and vLLM, `gguf` for llama.cpp, `ollama`
-            for the same with a Modelfile, `lora-gguf` for llama.cpp on top of the base model.
+            for the same with a Modelfile, `lora-gguf` for llama.cpp on top of the base model; or
+            several of them, each in a folder of its own below the one that is named.
         folder: Where to; `exports/NAME-TO` unless given.
         quants: Types of .gguf files, such as `Q4_K_M`; chosen by this machine's memory if none.
         n: Held-out tasks that original and export are compared on.
@@ -158,23 +158,39 @@ def export(
         options: Keys of the config, such as `env="math"` for a model or `**{"env.level": 2}`.
     """
     watcher = watcher or Silent()
+    targets = _read_targets([to] if isinstance(to, str) else to)
     wanted = read_file_types(quants)
     named = api.policy_name(policy)
     env = options.pop("env", None)
     words = [f"eval.n={n}", "eval.k=1", "eval.temperature=0.0", *api.as_words(options)]
     config = api.policy_config(named, env, words)
-    target = Path(folder) if folder else Path("exports") / f"{named.replace('/', '-')}-{to}"
+    kind = targets[0] if len(targets) == 1 else "export"
+    target = Path(folder) if folder else Path("exports") / f"{named.replace('/', '-')}-{kind}"
     if target.exists():
         raise UserError(f"{str(target)!r} is there already; remove it, or name another folder")
-    with create_atomically(target) as partial:
-        assert partial is not None  # nobody else had it a moment ago
-        work = _Work(named, config, partial, force=force, watcher=watcher)
-        found = work.write(to, wanted)
-        work.describe(found)
-    (target.parent / f".{target.name}.lock").unlink(missing_ok=True)
+    try:
+        with create_atomically(target) as partial:
+            assert partial is not None  # nobody else had it a moment ago
+            work = _Work(named, config, partial, force=force, watcher=watcher)
+            found = work.write_all(targets, wanted)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(
+            f"the disk of {target.parent} is full; make room, or name a folder on another disk"
+        ) from error
+    finally:
+        (target.parent / f".{target.name}.lock").unlink(missing_ok=True)
     return Export(
         folder=target, lineage=work.source.lineage, original=work.original, files=tuple(found)
     )
+
+
+def _read_targets(words: Sequence[str]) -> list[Target]:
+    """What is asked for, in the order in which it is written."""
+    if stray := [word for word in words if word not in TARGETS]:
+        raise UserError(f"there is no export to {stray[0]!r}; known: {', '.join(TARGETS)}")
+    return [target for target in TARGETS if target in words]
 
 
 class _Work:
@@ -187,54 +203,93 @@ class _Work:
         self._threads = thread_count(config)
         self._scratch = folder / ".work"
         self._scratch.mkdir()
-        self._loaded, adapted, self.source = _load(policy, config)
-        self.original, episodes = self._play_original()
-        self._probes = _probes(episodes, adapted)
-        self._adapted = adapted
+        self._loaded, self._adapted, self.source = _load(policy, config)
+        self._parameters = sum(p.numel() for p in self._adapted.parameters())
+        self._merged_folder: Path | None = None
 
-    def write(self, to: Target, quants: Sequence[str]) -> list[Exported]:
-        """Write and check the files of one kind."""
-        if to == "adapter":
-            return [self._adapter()]
-        if to == "lora-gguf":
-            return [self._lora_gguf()]
-        if to == "merged":
-            return [self._acting(self._merged(self._folder), str(self._folder))]
-        form = find_form(self._render) if to == "ollama" else None
-        merged = self._merged(self._scratch / "merged")
-        plain = self._scratch / "plain.gguf"
-        name = self._folder.name.removeprefix(".").removesuffix(".partial")
-        kinds = quants or [recommended_type(merged.bytes)]
-        require_space(
-            self._folder,
-            merged.bytes + sum(int(merged.bytes * BITS[kind] / 32) for kind in kinds),
-            "the export",
-            "name a folder on another disk",
-        )
-        write_gguf(self._scratch / "merged", plain, self._watcher.progress)
-        found = [self._gguf(plain, self._folder / f"{name}-{kind}.gguf", kind) for kind in kinds]
-        self._remove_refused(found)
-        if form is not None:
-            self._write_modelfiles(form, found)
+    def write_all(self, targets: Sequence[Target], quants: Sequence[str]) -> list[Exported]:
+        """Write and check everything, and describe it."""
+        kinds = list(quants) or [self._recommended(targets)]
+        self._require_space(targets, kinds)
+        # Before minutes are spent on what would be refused at the end.
+        template = self._go_template() if "ollama" in targets else ""
+        self.original, self._episodes = self._play_original()
+        self._probes = _probes(self._episodes, self._adapted)
+        found: list[Exported] = []
+        for target in targets:
+            place = self._folder if len(targets) == 1 else self._folder / target
+            place.mkdir(exist_ok=True)
+            written = self._write(target, kinds, place)
+            if target == "ollama":
+                self._write_modelfiles(place, template, written)
+            self._describe(place, written)
+            found += written
+        shutil.rmtree(self._scratch)
+        if len(targets) > 1:
+            self._write_results(self._folder, found)
         return found
 
-    def _remove_refused(self, files: Sequence[Exported]) -> None:
-        """Keep only files that are the model; refuse the export where none is."""
-        refused = [file for file in files if file.refused]
-        for file in refused:
-            (self._folder / file.name).unlink()
-        if len(refused) == len(files):
-            raise _refusal(refused[0].kind, refused[0].refused)
+    def _recommended(self, targets: Sequence[Target]) -> str:
+        memory = detect_machine().available_bytes
+        kind = recommended_type(self._parameters, memory)
+        if {"gguf", "ollama"} & set(targets):
+            told = f"{kind} fits the {memory / 2**30:.0f} GiB of memory that are free here"
+            self._watcher.progress(told, 0, 0)
+        return kind
 
-    def _render(self, messages: Conversation, begin_turn: bool) -> str:
+    def _require_space(self, targets: Sequence[Target], kinds: Sequence[str]) -> None:
+        whole = self._parameters * 4
+        needed = 0
+        if {"merged", "gguf", "ollama"} & set(targets):
+            needed += whole
+        if {"gguf", "ollama"} & set(targets):
+            copies = len({"gguf", "ollama"} & set(targets))
+            needed += whole + copies * sum(int(whole * BITS[kind] / 32) for kind in kinds)
+        if "lora-gguf" in targets:
+            needed += whole + whole // 2
+        require_space(self._folder, needed, "the export", "name a folder on another disk")
+
+    def _write(self, to: Target, kinds: Sequence[str], place: Path) -> list[Exported]:
+        """Write and check the files of one kind."""
+        if to == "adapter":
+            return [self._adapter(place)]
+        if to == "lora-gguf":
+            return [self._lora_gguf(place)]
+        if to == "merged":
+            return [self._acting(self._merged(place), str(place))]
+        if self._merged_folder is None:
+            self._merged(self._scratch / "merged")
+        plain = self._scratch / "plain.gguf"
+        if not plain.exists():
+            assert self._merged_folder is not None  # it was just written
+            write_gguf(self._merged_folder, plain, self._watcher.progress)
+        name = self._folder.name.removeprefix(".").removesuffix(".partial")
+        found = [self._gguf(plain, place / f"{name}-{kind}.gguf", kind) for kind in kinds]
+        _remove_refused(place, found)
+        return found
+
+    def _go_template(self) -> str:
+        """The chat template in Go's language."""
+        tokenizer = self._loaded.tokenizer
+        form = find_form(self._render, str(tokenizer.chat_template))
+        begin = tokenizer.bos_token
+        if begin and tokenizer.encode("a")[:1] == [tokenizer.bos_token_id]:
+            form = form.without_begin(begin)
+        return write_go(form)
+
+    def _render(self, messages: Messages, tools: Tools, begin_turn: bool) -> str:
         text: str = self._loaded.tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=begin_turn
+            list(messages),
+            tools=list(tools) or None,
+            tokenize=False,
+            add_generation_prompt=begin_turn,
         )
         return text
 
-    def _write_modelfiles(self, form: TurnForm, files: Sequence[Exported]) -> None:
+    def _write_modelfiles(self, place: Path, template: str, files: Sequence[Exported]) -> None:
         """A Modelfile for each .gguf file, and the profile of this machine."""
         machine, tokenizer = detect_machine(), self._loaded.tokenizer
+        lineage = self.source.lineage
         profile = choose_profile(
             "ryzen" if self.source.config.hardware.profile == "ryzen" else "auto",
             cores=machine.physical_cores,
@@ -242,25 +297,34 @@ class _Work:
             has_gpu=bool(machine.devices),
             longest=int(self._loaded.module.config.max_position_embeddings),
         )
-        (self._folder / PROFILE).write_text(profile.to_json())
+        profile.write(place)
         ends = tokenizer.convert_ids_to_tokens(sorted(self._loaded.codec.end_of_turn_ids))
         for file in (file for file in files if not file.refused):
             name = MODELFILE if len(files) == 1 else f"{MODELFILE}-{file.kind}"
-            text = write_modelfile(
-                file.name, form, ends, profile, {"temperature": 0.0}, self.source.lineage.licence
+            modelfile = Modelfile(
+                file=file.name,
+                template=template,
+                stops=ends,
+                profile=profile,
+                parameters={"temperature": 0.0},
+                licence=lineage.licence,
+                system=_shared_system(self._episodes),
+                origin=f"{lineage.base} + {lineage.policy} ({lineage.fingerprint}), {file.kind}",
             )
-            (self._folder / name).write_text(text, encoding="utf-8")
+            (place / name).write_text(modelfile.write(), encoding="utf-8")
 
-    def describe(self, exports: Sequence[Exported]) -> None:
-        """Write the figures and the card, and remove what is not wanted any more."""
-        shutil.rmtree(self._scratch)
-        results = results_to_json(self.source.lineage, self.original, exports)
-        (self._folder / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
+    def _describe(self, place: Path, exports: Sequence[Exported]) -> None:
+        """Write the figures and the card."""
+        self._write_results(place, exports)
         settings = {
             key: as_json(value) for key, value in self.source.config.model_dump().items() if value
         }
         card = write_card(self.source.lineage, self.original, exports, settings)
-        (self._folder / CARD).write_text(card, encoding="utf-8")
+        (place / CARD).write_text(card, encoding="utf-8")
+
+    def _write_results(self, place: Path, exports: Sequence[Exported]) -> None:
+        results = results_to_json(self.source.lineage, self.original, exports)
+        (place / EXPORT_RESULTS).write_text(json.dumps(results, indent=2) + "\n")
 
     def _play_original(self) -> tuple[EvalReport, list[Episode]]:
         environment = open_environment(self.source.config.env)
@@ -274,15 +338,17 @@ class _Work:
         found = run_to_end(run_and_close(environment, work))
         return found.report, [e for group in found.groups for e in group.usable]
 
-    def _adapter(self) -> Exported:
+    def _adapter(self, place: Path) -> Exported:
         checkpoint = _require_adapter(self.source)
         base = self.source.lineage.base
-        copy_adapter(checkpoint, base, self._loaded.tokenizer, self._folder)
-        again = read_adapter(load_model(self.source.base).module, self._folder)
-        return self._checked("merged", "adapter", self._folder, self._agreement_of(again))
+        copy_adapter(checkpoint, base, self._loaded.tokenizer, place)
+        again = read_adapter(load_model(self.source.base).module, place)
+        exported = self._checked("merged", "adapter", place, self._agreement_of(again))
+        return self._acting(exported, self.source.base, place)
 
     def _merged(self, folder: Path) -> Exported:
         save_merged(self._adapted, self._loaded.tokenizer, folder)
+        self._merged_folder = folder
         again = load_model(str(folder)).module
         return self._checked("merged", "merged", folder, self._agreement_of(again))
 
@@ -300,8 +366,8 @@ class _Work:
     def _checked(
         self, limits: str, kind: str, place: Path, agreement: Agreement, **facts: Any
     ) -> Exported:
-        told = () if self._force else tuple(faults(limits, agreement))
-        if told and kind not in FILE_TYPES:
+        told = tuple(faults(limits, agreement))
+        if told and not self._force and kind not in FILE_TYPES:
             raise _refusal(kind, told)
         files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
         return Exported(
@@ -310,7 +376,8 @@ class _Work:
             bytes=sum(file.stat().st_size for file in files),
             sha256=sha256_of(place) if place.is_file() else "",
             agreement=agreement,
-            refused=told,
+            outside=told,
+            is_forced=self._force,
             **facts,
         )
 
@@ -318,26 +385,28 @@ class _Work:
         self._watcher.progress(f"writing {kind}", 0, 0)
         quantise(plain, file, kind, self._threads)
         facts = read_gguf(file)
-        _check_tokenizer(facts, self._loaded, file.name)
-        longest = max(len(probe.tokens) for probe in self._probes)
-        model = LlamaCpp(file, context=_context(longest + 64), threads=self._threads)
-        _check_tokens(model, self._loaded, self._probes, file.name)
-        begun = time.perf_counter()
+        check_tokenizer(facts, self._loaded, file.name)
+        context = _context(max(len(probe.tokens) for probe in self._probes) + 64)
+        model = LlamaCpp(file, context=context, threads=self._threads)
+        check_tokens(model, self._loaded, [probe.tokens for probe in self._probes], file.name)
         found = []
         for probe in self._probes:
             model.forget()
             found.append(log_softmax(model.logits(probe.tokens, probe.targets.size)))
-        seconds = time.perf_counter() - begun
+        del model
+        server = LlamaServer(file, context=context, threads=self._threads)
+        check_template(server, self._loaded, _openings(self._episodes), file.name)
+        prompt_speed, sampling_speed = server.speed(self._probes[0].tokens)
+        del server
         exported = self._checked(
             kind,
             kind,
             file,
             self._agreement(found),
             fallbacks=facts.fallbacks(kind),
-            prompt_speed=sum(len(p.tokens) for p in self._probes) / seconds,
-            sampling_speed=model.speed(self._probes[0].tokens),
+            prompt_speed=prompt_speed,
+            sampling_speed=sampling_speed,
         )
-        del model
         return self._played(exported, file)
 
     def _played(self, exported: Exported, file: Path) -> Exported:
@@ -355,34 +424,66 @@ class _Work:
         )
         return self._with_scores(exported, handle, environment)
 
-    def _acting(self, exported: Exported, model: str) -> Exported:
+    def _acting(self, exported: Exported, model: str, adapter: Path | None = None) -> Exported:
         """The same with what it is worth on the held-out tasks, run as any model is."""
         config, environment = self.source.config, open_environment(self.source.config.env)
         named = config.model.model_copy(update={"name": model})
-        handle = load_policy(named, None, config.rollouts, 0.0)
+        handle = load_policy(named, adapter, config.rollouts, 0.0)
         return self._with_scores(exported, handle, environment)
 
     def _with_scores(self, exported: Exported, handle: PolicyHandle, environment: Any) -> Exported:
         report, _ = self._play(handle, environment, exported.name)
         return replace(exported, report=report, comparison=compare_reports(report, self.original))
 
-    def _lora_gguf(self) -> Exported:
+    def _lora_gguf(self, place: Path) -> Exported:
         checkpoint = _require_adapter(self.source)
         base = self._loaded.folder
         if base is None:
             raise UserError(
                 "the tiny model has no files to put an adapter on; export it with --to merged"
             )
-        file = self._folder / f"{checkpoint.parent.parent.name}-lora.gguf"
+        name = self._folder.name.removeprefix(".").removesuffix(".partial")
+        file = place / f"{name}-lora.gguf"
         write_lora_gguf(checkpoint, base, file, self._watcher.progress)
-        plain, half = self._scratch / "plain.gguf", self._scratch / "base.gguf"
+        plain, half = self._scratch / "base-plain.gguf", self._scratch / "base.gguf"
         write_gguf(base, plain, self._watcher.progress)
         quantise(plain, half, "F16", self._threads)
         tried = [(p, at) for p in self._probes for at in range(0, p.targets.size, EVERY)][:PLACES]
         prompts = [p.tokens[: len(p.tokens) - p.targets.size + 1 + at] for p, at in tried]
-        told = likeliest_tokens(half, file, prompts, TOP, self._threads)
+        context = _context(max(map(len, prompts)) + 64)
+        server = LlamaServer(half, adapter=file, context=context, threads=self._threads)
+        told = [server.likeliest(prompt, TOP) for prompt in prompts]
         agreement = measure_likeliest([p.expected[at] for p, at in tried], told)
         return self._checked("lora-gguf", "lora-gguf", file, agreement)
+
+
+def _remove_refused(place: Path, files: Sequence[Exported]) -> None:
+    """Keep only files that are the model; refuse the export where none is."""
+    refused = [file for file in files if file.refused]
+    for file in refused:
+        (place / file.name).unlink()
+    if len(refused) == len(files):
+        raise _refusal(refused[0].kind, refused[0].refused)
+
+
+def _openings(episodes: Sequence[Episode]) -> list[list[dict[str, str]]]:
+    """The messages that some episodes began with, up to the model's first turn."""
+    found = []
+    for episode in episodes[:CONVERSATIONS]:
+        messages: list[dict[str, str]] = []
+        for message in episode.trace.messages():
+            if message.role == "assistant":
+                break
+            messages.append({"role": message.role, "content": message.content})
+        found.append(messages)
+    return found
+
+
+def _shared_system(episodes: Sequence[Episode]) -> str:
+    """The system message of all episodes; empty where they have none or several."""
+    first = [next(episode.trace.messages()) for episode in episodes]
+    told = {message.content if message.role == "system" else "" for message in first}
+    return told.pop() if len(told) == 1 else ""
 
 
 def _refusal(kind: str, told: Sequence[str]) -> UserError:
@@ -397,16 +498,18 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
     checkpoint = found.checkpoint if found is not None else None
     loaded = load_model(config.model.name)
     fingerprint = checkpoint.fingerprint if checkpoint else loaded.fingerprint
-    if checkpoint and fingerprint.partition("+")[0] != loaded.fingerprint[:16]:
+    trained_on, known_base, _ = fingerprint.partition("+")
+    if checkpoint and known_base and trained_on != loaded.fingerprint[:16]:
         raise CheckpointError(
             f"{checkpoint.path} was trained on other weights than {config.model.name!r} has here "
-            f"({fingerprint.partition('+')[0]} and {loaded.fingerprint[:16]}); give the model it "
+            f"({trained_on} and {loaded.fingerprint[:16]}); give the model it "
             "was trained on: model=NAME"
         )
     adapted = read_adapter(loaded.module, checkpoint.path) if checkpoint else loaded.module
     known = find_known(config.model.name)
     lineage = Lineage(
         base=known.hub_id or known.name if known else config.model.name,
+        model=config.model.name,
         base_fingerprint=loaded.fingerprint,
         policy=policy,
         fingerprint=fingerprint,
@@ -448,64 +551,6 @@ def _probes(episodes: Sequence[Episode], adapted: Any) -> list[Probe]:
     if not probes:
         raise UserError("no held-out episode has tokens to compare; give another --env or --n")
     return probes
-
-
-def read_file_types(quants: Sequence[str]) -> list[str]:
-    """The types that words name, smallest first."""
-    wanted = {quant.upper() for quant in quants}
-    if "ALL" in wanted:
-        return list(FILE_TYPES)
-    if unknown := sorted(wanted - set(FILE_TYPES)):
-        raise UserError(
-            f"there is no type {unknown[0]!r}; known types: {', '.join(FILE_TYPES)}, or all"
-        )
-    return [kind for kind in FILE_TYPES if kind in wanted]
-
-
-BITS = {
-    "Q2_K": 3.4,
-    "Q3_K_M": 4.0,
-    "Q4_K_M": 4.9,
-    "Q5_K_M": 5.7,
-    "Q6_K": 6.6,
-    "Q8_0": 8.5,
-    "F16": 16.0,
-    "BF16": 16.0,
-}
-"""What a weight takes, about; more where rows do not divide by 256."""
-COMMON = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M")
-
-
-def recommended_type(float32_bytes: int) -> str:
-    """The largest common type that takes at most a quarter of the memory."""
-    memory = detect_machine().available_bytes / 4
-    fitting = [kind for kind in COMMON if float32_bytes * BITS[kind] / 32 <= memory]
-    return fitting[0] if fitting else "Q3_K_M"
-
-
-def _check_tokenizer(facts: GgufFacts, loaded: LoadedModel, name: str) -> None:
-    """Refuse a file whose tokenizer, template or end of turn is another than the model's."""
-    tokenizer = loaded.tokenizer
-    template = tokenizer.chat_template
-    if facts.chat_template != template:
-        raise UserError(f"{name!r} has another chat template than the model; nothing was kept")
-    if facts.end_id != tokenizer.eos_token_id:
-        raise UserError(
-            f"{name!r} ends a turn with token {facts.end_id}, the model with "
-            f"{tokenizer.eos_token_id}; nothing was kept"
-        )
-    own = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    if tuple(own) != facts.tokens[: len(own)]:
-        raise UserError(f"{name!r} has the vocabulary of another tokenizer; nothing was kept")
-
-
-def _check_tokens(model: LlamaCpp, loaded: LoadedModel, probes: Sequence[Probe], name: str) -> None:
-    """Refuse a file in which llama.cpp splits the episodes' text otherwise."""
-    for probe in probes:
-        text = loaded.tokenizer.decode(list(probe.tokens), skip_special_tokens=False)
-        own = loaded.tokenizer.encode(text, add_special_tokens=False)
-        if model.tokenise(text) != own:
-            raise UserError(f"{name!r} splits text into other tokens than the model does")
 
 
 def _context(tokens: int) -> int:

@@ -1,10 +1,12 @@
 """Every user's mistake is one sentence and exit code 2, and nothing is lost."""
 
+import io
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -163,3 +165,60 @@ def test_a_full_disk_while_saving_keeps_the_checkpoint_before(
     found = CheckpointStore(small_disk / "x").load_latest()
     assert found.checkpoint is not None
     assert found.damaged == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "type_this"),
+    [
+        (["--steps", "3"], "type steps=3"),
+        (["--algorithm.lr", "1e-4"], "type algorithm.lr=1e-4"),
+        (["--seed"], "type seed=VALUE"),
+    ],
+)
+def test_a_key_typed_as_an_option_is_told_how_to_type_it(
+    practicum, words: list[str], type_this: str
+) -> None:
+    answer = practicum("train", "math", *words)
+    assert answer.code == 2
+    assert type_this in answer.err
+
+
+def test_version_and_short_help_are_what_they_are_elsewhere(practicum) -> None:
+    answer = practicum("--version")
+    assert (answer.code, answer.out) == (0, f"practicum {version('practicum')}\n")
+    assert practicum("train", "-h").out == practicum("train", "--help").out
+
+
+def test_a_place_where_no_folder_can_be_made_is_not_called_a_full_disk(practicum, tiny_run) -> None:
+    answer = practicum("train", *tiny_run, "runs_dir=/proc/runs")
+    assert_refused(answer, "no folder can be made at /proc/runs", "runs_dir=DIR")
+
+
+def test_resuming_with_fewer_steps_than_were_done_is_refused(
+    practicum, runs_dir: Path, tiny_run
+) -> None:
+    assert practicum("train", *tiny_run, f"runs_dir={runs_dir}", "--name", "x").code == 0
+    answer = practicum("train", "--resume", runs_dir / "x", "steps=1")
+    assert_refused(answer, "steps=1 is less than the 2 that", "give 2 or more")
+
+
+def test_nobody_at_the_keyboard_is_one_sentence(practicum, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    answer = practicum("play", "math", "--policy", "human")
+    assert_refused(answer, "nobody to type", "another --policy")
+
+
+BROKEN = {
+    "agent": "async def mine(task, client):\n    return [].missing\n",
+    "reward": "def mine(task, trace, outcome):\n    return task.data['missing']\n",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_bug_in_code_of_ones_own_is_told_with_its_line(
+    practicum, runs_dir: Path, tiny_run, tmp_path: Path, kind: str
+) -> None:
+    pytest.importorskip("uvicorn")
+    path = write(tmp_path / "broken.py", BROKEN[kind])
+    answer = practicum("train", *tiny_run, f"{kind}={path}:mine", f"runs_dir={runs_dir}")
+    assert_refused(answer, "every attempt failed", "(broken.py, line 2, in mine); mend that")

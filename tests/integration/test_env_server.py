@@ -112,6 +112,17 @@ async def play(environment: Any, task: Task, seed: int) -> Outcome:
     return outcome
 
 
+def test_pages_far_ahead_are_refused_and_the_server_answers_and_ends_on_sigterm() -> None:
+    with serving("math") as served:
+        for offset in (1_000_000_000, 2**63, 10**30):
+            answer = served.http.get("/tasks", params={"offset": offset})
+            assert answer.status_code == 422
+            assert "error" in answer.json()
+        assert served.http.get("/health").json() == {"status": "healthy"}
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+
+
 async def test_64_episodes_at_once_end_as_one_at_a_time_and_as_without_a_server(
     on_server: RemoteEnvironment,
 ) -> None:

@@ -125,6 +125,64 @@ def half(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_base_adapter_merged_and_gguf_can_all_be_evaluated(here: Path, half: Path) -> None:
+    export("runs/run", "adapter", half / "adapter", n=2)
+    file = str(half / "out" / "out-F16.gguf")
+    runtime = {"model.runtime": "llama.cpp"}
+    reports = [
+        pr.evaluate(str(policy), env="math", n=4, quiet=True, **options).report
+        for policy, options in (
+            ("runs/run", {}),
+            (half / "adapter", {}),
+            (half / "merged", {}),
+            (file, {}),
+            (file, runtime),
+        )
+    ]
+    assert {report.success.n for report in reports} == {4}
+    scores = [[task.rewards for task in report.tasks] for report in reports]
+    assert scores[0] == scores[1] == scores[2]
+    base = pr.evaluate(str(here / "small"), env="math", n=4, quiet=True).report
+    assert base.fingerprint != reports[0].fingerprint == reports[1].fingerprint
+    with pytest.raises(UserError, match=r"llama.cpp runs .gguf files, and .* is none"):
+        pr.evaluate(str(half / "merged"), env="math", n=1, quiet=True, **runtime)
+    with pytest.raises(UserError, match="can act but not learn"):
+        pr.train("math", model={"name": file, "runtime": "llama.cpp"}, steps=1, quiet=True)
+
+
+def test_several_kinds_stand_in_one_table_and_folders_of_their_own(
+    here: Path, tmp_path: Path
+) -> None:
+    done = export("runs/run", ["gguf", "adapter", "merged"], tmp_path / "out", quants=["F16"], n=4)
+    assert [file.kind for file in done.files] == ["adapter", "merged", "F16"]
+    assert {file.report.success for file in done.files if file.report} == {done.original.success}
+    for file in done.files[:2]:
+        assert file.agreement is not None
+        assert file.agreement.widest < 1e-3
+    kept = json.loads((tmp_path / "out" / "export_results.json").read_text())
+    assert [one["kind"] for one in kept["exports"]] == ["adapter", "merged", "F16"]
+    speeds = kept["exports"][2]
+    assert min(speeds["prompt_tokens_per_second"], speeds["sampled_tokens_per_second"]) > 0
+    assert kept["exports"][2]["difference_to_original"]["value"] == 0
+    assert (tmp_path / "out" / "merged" / "generation_config.json").is_file()
+    card = (tmp_path / "out" / "gguf" / "README.md").read_text()
+    assert "| difference |" in card
+    assert "out-F16.gguf" in card
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_ollama_folder_has_what_ollama_needs(here: Path, tmp_path: Path) -> None:
+    ryzen = {"hardware.profile": "ryzen"}
+    export("runs/run", "ollama", tmp_path / "out", quants=["F16"], n=2, **ryzen)
+    text = (tmp_path / "out" / "Modelfile").read_text()
+    assert text.splitlines()[0].startswith(f"# {here / 'small'} + runs/run (")
+    assert "FROM ./out-F16.gguf\nTEMPLATE" in text
+    assert 'PARAMETER stop """<|im_end|>"""' in text
+    assert "You solve" in text.partition("SYSTEM")[2]
+    assert json.loads((tmp_path / "out" / "hosting_profile.json").read_text())["name"] == "ryzen"
+    assert "OLLAMA_NUM_PARALLEL=" in (tmp_path / "out" / "ollama.env").read_text()
+
+
 def test_what_is_cached_changes_no_logits(half: Path) -> None:
     model = LlamaCpp(half / "out" / "out-F16.gguf", context=256, threads=1, conversations=2)
     tokens, other = list(range(300, 360)), list(range(900, 940))
@@ -225,6 +283,10 @@ def cut_off(file: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "beginning": (
+        patch_bytes(b"ggml.bos_token_id", b"ggml.bos_token_ix"),
+        "begins with token None",
+    ),
     "template": (patch_bytes(b"<|im_start|>assistant", b"<|im_start|>assassins"), "chat template"),
     "end": (patch_bytes(b"ggml.eos_token_id", b"ggml.eos_token_ix"), "ends a turn with token None"),
     "zeroed": (zero_a_tensor, "log-probabilities are"),
@@ -260,7 +322,7 @@ def test_a_planted_fault_is_named_and_nothing_is_kept(
     monkeypatch.setattr(exports, "write_gguf", faulty)
     with pytest.raises(UserError, match=told):
         gguf(tmp_path / "out", "F16")
-    assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".lock")] == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_adapter_on_a_gguf_file_is_the_model_or_refused(
@@ -293,5 +355,7 @@ def test_bad_words_are_told_before_anything_is_loaded(here: Path, tmp_path: Path
     with pytest.raises(UserError, match="no type 'Q9'; known types: Q2_K"):
         gguf(tmp_path / "out", "Q9")
     (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="no export to 'onnx'; known: adapter"):
+        export("runs/run", ["onnx"], tmp_path / "out")
     with pytest.raises(UserError, match="there already; remove it"):
         export("runs/run", "merged", tmp_path / "there")

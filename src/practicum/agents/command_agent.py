@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from practicum.agents.waiting import timed_boundary
 from practicum.core.conversation import (
     AgentReport,
     Assignment,
@@ -24,7 +25,7 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure, EnvironmentFailure, boundary
+from practicum.core.errors import AgentFailure, EnvironmentFailure
 from practicum.core.score import Score
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, StopReason
@@ -84,7 +85,7 @@ class CommandAgent:
         self, assignment: Assignment, session: Any, conversation: ReachableConversation
     ) -> AgentReport:
         """Runs the command, then scores its work."""
-        with boundary(EnvironmentFailure, "the environment"):
+        async with timed_boundary(EnvironmentFailure, "the environment"):
             opening = session.prompt()
         with self._folders() as (folder, private):
             task = assignment.task
@@ -103,7 +104,7 @@ class CommandAgent:
             if ended.exit_code != 0:
                 return self._failure(ended, conversation, evidence)
             if self.score == BY_EVIDENCE:
-                with boundary(EnvironmentFailure, "the environment"):
+                async with timed_boundary(EnvironmentFailure, "the environment"):
                     await session.act(ended.stdout.strip())
                 return AgentReport(stop=StopReason.FINISHED, evidence=evidence)
             value = await self._scored(task, opening, ended, folder, private)

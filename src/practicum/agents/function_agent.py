@@ -28,10 +28,11 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure
+from practicum.core.errors import AgentFailure, as_failure, user_line
 from practicum.core.sampling import ActionForm
 from practicum.core.score import Score
 from practicum.core.trace import StopReason, ToolCall, ToolSpec
+from practicum.core.user_code import call_in_thread
 
 TIMEOUT_S = 600.0
 
@@ -56,21 +57,6 @@ class FunctionThreads:
             await self._abandon_if_blocked(loop)
             raise
 
-    async def run_blocking(self, call: Callable[[], Any]) -> Any:
-        """Runs a blocking function in a thread of its own."""
-        done: Future[Any] = Future()
-
-        def thread() -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            try:
-                done.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - a thread's error belongs to its caller
-                done.set_exception(_as_failure(error))
-
-        threading.Thread(target=thread, name="practicum function", daemon=True).start()
-        return await asyncio.wrap_future(done)
-
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -93,13 +79,7 @@ async def _guarded(call: Callable[[], Awaitable[Any]]) -> Any:
     try:
         return await call()
     except SystemExit as error:  # it would end the shared loop's thread
-        raise _as_failure(error) from None
-
-
-def _as_failure(error: BaseException) -> BaseException:
-    if isinstance(error, SystemExit):
-        return AgentFailure(f"it left the program with exit code {error.code}")
-    return error
+        raise as_failure(error) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +162,9 @@ class FunctionAgent:
                 return self.function(assignment.task, client, *more)
 
         try:
-            result = await (
-                self.threads.run(call) if is_async else self.threads.run_blocking(call_blocking)
-            )
+            result = await (self.threads.run(call) if is_async else call_in_thread(call_blocking))
         except Exception as error:
-            message = f"{self.name}: {type(error).__name__}: {error}"
+            message = f"{self.name}: {type(error).__name__}: {error}{user_line(error)}"
             limit = conversation.limit_met() if isinstance(conversation, Limited) else None
             if limit is None:
                 raise AgentFailure(message) from error

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from practicum.agents.call_styles import CallStyle, ParsedCall, TextCalls
-from practicum.core.errors import ContextFull, EnvironmentFailure, boundary
+from practicum.agents.waiting import timed_boundary
+from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import ChatCodec, Conversation, DiscreteSession, Session
 from practicum.core.sampling import Actions, Completion
 from practicum.core.trace import Message, StopReason, Tools
@@ -67,16 +68,16 @@ class DiscreteAgent:
         """Runs the session to its end, or to `max_turns`."""
         if self.budget is not None:
             conversation = self.budget.within(conversation)
-        with boundary(EnvironmentFailure, "the environment"):
+        async with timed_boundary(EnvironmentFailure, "the environment"):
             messages = session.prompt()
         for _ in range(self.max_turns):
-            with boundary(EnvironmentFailure, "the environment"):
+            async with timed_boundary(EnvironmentFailure, "the environment"):
                 actions = session.actions()
             try:
                 completion = await conversation.complete(messages, actions)
             except ContextFull:
                 return StopReason.CONTEXT_FULL
-            with boundary(EnvironmentFailure, "the environment"):
+            async with timed_boundary(EnvironmentFailure, "the environment"):
                 observation = await session.act(completion.text)
             if observation.terminated:
                 return StopReason.FINISHED
@@ -103,7 +104,7 @@ class ToolLoopAgent:
         """Runs the session to its end, or to `max_turns`."""
         if self.budget is not None:
             conversation = self.budget.within(conversation)
-        with boundary(EnvironmentFailure, "the environment"):
+        async with timed_boundary(EnvironmentFailure, "the environment"):
             offered = tuple(session.tools())
             messages, shown = self.style.show_tools(session.prompt(), offered)
         was_asked = False
@@ -131,7 +132,7 @@ class ToolLoopAgent:
             if parsed.error:
                 message = Message(role="tool", content=f"Error: {parsed.error}.", is_error=True)
             else:
-                with boundary(EnvironmentFailure, "the environment"):
+                async with timed_boundary(EnvironmentFailure, "the environment"):
                     observation = await session.call(parsed.call)
                 if observation.terminated:
                     return results, True

@@ -5,13 +5,18 @@ A failure of an agent, an environment or a reward is recorded in its episode and
 
 import asyncio
 import hashlib
-import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from practicum.agents.waiting import (
+    ANSWER_TIMEOUT_S,
+    answer_timeout,
+    interrupting_blocked_answers,
+    timed_boundary,
+)
 from practicum.core.capabilities import HasSamplingParams
 from practicum.core.conversation import (
     REPORTED,
@@ -23,6 +28,7 @@ from practicum.core.conversation import (
 from practicum.core.errors import (
     AgentFailure,
     EnvironmentFailure,
+    PracticumError,
     RolloutFailure,
     UserError,
     boundary,
@@ -75,6 +81,8 @@ class RolloutParts:
     """Seconds an agent may take before its episode counts as failed; None for no limit."""
     retries: int = 0
     """How often a failed episode of a group is repeated, with another seed."""
+    answer_timeout_s: float = ANSWER_TIMEOUT_S
+    """Seconds that the environment and the reward have for each answer."""
     slots: asyncio.Semaphore | None = None
     """Limits the episodes of groups that run at once; None for no limit."""
 
@@ -94,6 +102,11 @@ def warmed(parts: RolloutParts, factor: float) -> RolloutParts:
 
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
     """Opens a session, runs the agent in it, collects the outcome and scores it."""
+    with answer_timeout(parts.answer_timeout_s):
+        return await _run_episode(parts, task, trace_id, seed)
+
+
+async def _run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
     started, clock = time.time(), time.monotonic()
     conversation = parts.converse(task, seed)
     outcome: Outcome | None = None
@@ -125,21 +138,23 @@ async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int)
 async def _run_session(
     parts: RolloutParts, assignment: Assignment, conversation: RecordedConversation
 ) -> tuple[Outcome, StopReason]:
-    with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
+    name = f"environment {parts.environment.name!r}"
+    async with timed_boundary(EnvironmentFailure, name):
         opening = parts.environment.open(assignment.task)
         session = await opening.__aenter__()
     try:
         with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
             report = await _run_agent(parts, assignment, session, conversation)
-        with boundary(EnvironmentFailure, f"environment {parts.environment.name!r}"):
+        async with timed_boundary(EnvironmentFailure, name):
             outcome = await session.outcome()
     except BaseException:
         # The first error is the one reported, so errors of closing are dropped; cancellation
         # passes through.
         with suppress(Exception):
-            await opening.__aexit__(None, None, None)
+            async with timed_boundary(EnvironmentFailure, f"closing {name}"):
+                await opening.__aexit__(None, None, None)
         raise
-    with boundary(EnvironmentFailure, f"closing environment {parts.environment.name!r}"):
+    async with timed_boundary(EnvironmentFailure, f"closing {name}"):
         await opening.__aexit__(None, None, None)
     return with_report(outcome, report), report.stop
 
@@ -170,20 +185,34 @@ async def _run_agent(
 async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | None) -> Score:
     """The reward's score; an episode without an outcome, or whose reward fails, is unscored.
 
-    So is a score that is NaN or infinite, which would spoil the advantages of its whole group.
+    So is a score that is not finite or beyond `LARGEST_SCORE`, which would spoil the advantages of
+    its whole group.
     """
     if outcome is None:
         return Score.unscored(trace.failure.message if trace.failure else "no outcome")
     name = f"reward {type(reward).__name__}"
     try:
-        score = await reward.score(task, trace, outcome)
+        async with timed_boundary(RolloutFailure, name):
+            score = await reward.score(task, trace, outcome)
     except UserError:
         raise
-    except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
-        return Score.unscored(f"{name}: {type(error).__name__}: {error}")
-    if score.value is not None and not math.isfinite(score.value):
-        return Score.unscored(f"{name} gave {score.value}")
+    except PracticumError as failure:
+        return Score.unscored(_named(name, failure))
+    numbers = [score.value, *score.components.values(), *score.turn_values]
+    wild = [n for n in numbers if n is not None and not abs(n) <= LARGEST_SCORE]
+    if wild:
+        return Score.unscored(f"{name} gave {wild[0]}; a score is at most {LARGEST_SCORE:g}")
     return score
+
+
+def _named(name: str, failure: PracticumError) -> str:
+    """A failure's sentence, with the name of what failed where it is not there yet."""
+    said = str(failure)
+    return said if said.startswith(name) else f"{name}: {type(failure).__name__}: {said}"
+
+
+LARGEST_SCORE = 1e9
+"""Means and squares of scores and their components must stay finite in float32."""
 
 
 async def run_groups(
@@ -207,11 +236,12 @@ async def run_groups(
         return episode
 
     try:
-        async with _serving(parts), asyncio.TaskGroup() as jobs:
-            running = [
-                [jobs.create_task(one(task, position, number)) for number in range(group_size)]
-                for position, task in enumerate(tasks)
-            ]
+        with interrupting_blocked_answers(parts.answer_timeout_s):
+            async with _serving(parts), asyncio.TaskGroup() as jobs:
+                running = [
+                    [jobs.create_task(one(task, position, number)) for number in range(group_size)]
+                    for position, task in enumerate(tasks)
+                ]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None  # the first to fail; it stopped the others
     groups = [
@@ -220,7 +250,9 @@ async def run_groups(
     ]
     if parts.group_reward is None:
         return groups
-    return await _rescore_all(groups, parts.group_reward)
+    seconds = parts.answer_timeout_s
+    with interrupting_blocked_answers(seconds), answer_timeout(seconds):
+        return await _rescore_all(groups, parts.group_reward)
 
 
 async def run_with_retries(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
@@ -255,14 +287,14 @@ async def _rescore_all(groups: Sequence[Group], reward: GroupReward) -> list[Gro
 
 async def _rescore(group: Group, reward: GroupReward) -> Group:
     """One group rescored; if its reward fails, all its episodes are unscored."""
+    name = f"reward {type(reward).__name__}"
     try:
-        return await reward.rescore(group)
+        async with timed_boundary(RolloutFailure, name):
+            return await reward.rescore(group)
     except UserError:
         raise
-    except Exception as error:  # noqa: BLE001 - a reward is user code; its failure is data
-        unscored = Score.unscored(
-            f"reward {type(reward).__name__}: {type(error).__name__}: {error}"
-        )
+    except PracticumError as failure:
+        unscored = Score.unscored(_named(name, failure))
         return replace(group, episodes=tuple(replace(e, score=unscored) for e in group.episodes))
 
 

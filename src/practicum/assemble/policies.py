@@ -82,6 +82,7 @@ class PolicyHandle:
             model=self.name,
             group_reward=REWARDS.group_reward(config.reward, folder=run, compares=learns),
             retries=config.agent.retries,
+            answer_timeout_s=config.rollouts.answer_timeout_s,
         )
         return parts if self.model is None else _with_agent(parts, config, self.model, run)
 
@@ -176,10 +177,15 @@ def load_policy(
     """A model, or a model with the adapter of a checkpoint folder, ready to act."""
     from practicum.engine.policy import load_adapted_sampler, load_for_policy
 
+    params = sampling_params(rollouts, temperature)
+    if model.runtime == "llama.cpp":
+        from practicum.engine.sampling.llama_cpp_sampler import open_gguf
+
+        opened = open_gguf(Path(model.name), adapter)
+        return sampling_policy(model.name, opened.sampler, opened.codec, params, opened.tokenizer)
     dtype, device = placement(model)
     loaded = load_for_policy(model.name, dtype, device)
     sampler = load_adapted_sampler(loaded, adapter)
-    params = sampling_params(rollouts, temperature)
     name = f"{model.name} + {adapter.name}" if adapter else model.name
     return sampling_policy(name, sampler, loaded.codec, params, loaded.tokenizer)
 

@@ -4,9 +4,34 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar, get_type_hints
 
+from typer.core import TyperCommand
+
 T = TypeVar("T")
+
+
+class ConfigWords(TyperCommand):
+    """A command that takes `key=value` words, and says so to whoever types `--key value`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As every command, but for options that are keys of a config."""
+        from typer._click.exceptions import NoSuchOption, UsageError
+
+        words = list(args)  # parsing takes them away
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            from practicum.core.config.run_config import RunConfig
+
+            key = error.option_name.lstrip("-").replace("-", "_")
+            if key.partition(".")[0] not in RunConfig.model_fields:
+                raise
+            given = next((b for a, b in pairwise(words) if a == error.option_name), "VALUE")
+            raise UsageError(
+                f"{error.option_name} is a key of the config: type {key}={given}", ctx
+            ) from None
 
 
 def takes_options(record: type[T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:

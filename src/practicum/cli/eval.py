@@ -47,6 +47,10 @@ def evaluate(
 
     practicum eval smollm2-135m --env math env.level=2          a model as it is
 
+    practicum eval my-adapter --env math                        an exported adapter or model
+
+    practicum eval my.gguf --env math model.runtime=llama.cpp   as llama.cpp's users run it
+
     practicum eval reference --env math                         the environment's own solution
     """
     from rich.console import Console

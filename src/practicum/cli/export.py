@@ -1,6 +1,6 @@
 """`practicum export`: a trained model as others load it, checked before it has its name."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,16 +15,22 @@ if TYPE_CHECKING:
 
 def export(
     policy: Annotated[str, typer.Argument(metavar="RUN|CHECKPOINT|MODEL", help="What leaves.")],
-    folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Where to; exports/NAME-KIND if not said.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DIR] [key=value]...",
+            help="Where to, exports/NAME-KIND if not said; config values, such as env.level=2 or "
+            "hardware.profile=ryzen.",
+        ),
     ] = None,
     to: Annotated[
-        Literal["adapter", "merged", "gguf", "ollama", "lora-gguf"],
+        list[str] | None,
         typer.Option(
-            help="For PEFT; transformers and vLLM; llama.cpp; the same with a Modelfile; llama.cpp "
-            "on top of the base model."
+            help="adapter: for PEFT; merged, the default: transformers and vLLM; gguf: llama.cpp; "
+            "ollama: the same with a Modelfile; lora-gguf: llama.cpp on top of the base model. "
+            "Again for several, side by side."
         ),
-    ] = "merged",
+    ] = None,
     quant: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,22 +49,21 @@ def export(
 
     practicum export runs/demo --to merged my-model             a folder for transformers, vLLM
 
-    practicum export runs/demo --to gguf --quant Q4_K_M          a file for llama.cpp
+    practicum export latest --to gguf --quant all               every type, side by side
 
-    practicum export runs/demo --to ollama --quant Q8_0          the same with a Modelfile
+    practicum export runs/demo my-model --to ollama             a .gguf file with a Modelfile
 
-    practicum export latest --to gguf --quant all                every type, side by side
-
-    practicum export runs/demo/best --to adapter                 a folder for PEFT
+    practicum export latest --to adapter --to merged --to gguf  all in one table
     """
     from rich.console import Console
 
     from practicum.exports import export as write
 
-    with _Watching(Console(stderr=True)) as watcher:
-        done = write(
-            policy, to, folder, quants=quant or (), n=n, env=env, force=force, watcher=watcher
-        )
+    folder, options = _read_words(words or [])
+    options |= {"env": env} if env else {}
+    with ExportLines(Console(stderr=True)) as watcher:
+        asked: dict[str, Any] = {"quants": quant or (), "n": n, "force": force}
+        done = write(policy, to or ["merged"], folder, watcher=watcher, **asked, **options)
     if json_output:
         import json
 
@@ -67,8 +72,23 @@ def export(
         _show(done)
 
 
+def _read_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:
+    """The folder, and the config values by key."""
+    from practicum.core.config.parse_config import parse_yaml
+    from practicum.core.errors import UserError
+
+    folders = [word for word in words if "=" not in word]
+    if len(folders) > 1:
+        raise UserError(f"{folders[1]!r} is a second folder; give one, and config as key=value")
+    pairs = [word.split("=", 1) for word in words if "=" in word]
+    options = {key: parse_yaml(f"value: {value}", key)["value"] for key, value in pairs}
+    return (folders[0] if folders else None), options
+
+
 def _show(done: "Export") -> None:
     from rich.console import Console
+
+    from practicum.delivery.ollama_program import commands
 
     console = Console()
     console.print(_table(done))
@@ -82,9 +102,14 @@ def _show(done: "Export") -> None:
                 "rows do not divide by 256",
                 highlight=False,
             )
+        if file.outside and not file.refused:
+            told = f"{file.kind} was kept by force: {'; '.join(file.outside)}"
+            console.print(told, highlight=False)
     console.print(f"written to {done.folder}", highlight=False)
-    for modelfile in sorted(done.folder.glob("Modelfile*")):
-        console.print(f"type: ollama create {done.folder.name} -f {modelfile}", highlight=False)
+    for folder in sorted({file.parent for file in done.folder.rglob("Modelfile*")}):
+        console.print(f"type: practicum ollama create {folder}, or", highlight=False)
+        for line in commands(folder, done.folder.name):
+            console.print(f"  {line}", highlight=False)
 
 
 def _table(done: "Export") -> "Table":
@@ -122,7 +147,7 @@ def _difference(comparison: "Comparison") -> str:
     return f"{comparison.success_difference.value:+.2f}{mark}"
 
 
-class _Watching:
+class ExportLines:
     """Shows on standard error what an export is doing."""
 
     def __init__(self, console: "Console") -> None:
@@ -132,7 +157,7 @@ class _Watching:
         self._bar: EpisodeBar | None = None
         self._stage = ""
 
-    def __enter__(self) -> "_Watching":
+    def __enter__(self) -> "ExportLines":
         return self
 
     def __exit__(self, *error: object) -> None:

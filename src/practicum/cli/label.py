@@ -383,7 +383,7 @@ def _review(
 
     session = LabelSession(store, pool, options.author or _login(), options.order, options.seed)  # type: ignore[arg-type]  # checked above
     try:
-        _ask_until_done(session, _answers(options, console), options, console)
+        _ask_until_done(session, _answers(session, options, console), options, console)
     except KeyboardInterrupt:  # as good as q: every answer is kept already
         console.print()
     counts = session.counts
@@ -439,7 +439,9 @@ def _act(
         print_suggestion(console, is_good, said)
 
 
-def _answers(options: LabelOptions, console: "Console") -> "Iterator[Answer]":
+def _answers(
+    session: "LabelSession", options: LabelOptions, console: "Console"
+) -> "Iterator[Answer]":
     """From a file, from keys where there is a terminal, else from lines on standard input."""
     import sys
 
@@ -453,7 +455,9 @@ def _answers(options: LabelOptions, console: "Console") -> "Iterator[Answer]":
         return console.input("note: ")
 
     if options.answers is not None:
-        return from_file(options.answers)
+        answers = list(from_file(options.answers))
+        session.require_known(answer.episode_id for answer in answers if answer.episode_id)
+        return iter(answers)
     if sys.stdin.isatty():
         return from_keys(press, ask_note)
     return from_lines(sys.stdin.readline, lambda wrong: console.print(wrong, markup=False))

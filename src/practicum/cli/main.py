@@ -1,10 +1,12 @@
 """The `practicum` command: one verb a file, heavy imports inside the verbs."""
 
 import sys
+from typing import Annotated
 
 import typer
 
 from practicum.cli.agents import app as agents
+from practicum.cli.arguments import ConfigWords
 from practicum.cli.compare_studies import compare
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
@@ -12,14 +14,18 @@ from practicum.cli.env import app as env
 from practicum.cli.eval import evaluate
 from practicum.cli.export import export
 from practicum.cli.gateway import gateway
+from practicum.cli.learn import learn
 from practicum.cli.models import app as models
+from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
+from practicum.cli.push import push
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
+from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
 from practicum.core.errors import PracticumError, UserError
 
@@ -33,14 +39,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # loading rich would double the time of --help
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(doctor)
 app.add_typer(models, name="models")
 app.command()(tasks)
 app.command()(play)
-app.command()(train)
-app.command(name="eval")(evaluate)
+app.command(cls=ConfigWords)(train)
+app.command(name="eval", cls=ConfigWords)(evaluate)
 app.command()(export)
+app.command()(learn)
+app.add_typer(served, name="served")
+app.add_typer(ollama, name="ollama")
+app.command()(push)
 app.command()(compare)
 app.command()(runs)
 app.command()(watch)
@@ -51,6 +62,26 @@ app.add_typer(env, name="env")
 app.command()(gateway)
 app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from practicum import __version__
+
+        print(f"practicum {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def practicum(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print it and stop."
+        ),
+    ] = False,
+) -> None:
+    """Train the model that does the work, by doing the work."""
 
 
 def main() -> None:

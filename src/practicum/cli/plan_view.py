@@ -43,8 +43,9 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
     console.print(_parts_table(plan))
     for missing in plan.uncounted:
         console.print(f"not counted: {missing}", style="yellow", markup=False)
-    share = f"{plan.trainable:,} of {plan.parameters:,} parameters"
-    console.print(f"training {share} ({plan.trainable / plan.parameters:.2%})", markup=False)
+    whole = plan.trainable + plan.parameters
+    share = f"{plan.trainable:,} of {whole:,} parameters ({plan.trainable / whole:.2%})"
+    console.print(f"training {share}", markup=False)
     total, free = format_bytes(plan.total_bytes), format_bytes(plan.available_bytes)
     if plan.fits:
         console.print(f"[green]fits[/]: needs about {total}, {free} free")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from practicum.core.errors import UserError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -114,7 +116,13 @@ def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
     names = ", ".join(form.name + (" TERM" if form.argument else "") for form in actions)
     if names:
         console.print(names, style="dim")
-    return console.input("> ").strip()
+    try:
+        return console.input("> ").strip()
+    except EOFError:
+        raise UserError(
+            "there is nobody to type: standard input is at its end; type it in a terminal, or "
+            "choose another --policy"
+        ) from None
 
 
 class _Narrated:
@@ -158,12 +166,12 @@ class _NarratedSession:
 
         self._turn += 1
         said = plain(observation.message.content)
+        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
         if "\n" in text or "\n" in said:
-            turn = f"{self._turn:2d}  {indented(text)}"
+            turn = f"{self._turn:2d}  {indented(text)}" + (f"   {paid}" if paid else "")
             self._console.print(turn, markup=False, style="cyan", soft_wrap=True)
             self._console.print(f"    {indented(said)}", markup=False, soft_wrap=True)
             return
-        paid = "" if observation.reward is None else f"{observation.reward:+.1f}"
         self._console.print(f"{self._turn:2d}  {plain(text):<24} {paid:>5}   {said}", markup=False)
 
 

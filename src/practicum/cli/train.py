@@ -72,7 +72,7 @@ def train(
 
         start_study(config, seeds, name, parallel)
         return
-    _finish(train_run(config, _observe, name=name, resumed=run))
+    _finish(train_run(config, observe, name=name, resumed=run))
 
 
 def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None":
@@ -121,7 +121,7 @@ def _print_plan(config: "RunConfig") -> None:
         check_fits(plan, machine)
 
 
-def _observe(opened: "OpenRun") -> "TrainingProgress":
+def observe(opened: "OpenRun") -> "TrainingProgress":
     """Say what is about to train, and show how it goes on."""
     from rich.console import Console
 
@@ -134,7 +134,7 @@ def _observe(opened: "OpenRun") -> "TrainingProgress":
     place = f"on {config.env_name}" if environment else "on recorded traces"
     console.print(
         f"run {opened.run.path}: {config.model.name} {place}, training "
-        f"{learning:,} of {base:,} parameters ({learning / base:.2%})",
+        f"{learning:,} of {learning + base:,} parameters ({learning / (learning + base):.2%})",
         highlight=False,
     )
     kind = sandbox_kind(environment) if environment else ""

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from practicum.core.task import JSON
 
+EXPORT_RESULTS = "export_results.json"
+"""File of an exported model that says what it came from and how it did."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
@@ -80,6 +83,15 @@ class EvalReport:
     """Attempts left out because the environment or the agent failed."""
     tasks: tuple[TaskResult, ...] = ()
     duration_s: float = 0.0
+
+    @property
+    def attempts(self) -> int:
+        """All attempts at its tasks, masked ones too."""
+        return sum(len(task.successes) for task in self.tasks)
+
+
+MASKED_HIGH = 0.05
+"""Share of masked held-out attempts from which the rest says too little about the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,8 @@ class AgentFailure(RolloutFailure):
 def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
     """Turn any error that escapes the block into a `kind` of failure, prefixed with `what`.
 
-    Practicum's own errors pass through unchanged.
+    So too an exit of the program and a cancellation that the block made up by itself. Practicum's
+    own errors pass through unchanged, and so do Ctrl-C and a cancellation from outside.
 
     >>> with boundary(EnvironmentFailure, "environment 'math'"):
     ...     1 / 0
@@ -91,5 +92,49 @@ def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
         yield
     except PracticumError:
         raise
-    except Exception as error:
-        raise kind(f"{what}: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        said = f"{what}: {type(error).__name__}: {as_failure(error)}"
+        raise kind(f"{said}{user_line(error)}") from error
+
+
+def user_line(error: BaseException) -> str:
+    """Where in the user's own code an error came from, in brackets; empty where it did not."""
+    import sysconfig  # these too are slow to load, and seldom wanted
+    import traceback
+    from pathlib import Path
+
+    installed = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
+    others = (str(Path(__file__).parents[1]), *installed, "<")
+    places = [
+        f" ({Path(frame.filename).name}, line {frame.lineno}, in {frame.name})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(others)
+    ]
+    return places[-1] if places else ""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether code that raised this has failed, and nobody wants it or the program to stop.
+
+    An environment that raises `SystemExit`, or `CancelledError` while nobody cancels its task, has
+    failed.
+    """
+    if isinstance(error, Exception | SystemExit):
+        return True
+    import asyncio  # an instant `practicum --help` does without it
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() == 0
+
+
+def as_failure(error: BaseException) -> BaseException:
+    """An error that can be raised in another thread or task without ending that."""
+    if isinstance(error, SystemExit):
+        return RuntimeError(f"it left the program with exit code {error.code}")
+    if isinstance(error, StopIteration):
+        return RuntimeError("there is no next value")
+    return error

@@ -1,14 +1,19 @@
-"""Loading of the functions and classes a config names: `FILE.py:NAME` or `module:NAME`."""
+"""User code: loaded as a config names it (`FILE.py:NAME` or `module:NAME`), and called."""
 
 import hashlib
 import importlib
 import importlib.util
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, as_failure
+
+T = TypeVar("T")
 
 
 def load_callable(named: str, key: str) -> Any:
@@ -81,3 +86,25 @@ def _make_importable(folder: Path) -> None:
     """Let user code import the files beside it; last in `sys.path`, so it shadows nothing."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
+
+
+async def call_in_thread(call: Callable[[], T]) -> T:
+    """The result of a function that may block, run in a thread of its own.
+
+    When the caller is cancelled or its time is up, the thread is left to itself: unlike those of
+    `asyncio.to_thread` it holds up neither the next call nor the end of the program.
+    """
+    import asyncio  # an instant `practicum --help` does without it
+
+    done: Future[T] = Future()
+
+    def thread() -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - a thread's error belongs to its caller
+            done.set_exception(as_failure(error))
+
+    threading.Thread(target=thread, name="practicum call", daemon=True).start()
+    return await asyncio.wrap_future(done)

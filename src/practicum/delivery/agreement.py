@@ -20,6 +20,8 @@ class Agreement:
     """Mean over the positions of KL(original || export), in nats."""
     same_likeliest: float
     """Share of positions whose likeliest token is the same."""
+    widest: float = 0.0
+    """The largest of the differences that `gap` is the mean of."""
 
     def to_json(self) -> dict[str, JSON]:
         """As it is kept."""
@@ -76,6 +78,7 @@ def measure_agreement(
         gap=float(np.sqrt((gap**2).mean())),
         divergence=float(np.maximum(0.0, np.concatenate(divergences).mean())),
         same_likeliest=float(np.concatenate(same).mean()),
+        widest=float(np.abs(gap).max()),
     )
 
 

@@ -7,7 +7,6 @@ from practicum.core.checkpoint import Comparison, EvalReport, Interval
 from practicum.core.task import JSON
 from practicum.delivery.agreement import Agreement
 
-RESULTS = "export_results.json"
 CARD = "README.md"
 
 
@@ -17,6 +16,8 @@ class Lineage:
 
     base: str
     """By the name others know it."""
+    model: str
+    """By the name that Practicum loads it by."""
     base_fingerprint: str
     policy: str
     """The run and checkpoint, or the model itself."""
@@ -46,8 +47,15 @@ class Exported:
     """Tokens of prompts a second."""
     sampling_speed: float = 0.0
     """Tokens one by one a second."""
-    refused: tuple[str, ...] = ()
-    """What was outside the limits of its type; such a file is not kept."""
+    outside: tuple[str, ...] = ()
+    """What was outside the limits of its type."""
+    is_forced: bool = False
+    """Whether it is kept all the same."""
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why it is not kept; empty where it is."""
+        return () if self.is_forced else self.outside
 
 
 def results_to_json(
@@ -57,6 +65,7 @@ def results_to_json(
     return {
         "lineage": {
             "base": lineage.base,
+            "model": lineage.model,
             "base_fingerprint": lineage.base_fingerprint,
             "policy": lineage.policy,
             "fingerprint": lineage.fingerprint,
@@ -78,7 +87,8 @@ def _export_to_json(export: Exported) -> dict[str, JSON]:
         "agreement": export.agreement.to_json() if export.agreement else None,
         "scores": _scores(export.report) if export.report else None,
         "difference_to_original": _bounds(difference) if difference else None,
-        "refused": list(export.refused),
+        "outside_limits": list(export.outside),
+        "kept": not export.refused,
         "fallbacks": list(export.fallbacks),
         "prompt_tokens_per_second": round(export.prompt_speed, 1),
         "sampled_tokens_per_second": round(export.sampling_speed, 1),
@@ -119,11 +129,21 @@ def write_card(
             f"{_words(original.reward)}, n = {len(original.tasks)}.",
             "",
         ]
-    body += ["| file | MB | success | log-probability gap | KL | same likeliest token |"]
+    names = ["file", "MB", "success", "difference", "log-probability gap", "KL"]
+    names += ["same likeliest token", "prompt tok/s", "tok/s"]
+    kept = [export for export in exports if not export.refused]
+    body += [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *map(_row, kept), ""]
     body += [
-        "|---|---|---|---|---|---|",
-        *(_row(export) for export in exports if not export.refused),
-        "",
+        f"{export.name} is outside the limits of its type and was kept by force: "
+        f"{'; '.join(export.outside)}.\n"
+        for export in kept
+        if export.outside
+    ]
+    body += [
+        f"{export.name}: {len(export.fallbacks)} tensors are in an older type, because their rows "
+        "do not divide by 256.\n"
+        for export in kept
+        if export.fallbacks
     ]
     body += [f"Base weights {lineage.base_fingerprint}, policy {lineage.fingerprint}.", ""]
     body += ["## How it was trained", "", "| key | value |", "|---|---|"]
@@ -132,13 +152,20 @@ def write_card(
 
 
 def _row(export: Exported) -> str:
-    success = _words(export.report.success) if export.report else "-"
-    found = export.agreement
-    told = ["-"] * 3
+    found, compared = export.agreement, export.comparison
+    told = [export.name, f"{export.bytes / 1e6:.0f}"]
+    told.append(_words(export.report.success) if export.report else "-")
+    told.append(_words(compared.success_difference, "+") if compared else "-")
     if found is not None:
-        told = [f"{found.gap:.4f}", f"{found.divergence:.4f}", f"{found.same_likeliest:.1%}"]
-    return f"| {export.name} | {export.bytes / 1e6:.0f} | {success} | " + " | ".join(told) + " |"
+        told += [f"{found.gap:.4f}", f"{found.divergence:.4f}", f"{found.same_likeliest:.1%}"]
+    else:
+        told += ["-"] * 3
+    told += [
+        f"{speed:.0f}" if speed else "-" for speed in (export.prompt_speed, export.sampling_speed)
+    ]
+    return f"| {' | '.join(told)} |"
 
 
-def _words(interval: Interval) -> str:
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+def _words(interval: Interval, sign: str = "") -> str:
+    form = f"{sign}.2f"
+    return f"{interval.value:{form}} [{interval.low:{form}}, {interval.high:{form}}]"

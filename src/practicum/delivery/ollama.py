@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from practicum.delivery.turn_form import TurnForm
+from practicum.core.errors import UserError
 
 MODELFILE = "Modelfile"
 PROFILE = "hosting_profile.json"
+ENVIRONMENT = "ollama.env"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class HostingProfile:
     parallel: int
     """Requests that are answered at once."""
     gpu_layers: int
-    """999 puts all of them on the GPU, 0 none."""
+    """-1 puts as many on the GPU as fit, 0 none."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -33,9 +35,12 @@ class HostingProfile:
             "OLLAMA_KEEP_ALIVE": "30m",
         }
 
-    def to_json(self) -> str:
-        """As it is kept."""
-        return json.dumps({**asdict(self), "environment": self.variables}, indent=2) + "\n"
+    def write(self, folder: Path) -> None:
+        """Keep it, and its variables once more as lines that a shell and systemd read."""
+        kept = {**asdict(self), "environment": self.variables}
+        (folder / PROFILE).write_text(json.dumps(kept, indent=2) + "\n")
+        lines = [f"{name}={value}\n" for name, value in self.variables.items()]
+        (folder / ENVIRONMENT).write_text("".join(lines))
 
 
 def choose_profile(
@@ -57,35 +62,49 @@ def choose_profile(
         threads=max(1, cores - 1) if name == "ryzen" and cores > 2 else cores,
         context=min(longest, 8192 if roomy else 4096),
         parallel=4 if roomy and cores >= 8 else 1,
-        gpu_layers=999 if has_gpu and name != "ryzen" else 0,
+        gpu_layers=-1 if has_gpu and name != "ryzen" else 0,
     )
 
 
-def write_modelfile(
-    file: str,
-    form: TurnForm,
-    stops: Sequence[str],
-    profile: HostingProfile,
-    parameters: Mapping[str, float],
-    licence: str,
-) -> str:
-    """The Modelfile of one .gguf file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modelfile:
+    """What Ollama is told of a .gguf file."""
 
-    Args:
-        file: Its name, in the same folder.
-        form: What the chat template does.
-        stops: Texts that end a turn.
-        profile: How it is hosted.
-        parameters: Temperature and the like.
-        licence: Of the weights.
-    """
-    lines = [f"FROM ./{file}", f'TEMPLATE """{form.as_go()}"""']
-    lines += [f"PARAMETER stop {json.dumps(stop)}" for stop in stops]
-    lines += [f"PARAMETER {name} {value:g}" for name, value in parameters.items()]
-    lines += [
-        f"PARAMETER num_ctx {profile.context}",
-        f"PARAMETER num_thread {profile.threads}",
-        f"PARAMETER num_gpu {profile.gpu_layers}",
-        f'LICENSE """{licence}"""',
-    ]
-    return "\n".join(lines) + "\n"
+    file: str
+    """Its name, in the same folder."""
+    template: str
+    """In Go's language of templates."""
+    stops: Sequence[str]
+    """Texts that end a turn."""
+    profile: HostingProfile
+    parameters: Mapping[str, float]
+    """Temperature and the like."""
+    licence: str
+    system: str = ""
+    """The system message that the model was trained with, where it was the same for every task."""
+    origin: str = ""
+    """Where it comes from, in a line."""
+
+    def write(self) -> str:
+        """Its text."""
+        lines = [f"# {self.origin}"] if self.origin else []
+        lines += [f"FROM ./{self.file}", f"TEMPLATE {_quoted(self.template)}"]
+        lines += [f"SYSTEM {_quoted(self.system)}"] if self.system else []
+        lines += [f"PARAMETER stop {_quoted(stop)}" for stop in self.stops]
+        lines += [f"PARAMETER {name} {value:g}" for name, value in self.parameters.items()]
+        lines += [
+            f"PARAMETER num_ctx {self.profile.context}",
+            f"PARAMETER num_thread {self.profile.threads}",
+            f"PARAMETER num_gpu {self.profile.gpu_layers}",
+            f"LICENSE {_quoted(self.licence)}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A text in the quotes of a Modelfile, inside which nothing is escaped."""
+    if '"""' in text or text.endswith('"'):
+        raise UserError(
+            f"a Modelfile cannot hold the text {text[-40:]!r}; export the file alone: --to gguf"
+        )
+    return f'"""{text}"""'

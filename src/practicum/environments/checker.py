@@ -14,7 +14,6 @@ random tries. What is found is a warning: a task may be sound and hard to learn.
 import asyncio
 import json
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -35,11 +34,11 @@ from practicum.core.errors import EnvironmentFailure, RolloutFailure, UserError,
 from practicum.core.interfaces import DiscreteSession, Environment, Session
 from practicum.core.task import Split, Task
 from practicum.environments.reference_policies import (
-    MAX_TURNS,
     EpisodeResult,
     RandomActor,
     Reference,
     ReferenceActor,
+    RepeatingActor,
     ScriptActor,
     is_writable,
     play_episode,
@@ -525,8 +524,7 @@ async def measure_pay(environment: Environment, task: Task, seed: int) -> TaskPa
         names = [f.name for f in actions_of(session) if f.argument is None][:MOST_ACTIONS]
 
     async def play(*turns: str) -> EpisodeResult:
-        script = ScriptActor((turns * MAX_TURNS)[:MAX_TURNS])
-        return await play_episode(environment, task, script)
+        return await play_episode(environment, task, RepeatingActor(turns))
 
     played = {name: await play(name) for name in names}
     played |= {f"{a}, {b}": await play(a, b) for a, b in combinations(names, 2)}
@@ -536,13 +534,12 @@ async def measure_pay(environment: Environment, task: Task, seed: int) -> TaskPa
         for name, one in unsolved.items()
         if one.terminated and len(one.texts) == 1
     }
-    rng, trying = random.Random(f"{seed} {task.id}"), [n for n in names if n not in exits] or names
-    scripts = [rng.choices(trying, k=MAX_TURNS) for _ in range(RANDOM_PLAYS)] if names else []
-    by_chance = [(await play(*script)).total_reward for script in scripts]
+    trying = RandomActor(seed, lambda form: form.argument is None and form.name not in exits)
+    tries = [await play_episode(environment, task, trying) for _ in range(RANDOM_PLAYS)]
     solution = await play_episode(environment, task, ReferenceActor(environment), 1000)
     return TaskPay(
         full=solution.total_reward,
-        at_random=fmean(by_chance) if by_chance else 0.0,
+        at_random=fmean(one.total_reward for one in tries),
         repeated={name: one.total_reward for name, one in unsolved.items() if not one.terminated},
         exits=exits,
     )

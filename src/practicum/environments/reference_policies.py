@@ -99,6 +99,25 @@ class ScriptActor:
         return self._turns[at] if at < len(self._turns) else None
 
 
+class RepeatingActor:
+    """Takes one action again and again, or several in turn, as far as they are on offer."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._at: WeakKeyDictionary[DiscreteSession, int] = WeakKeyDictionary()
+
+    def next_text(self, session: DiscreteSession, task: Task) -> str | None:
+        """The next of its actions that is on offer; None where none is."""
+        offered = {form.name for form in session.actions() if form.argument is None}
+        first = self._at.get(session, 0)
+        for at in range(first, first + len(self._names)):
+            name = self._names[at % len(self._names)]
+            if name in offered:
+                self._at[session] = at + 1
+                return name
+        return None
+
+
 class RandomActor:
     """Draws actions uniformly.
 
@@ -106,8 +125,9 @@ class RandomActor:
     other sessions: results do not depend on the order of concurrent episodes.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, among: Callable[[ActionForm], bool] = lambda _: True) -> None:
         self._seed = seed
+        self._among = among
         self._sessions_of: Counter[str] = Counter()
         self._rngs: WeakKeyDictionary[DiscreteSession, random.Random] = WeakKeyDictionary()
 
@@ -117,7 +137,9 @@ class RandomActor:
             key = f"{self._seed} {task.id} {self._sessions_of[task.id]}"
             self._sessions_of[task.id] += 1
             self._rngs[session] = random.Random(key)
-        return random_action_text(session.actions(), self._rngs[session])
+        offered = session.actions()
+        forms = [form for form in offered if self._among(form)] or offered
+        return random_action_text(forms, self._rngs[session])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +170,8 @@ async def play_episode(
                 text = actor.next_text(session, task)
                 if text is None:
                     break
-                seen = await take_turn(session, text)
+                with boundary(EnvironmentFailure, f"task {task.id!r}, after {texts}, {text!r}"):
+                    seen = await take_turn(session, text)
                 texts.append(text)
                 rewards.append(seen.reward)
                 if isinstance(actor, ReferenceActor):
@@ -238,15 +261,14 @@ LONGEST_ARGUMENT = 200
 def is_writable(forms: Sequence[ActionForm], text: str) -> bool:
     """Whether constrained decoding over these forms could produce the text.
 
-    >>> is_writable((ActionForm(name="simplify"),), "simplify")
+    >>> is_writable((ActionForm(name="switch lamp 1"),), "switch lamp 1")
     True
     """
-    name, space, argument = text.partition(" ")
     for form in forms:
-        if form.name == name and form.argument is None and not space:
+        if form.argument is None and text == form.name:
             return True
-        if form.name == name and form.argument is not None and space:
-            return accepts(form.argument, argument)
+        if form.argument is not None and text.startswith(f"{form.name} "):
+            return accepts(form.argument, text.removeprefix(f"{form.name} "))
     return False
 
 

@@ -15,7 +15,7 @@ import importlib
 import sys
 from collections.abc import Awaitable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -158,6 +158,10 @@ def _unknown(name: str) -> str:
     )
 
 
+LOOKED_THROUGH = 1000
+"""Tasks of each split among which an id is looked for."""
+
+
 def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
     """The first `n` held-out tasks; the same for every policy that is evaluated with this seed."""
     tasks = list(islice(environment.tasks("heldout", seed), n))
@@ -170,10 +174,21 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
 
 
 def find_task(environment: Environment, named: str) -> Task:
-    """The task with an id, or one the environment makes from a text such as `3x + 7 = 16`."""
-    if not isinstance(environment, FindsTasks):
-        raise UserError(f"{environment.name!r} cannot look up {named!r}; list its tasks instead")
-    return environment.find(named)
+    """The task with an id, or one the environment makes from a text such as `3x + 7 = 16`.
+
+    Where the environment has no `find`, its first tasks are looked through.
+    """
+    if isinstance(environment, FindsTasks):
+        return environment.find(named)
+    heldout = islice(environment.tasks("heldout", 0), LOOKED_THROUGH)
+    training = islice(environment.tasks("train", 0), LOOKED_THROUGH)
+    for task in chain(heldout, training):
+        if task.id == named:
+            return task
+    raise UserError(
+        f"{named!r} is none of the first {LOOKED_THROUGH} tasks of {environment.name!r} by its id; "
+        "list them with practicum tasks, or give the environment a method find(text)"
+    )
 
 
 async def run_and_close(environment: Environment, work: Awaitable[T]) -> T:

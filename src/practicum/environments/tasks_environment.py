@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from practicum.core.config.config_sections import ConfigModel
-from practicum.core.errors import ConfigError, UserError
+from practicum.core.errors import ConfigError, UserError, user_line
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
@@ -69,8 +69,8 @@ def _called(data: str) -> Iterable[Any]:
         return list(function())
     except Exception as error:
         raise UserError(
-            f"env.data: {data} failed: {type(error).__name__}: {error}; it takes no arguments and "
-            "returns rows"
+            f"env.data: {data} failed: {type(error).__name__}: {error}{user_line(error)}; it takes "
+            "no arguments and returns rows"
         ) from error
 
 

@@ -1,7 +1,7 @@
 """`evaluate`: run a policy on held-out tasks and report its scores."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,8 +52,20 @@ async def evaluate(
         fingerprint=fingerprint,
         seed=seed,
         duration_s=time.monotonic() - started,
+        first_failure=next(filter(None, map(_why_unusable, _episodes(groups))), ""),
     )
     return Evaluation(report, groups)
+
+
+def _episodes(groups: Sequence[Group]) -> Iterator[Episode]:
+    return (episode for group in groups for episode in group.episodes)
+
+
+def _why_unusable(episode: Episode) -> str:
+    """What went wrong in an episode that counts for nothing; empty for the others."""
+    if episode.trace.failure is not None:
+        return episode.trace.failure.message
+    return "" if episode.is_usable else episode.score.reason
 
 
 def task_result(group: Group) -> TaskResult:

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
+from practicum.core.checkpoint import (
+    MASKED_HIGH,
+    Comparison,
+    EvalReport,
+    Interval,
+    TaskResult,
+)
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
@@ -28,10 +34,12 @@ def build_report(
     fingerprint: str,
     seed: int,
     duration_s: float = 0.0,
+    first_failure: str = "",
 ) -> EvalReport:
     """The report of one policy's task results.
 
-    Masked and unscored attempts are left out, not counted as failures.
+    Masked and unscored attempts are left out, not counted as failures. Where all of them are,
+    `first_failure` says why.
     """
     if not results:
         raise UserError("no task was evaluated; ask for at least one with --n 1")
@@ -40,9 +48,10 @@ def build_report(
     rewards = [sum(kept) / len(kept) for task in results if (kept := _scored(task.rewards))]
     if not scored or not rewards:
         missing = "rewards" if scored else "successes"
+        reason = f"the first: {first_failure}; mend that" if first_failure else "look at the traces"
         raise UserError(
             f"none of the {len(results)} tasks has scored {missing}: every attempt failed or was "
-            "left unscored; look at the failures of the evaluation's traces"
+            f"left unscored; {reason}"
         )
     levels = sorted({task.level for task in scored})
     return EvalReport(
@@ -150,14 +159,26 @@ def _caption(report: EvalReport) -> str:
     attempts = report.attempts_per_task
     parts = [f"{attempts} attempt{'' if attempts == 1 else 's'} a task", f"seed {report.seed}"]
     if report.masked:
-        parts.append(_masked_words(report))
+        parts.append(masked_words(report.masked, report.attempts))
     if report.duration_s:
         parts.append(f"{report.duration_s:.0f} s")
     return ", ".join(parts)
 
 
-def _masked_words(report: EvalReport) -> str:
-    return f"{report.masked} masked attempt{'' if report.masked == 1 else 's'} left out"
+def masked_words(masked: int, attempts: int) -> str:
+    """How many held-out attempts are in no score, and from `MASKED_HIGH` on what that means.
+
+    >>> masked_words(2, 100)
+    '2 of 100 attempts (2%) masked and left out'
+    """
+    share = masked / attempts if attempts else 0.0
+    said = f"{masked} of {attempts} attempts ({share:.0%}) masked and left out"
+    if share < MASKED_HIGH:
+        return said
+    return (
+        f"ALARM: {said}, so the scores are of the rest only: find out what failed with "
+        'practicum traces list --where "purpose = eval and stop = environment_failed"'
+    )
 
 
 def render_comparison(report: EvalReport, against: EvalReport, comparison: Comparison) -> Table:
@@ -224,7 +245,11 @@ def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
 
 def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Comparison) -> Text:
     lines = [verdict(comparison)]
-    lines += [f"{side.policy}: {_masked_words(side)}." for side in (against, report) if side.masked]
+    lines += [
+        f"{side.policy}: {masked_words(side.masked, side.attempts)}."
+        for side in (against, report)
+        if side.masked
+    ]
     return Text("\n".join(lines))
 
 
@@ -242,6 +267,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "pass_at_k": _table_to_json(report.pass_at_k),
         "success_by_level": _table_to_json(report.success_by_level),
         "masked": report.masked,
+        "attempts": report.attempts,
         "duration_s": report.duration_s,
         "tasks": [
             {
@@ -361,6 +387,7 @@ def report_to_row(report: EvalReport) -> dict[str, Any]:
         "success": interval(report.success),
         "reward": interval(report.reward),
         "masked": report.masked,
+        "attempts": report.attempts,
         "fingerprint": report.fingerprint,
         "duration_s": report.duration_s,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from practicum.core.conversation import REPORTED
+from practicum.core.errors import user_line
 from practicum.core.interfaces import Reward
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
@@ -165,7 +166,7 @@ class FunctionReward:
             if inspect.isawaitable(found):
                 found = await found
         except Exception as error:  # noqa: BLE001 - user code; its failure is data
-            return Score.unscored(f"{self.name}: {type(error).__name__}: {error}")
+            return Score.unscored(f"{self.name}: {type(error).__name__}: {error}{user_line(error)}")
         if isinstance(found, Score):
             return Score(
                 components={self.name: found.value},

@@ -8,13 +8,14 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
+from practicum.sandboxes.inside.first import CHECKER_BYTES
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, FrameError, pack, unpack
 
 GRACE_S = 5.0
@@ -34,6 +35,8 @@ JUDGE_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """For checkers: the system's folders come before /usr/local, where the policy may put programs."""
+MEMORY_LIMITS = ("memory.max", "memory.memsw.limit_in_bytes", "memory.limit_in_bytes")
+"""Files of a cgroup with its limit, of version 2 and of version 1, in the order to raise them."""
 STATUSES = frozenset({"ok", "timeout", "oom", "killed", "truncated", "denied", "broken"})
 
 
@@ -77,7 +80,8 @@ class ServedSandbox(CommandSandbox):
         parts = [*map(os.fsencode, head), ran.stdin, *map(os.fsencode, words)]
         async with self._turn:
             killed = self._oom_kills()
-            answer = await self._request(parts, ran.timeout_s + GRACE_S)
+            with self._more_memory() if ran.is_judge else nullcontext():
+                answer = await self._request(parts, ran.timeout_s + GRACE_S)
             ended_for_memory = self._oom_kills() > killed
         result = _result(answer)
         if result is None:
@@ -98,6 +102,26 @@ class ServedSandbox(CommandSandbox):
                 duration_s=result.duration_s,
             )
         return result
+
+    @contextmanager
+    def _more_memory(self) -> Iterator[None]:
+        """`CHECKER_BYTES` more than the sandbox has, for a checker; all else in it is held still.
+
+        Without a cgroup the first process counts; where the kernel refuses, all share one limit.
+        """
+        folder = None if self._oom_file is None else self._oom_file.parent
+        raised: list[tuple[Path, str]] = []
+        for path in [folder / name for name in MEMORY_LIMITS] if folder else []:
+            with suppress(OSError, ValueError):  # the other version's file, or no limit at all
+                before = path.read_text().strip()
+                path.write_text(str(int(before) + CHECKER_BYTES))
+                raised.insert(0, (path, before))
+        try:
+            yield
+        finally:
+            for path, before in raised:
+                with suppress(OSError):
+                    path.write_text(before)
 
     def _oom_kills(self) -> int:
         """The kernel's count of processes killed for memory; 0 without a cgroup."""

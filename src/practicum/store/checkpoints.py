@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.core.checkpoint import Checkpoint
+from practicum.core.checkpoint import EXPORT_RESULTS, Checkpoint
 from practicum.core.errors import CheckpointError
 from practicum.store.durable import (
     DurableStep,
@@ -40,6 +40,7 @@ from practicum.store.durable import (
 from practicum.store.run_dir import RunDir, find_run
 
 MANIFEST = "manifest.json"
+ADAPTER_CONFIG = "adapter_config.json"
 FORMAT = 1
 BEST = "best"
 LATEST = "latest"
@@ -285,11 +286,15 @@ def resolve_checkpoint(named: str | Path, runs_dir: Path) -> Resolved:
 
     `RUN` and `RUN/latest` are the newest intact checkpoint, `RUN/best` the best evaluated one,
     `RUN/step_10` that step; `RUN` is a path, a name in `runs_dir`, or `latest`. The path of a
-    checkpoint folder, also of a copy outside its run, is that checkpoint.
+    checkpoint folder, also of a copy outside its run, is that checkpoint, and so is an adapter that
+    was exported or that PEFT wrote.
     """
     path = Path(named)
     if (path / MANIFEST).is_file():
         return Resolved(verify_checkpoint(path), _owner(path), ())
+    if is_adapter_folder(path):
+        fingerprint = exported_from(path).get("fingerprint", "")
+        return Resolved(Checkpoint(path=path, step=0, fingerprint=fingerprint), None, ())
     run_part, which = _split(path, runs_dir)
     run = find_run(run_part, runs_dir)
     store = CheckpointStore(run.path)
@@ -328,9 +333,25 @@ def _owner(checkpoint: Path) -> RunDir | None:
     return RunDir(run) if RunDir.is_run(run) else None
 
 
+def is_adapter_folder(path: Path) -> bool:
+    """Whether a folder holds an adapter and is not a run's checkpoint."""
+    return (path / ADAPTER_CONFIG).is_file() and STEP.fullmatch(path.name) is None
+
+
+def exported_from(folder: Path) -> dict[str, str]:
+    """What an exported adapter came from; empty where it was made elsewhere."""
+    path = folder / EXPORT_RESULTS
+    try:
+        return dict(json.loads(path.read_text())["lineage"]) if path.is_file() else {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; export the run again") from None
+
+
 def base_of_adapter(folder: Path) -> str:
-    """The name of the base model of a checkpoint's adapter."""
-    path = folder / "adapter_config.json"
+    """The name of the base model of a checkpoint's adapter, as it is loaded here."""
+    if known := exported_from(folder).get("model"):
+        return known
+    path = folder / ADAPTER_CONFIG
     try:
         return str(json.loads(path.read_text())["base_model_name_or_path"])
     except (OSError, ValueError, KeyError) as error:

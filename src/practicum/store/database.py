@@ -5,15 +5,20 @@ A released migration is never changed: a new schema version is a new entry of `M
 
 import json
 import sqlite3
+import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from practicum.core.errors import UserError
+from practicum.store import row_checksums
 from practicum.store.durable import DurableStep, durable_step
 
+NAMED = 8
+"""Damaged rows that are named; a file with more of them is a failing disk."""
 WAIT_S = 30.0
 """SQLite's busy timeout for another process's transaction."""
 
@@ -26,6 +31,7 @@ class TraceDatabase:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self.damaged: list[row_checksums.DamagedRow] = []
         if read_only and not path.is_file():
             raise UserError(f"{path} does not exist: no episodes have been stored there")
         with _user_errors(path):
@@ -37,7 +43,11 @@ class TraceDatabase:
                 isolation_level=None,
             )
             try:
+                row_checksums.prepare_checksums(self._db)
                 self._prepare(read_only)
+                self._leave_out_damage()
+                if read_only:
+                    self._db.execute("PRAGMA query_only = ON")
             except BaseException:
                 self._db.close()
                 raise
@@ -56,12 +66,28 @@ class TraceDatabase:
         if read_only:
             for statement in VIEWS_OF_OLD_VERSIONS.get(self._version(), ()):
                 self._db.execute(statement)
-            self._db.execute("PRAGMA query_only = ON")
             return
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():
             migrate(self._db, self.path)
+
+    def _leave_out_damage(self) -> None:
+        """Hide the rows that are not what was written, and say which they are."""
+        version = self._version()
+        try:
+            with closing(schema_of(version)) as expected:
+                row_checksums.check_schema(self._db, expected)
+            self.damaged = row_checksums.find_damage(self._db) if version == len(MIGRATIONS) else []
+        except row_checksums.DamagedFile as error:
+            raise UserError(f"{self.path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]} ({error})") from None
+        if self.damaged:
+            row_checksums.hide(self._db, self.damaged, CURRENT_EPISODES)
+            self._say_damaged(", ".join(map(str, self.damaged[:NAMED])))
+
+    def _say_damaged(self, rows: str) -> None:
+        """On standard error, for whoever reads figures that lack these rows."""
+        print(f"{self.path}: damaged and left out: {rows}", file=sys.stderr)
 
     def _version(self) -> int:
         try:
@@ -100,9 +126,13 @@ def _user_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         # The low byte of an extended result code is the primary one.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if kind not in _PROBLEMS:
-            raise
-        raise UserError(f"{path} {_PROBLEMS[kind]} ({error})") from error
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
+            raise  # a mistake of ours
+        # Whatever else SQLite finds, it finds in a file that is not what was written.
+        problem = _PROBLEMS.get(kind, _PROBLEMS[sqlite3.SQLITE_CORRUPT])
+        raise UserError(f"{path} {problem} ({error})") from error
+    except UnicodeDecodeError as error:  # SQLite's message quotes damaged bytes of the schema
+        raise UserError(f"{path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]}") from error
 
 
 _PROBLEMS = {
@@ -120,6 +150,23 @@ _PROBLEMS = {
 }
 
 
+@cache
+def _schema_file(version: int) -> bytes:
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    made.create_function("model_in_body", 1, _model_in_body, deterministic=True)
+    made.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+    for statement in (one for statements in MIGRATIONS[:version] for one in statements):
+        made.execute(statement)
+    return made.serialize()
+
+
+def schema_of(version: int) -> sqlite3.Connection:
+    """An empty database of a version, in memory."""
+    made = sqlite3.connect(":memory:")
+    made.deserialize(_schema_file(version))
+    return made
+
+
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate the schema to the newest version, inside the caller's transaction."""
     connection.create_function("model_in_body", 1, _model_in_body, deterministic=True)
@@ -135,7 +182,9 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 def check_version(connection: sqlite3.Connection, path: Path) -> int:
     """The schema version, 0 for a new file; raises if it is newer than this Practicum."""
     row = connection.execute("SELECT version FROM schema_version").fetchone()
-    version = int(row[0]) if row else 0
+    version = row[0] if row else 0
+    if not isinstance(version, int) or version < 0:
+        raise UserError(f"{path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]} (its version is {version!r})")
     if version > len(MIGRATIONS):
         raise UserError(
             f"{path} has schema version {version}, and this Practicum reads up to "
@@ -148,6 +197,22 @@ def _model_in_body(body: bytes) -> str:
     """SQL function for the migration from version 1: the model of an encoded episode."""
     return str(json.loads(zlib.decompress(body))["trace"].get("model", ""))
 
+
+CURRENT_EPISODES = """
+        CREATE VIEW current_episodes AS
+        SELECT * FROM episodes AS e
+        WHERE e.content_hash IS NOT NULL
+        OR (
+            NOT EXISTS (
+                SELECT 1 FROM attempts AS a WHERE a.attempt > e.attempt AND e.step > a.from_step
+            )
+            AND e.attempt = (
+                SELECT MAX(n.attempt) FROM episodes AS n
+                WHERE n.purpose = e.purpose AND n.step = e.step
+            )
+        )
+        """
+"""The rule of `events.current_rows`, in SQL; imported episodes always count."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -243,20 +308,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX episodes_by_score ON episodes (score)",
         "CREATE INDEX episodes_by_success ON episodes (success)",
         "CREATE INDEX episodes_by_time ON episodes (created_at)",
-        """
-        CREATE VIEW current_episodes AS
-        SELECT * FROM episodes AS e
-        WHERE e.content_hash IS NOT NULL
-        OR (
-            NOT EXISTS (
-                SELECT 1 FROM attempts AS a WHERE a.attempt > e.attempt AND e.step > a.from_step
-            )
-            AND e.attempt = (
-                SELECT MAX(n.attempt) FROM episodes AS n
-                WHERE n.purpose = e.purpose AND n.step = e.step
-            )
-        )
-        """,
+        CURRENT_EPISODES,
         """
         CREATE TABLE labels (
             row INTEGER PRIMARY KEY,
@@ -288,6 +340,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # What a turn should have been, where whoever labels an episode has written it.
     ("ALTER TABLE labels ADD COLUMN correction TEXT NOT NULL DEFAULT ''",),
+    row_checksums.SCHEMA,
 )
 
 _FIRST_COLUMNS = (

@@ -127,7 +127,10 @@ def _is_full(error: Exception, path: Path) -> bool:
     if os.strerror(errno.ENOSPC) in str(error):
         return True
     existing = next((p for p in (path, *path.parents) if p.exists()), None)
-    return existing is not None and shutil.disk_usage(existing).free == 0
+    if existing is None:
+        return False
+    usage = shutil.disk_usage(existing)
+    return usage.total > 0 and usage.free == 0  # /proc and its like have no size at all
 
 
 class DurableStep(StrEnum):

@@ -8,13 +8,16 @@ step s itself (an evaluation just before a kill and again after it): the newer o
     what counts: 1 and 2 of attempt 1; 3, 4 and 5 of attempt 2
 
 A row is one line, written by one `write` call. A process killed meanwhile leaves at most an
-incomplete last line, which readers skip and the next writer truncates.
+incomplete last line, which readers skip and the next writer truncates. The last value of a line,
+`crc`, is a checksum of all before it: a line whose bits have changed is named and left out. Lines
+of older versions have none, and are believed.
 """
 
 import json
 import math
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +64,7 @@ class EventLog:
         }
         if clash := stamp.keys() & values.keys():
             raise ValueError(f"values may not be named {sorted(clash)}: every row has these")
-        line = json.dumps(_finite({**stamp, **values}), allow_nan=False).encode() + b"\n"
+        line = _with_checksum(json.dumps(_finite({**stamp, **values}), allow_nan=False)) + b"\n"
         with durable_step(DurableStep.METRICS_APPEND), storage_errors(self.path):
             self._write(line)
 
@@ -132,13 +135,24 @@ def read_rows(path: Path) -> Rows:
     damaged: list[DamagedLine] = []
     if not path.exists():
         return Rows(rows, damaged)
-    complete, _, _torn = path.read_bytes().rpartition(b"\n")
-    for number, line in enumerate(complete.split(b"\n") if complete else (), start=1):
+    complete, _, torn = path.read_bytes().rpartition(b"\n")
+    lines = complete.split(b"\n") if complete else []
+    if _is_whole_but_for_its_end(torn):
+        lines.append(torn)
+    for number, line in enumerate(lines, start=1):
         try:
             rows.append(_parse(line))
         except (ValueError, KeyError, TypeError) as error:
             damaged.append(DamagedLine(number, f"{type(error).__name__}: {error}"))
     return Rows(rows, damaged)
+
+
+def _is_whole_but_for_its_end(torn: bytes) -> bool:
+    """Whether a last line without its newline is no line cut off, but one whose newline changed."""
+    try:
+        return len(torn) > len(ENDING) and _without_checksum(torn[:-1]) != torn[:-1]
+    except ValueError:
+        return False
 
 
 def read_metrics(path: Path) -> Rows:
@@ -182,8 +196,31 @@ def _is_rolled_back(at: Stamp, starts: Mapping[int, int]) -> bool:
     return any(later > at.attempt and at.step > start for later, start in starts.items())
 
 
+ENDING = b', "crc": "00000000"}'
+DIGITS = slice(10, 18)
+
+
+def _with_checksum(line: str) -> bytes:
+    """A JSON object with its checksum as the last value."""
+    raw = line.encode()[:-1]
+    return raw + ENDING.replace(b"00000000", b"%08x" % zlib.crc32(raw))
+
+
+def _without_checksum(line: bytes) -> bytes:
+    """The line as it was before `_with_checksum`; `ValueError` where it has changed since."""
+    ending = line[-len(ENDING) :]
+    form = ending[: DIGITS.start] + ENDING[DIGITS] + ending[DIGITS.stop :]
+    alike = sum(one == other for one, other in zip(form, ENDING, strict=False))
+    if len(line) <= len(ENDING) or alike < len(ENDING) - 2:
+        return line  # of an older version: an ending that was damaged is still much like it
+    raw = line[: -len(ENDING)]
+    if ending != ENDING.replace(b"00000000", b"%08x" % zlib.crc32(raw)):
+        raise ValueError("its checksum is wrong: the file was damaged")
+    return raw + b"}"
+
+
 def _parse(line: bytes) -> EventRow:
-    values = json.loads(line)
+    values = json.loads(_without_checksum(line))
     if not isinstance(values, dict):
         raise TypeError("not a JSON object")
     return EventRow(

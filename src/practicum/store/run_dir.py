@@ -253,6 +253,10 @@ def _make_folder(path: Path) -> None:
         raise UserError(
             f"{path.parent} is a file, so it cannot hold runs; choose a folder with runs_dir=DIR"
         ) from None
+    except FileNotFoundError:  # though parents are made: a place such as /proc
+        raise UserError(
+            f"no folder can be made at {path.parent}; choose another one with runs_dir=DIR"
+        ) from None
 
 
 def taken(path: Path) -> UserError:

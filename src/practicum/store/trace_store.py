@@ -11,8 +11,10 @@ that was killed continues without losing or repeating anything.
 """
 
 import time
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -28,6 +30,7 @@ from practicum.store.episode_codec import (
     encode_hashed_episode,
     encode_task,
 )
+from practicum.store.row_checksums import DamagedRow
 from practicum.store.where import FIELDS, parse_where
 
 TaskKey = tuple[str, str]
@@ -125,7 +128,7 @@ class EpisodeAdder(ABC):
 
 
 INSERT_ONCE = """
-INSERT INTO labels
+INSERT INTO main.labels
     (episode_id, value, author, created_at, note, is_suggestion, confidence, correction)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (
     SELECT 1 FROM labels WHERE episode_id = ?1 AND is_suggestion = ?6 AND value = ?2
@@ -190,8 +193,9 @@ class LabelTable(TraceDatabase):
         """Delete the newest label that equals this one (undo)."""
         with self._transaction():
             self._db.execute(
-                "DELETE FROM labels WHERE row = (SELECT MAX(row) FROM labels WHERE episode_id = ? "
-                "AND value = ? AND author = ? AND created_at = ? AND is_suggestion = ?)",
+                "DELETE FROM main.labels WHERE row = "
+                "(SELECT MAX(row) FROM labels WHERE episode_id = ? AND value = ? "
+                "AND author = ? AND created_at = ? AND is_suggestion = ?)",
                 (
                     label.episode_id,
                     label.value,
@@ -242,7 +246,29 @@ class FoundEpisode:
     """The newest label by a person."""
 
 
-class TraceSearch(TraceDatabase):
+class EpisodeBodies(TraceDatabase):
+    """The encoded episodes."""
+
+    def _episode(self, row: int) -> Episode | None:
+        """The episode of a row; None, and its row is named, where it cannot be decoded any more."""
+        found = self._query(
+            "SELECT e.id, b.body FROM episodes AS e JOIN bodies AS b ON b.row = e.row "
+            "WHERE e.row = ?",
+            (row,),
+        )
+        with suppress(ValueError, zlib.error):
+            for name, body in found:
+                episode = decode_episode(body)
+                if episode.trace.id == name:
+                    return episode
+        damaged = DamagedRow("bodies", row)
+        if damaged not in self.damaged:
+            self.damaged.append(damaged)
+            self._say_damaged(str(damaged))
+        return None
+
+
+class TraceSearch(EpisodeBodies):
     """Searching, counting and rescoring episodes; see `where` for the conditions."""
 
     def find(self, where: str = "", limit: int = 50, after: int = 0) -> list[FoundEpisode]:
@@ -296,16 +322,17 @@ class TraceSearch(TraceDatabase):
         rows = [(encode_episode(e), e.score.value, row) for row, e in scored]
         with self._transaction():
             for body, value, row in rows:
-                self._db.execute("UPDATE bodies SET body = ? WHERE row = ?", (body, row))
-                self._db.execute("UPDATE episodes SET score = ? WHERE row = ?", (value, row))
+                self._db.execute("UPDATE main.bodies SET body = ? WHERE row = ?", (body, row))
+                self._db.execute("UPDATE main.episodes SET score = ? WHERE row = ?", (value, row))
 
     def _iterate(self, where: str, limit: int | None, after: int) -> Iterator[tuple[int, Episode]]:
         left = limit
         while left is None or left > 0:
             page = self._page("e.row", where, after, PAGE if left is None else min(PAGE, left))
             for (row,) in page:
-                found = self._query("SELECT body FROM bodies WHERE row = ?", (row,))
-                yield row, decode_episode(found[0][0])
+                episode = self._episode(row)
+                if episode is not None:
+                    yield row, episode
                 after = row
             left = None if left is None else left - len(page)
             if len(page) < PAGE:
@@ -329,7 +356,7 @@ def to_summary(row: tuple[Any, ...]) -> EpisodeSummary:
 
 
 INSERT_EPISODE = (
-    f"INSERT INTO episodes ({', '.join(COLUMNS)}, content_hash) "
+    f"INSERT INTO main.episodes ({', '.join(COLUMNS)}, content_hash) "
     f"VALUES ({', '.join('?' for _ in COLUMNS)}, ?) "
     "ON CONFLICT (content_hash) WHERE content_hash IS NOT NULL DO NOTHING"
 )
@@ -404,7 +431,7 @@ class ImportTable(LabelTable):
             rows.append(((*astuple(row), content), body))
         task_rows = [(*key, encode_task(task).decode()) for key, task in known.items()]
         with self._transaction():
-            self._db.executemany("INSERT OR IGNORE INTO tasks VALUES (?, ?, ?)", task_rows)
+            self._db.executemany("INSERT OR IGNORE INTO main.tasks VALUES (?, ?, ?)", task_rows)
             kept = sum(self._insert(columns, body) for columns, body in rows)
             self._write_labels(labels)
             stored = Stored(kept, len(rows) - kept)
@@ -433,12 +460,12 @@ class ImportTable(LabelTable):
     def forget_import(self, content: str) -> None:
         """Forget the progress of a file; its episodes stay."""
         with self._transaction():
-            self._db.execute("DELETE FROM imports WHERE content = ?", (content,))
+            self._db.execute("DELETE FROM main.imports WHERE content = ?", (content,))
 
     def _insert(self, columns: tuple[object, ...], body: bytes) -> int:
         cursor = self._db.execute(INSERT_EPISODE, columns)
         if cursor.rowcount:
-            self._db.execute("INSERT INTO bodies VALUES (?, ?)", (cursor.lastrowid, body))
+            self._db.execute("INSERT INTO main.bodies VALUES (?, ?)", (cursor.lastrowid, body))
         return cursor.rowcount
 
     def _write_progress(self, progress: ImportProgress, stored: Stored) -> None:
@@ -449,7 +476,7 @@ class ImportTable(LabelTable):
         )
         marks = ", ".join("?" for _ in PROGRESS)
         self._db.execute(
-            f"INSERT OR REPLACE INTO imports ({', '.join(PROGRESS)}, updated_at) "
+            f"INSERT OR REPLACE INTO main.imports ({', '.join(PROGRESS)}, updated_at) "
             f"VALUES ({marks}, ?)",
             (*astuple(now), time.time()),
         )
@@ -458,7 +485,9 @@ class ImportTable(LabelTable):
 PROGRESS = tuple(field.name for field in fields(ImportProgress))
 
 
-INSERT = f"INSERT INTO episodes ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
+INSERT = (
+    f"INSERT INTO main.episodes ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
+)
 
 
 class SqliteTraceStore(EpisodeAdder, TraceSearch, ImportTable):
@@ -476,16 +505,17 @@ class SqliteTraceStore(EpisodeAdder, TraceSearch, ImportTable):
     def begin_attempt(self, attempt: int, from_step: int) -> None:
         """See `TraceStore`."""
         with self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO attempts VALUES (?, ?)", (attempt, from_step))
+            row = (attempt, from_step)
+            self._db.execute("INSERT OR REPLACE INTO main.attempts VALUES (?, ?)", row)
 
     def _keep(self, episodes: Iterable[KeptEpisode], tasks: Mapping[TaskKey, Task]) -> None:
         rows = [(astuple(kept.summary), encode_episode(kept.episode)) for kept in episodes]
         task_rows = [(*key, encode_task(task).decode()) for key, task in tasks.items()]
         with self._transaction():
-            self._db.executemany("INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)", task_rows)
+            self._db.executemany("INSERT OR REPLACE INTO main.tasks VALUES (?, ?, ?)", task_rows)
             for columns, body in rows:
                 row_id = self._db.execute(INSERT, columns).lastrowid
-                self._db.execute("INSERT INTO bodies VALUES (?, ?)", (row_id, body))
+                self._db.execute("INSERT INTO main.bodies VALUES (?, ?)", (row_id, body))
 
     def episodes(
         self, *, step: int | None = None, purpose: str | None = None, limit: int | None = None
@@ -493,8 +523,9 @@ class SqliteTraceStore(EpisodeAdder, TraceSearch, ImportTable):
         """See `TraceStore`."""
         # One short query each, for the reason given at `PAGE`.
         for (row,) in self._select("row", step, purpose, limit):
-            found = self._query("SELECT body FROM bodies WHERE row = ?", (row,))
-            yield decode_episode(found[0][0])
+            episode = self._episode(row)
+            if episode is not None:
+                yield episode
 
     def summaries(
         self, *, step: int | None = None, purpose: str | None = None, limit: int | None = None
@@ -505,17 +536,13 @@ class SqliteTraceStore(EpisodeAdder, TraceSearch, ImportTable):
 
     def get(self, episode_id: str) -> Episode | None:
         """The newest episode with this id that counts; None if there is none."""
-        found = self._query(
-            "SELECT body FROM bodies WHERE row = "
-            "(SELECT MAX(row) FROM current_episodes WHERE id = ?)",
-            (episode_id,),
-        )
-        return decode_episode(found[0][0]) if found else None
+        found = self._query("SELECT MAX(row) FROM current_episodes WHERE id = ?", (episode_id,))
+        return None if found[0][0] is None else self._episode(found[0][0])
 
     def task(self, env: str, task_id: str) -> Task | None:
         """A task that was stored with an episode."""
         found = self._query("SELECT body FROM tasks WHERE env = ? AND id = ?", (env, task_id))
-        return decode_task(found[0][0].encode()) if found else None
+        return decode_task(found[0][0].encode("utf-8", "surrogateescape")) if found else None
 
     def count(self) -> int:
         """Number of episodes that count."""

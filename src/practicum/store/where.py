@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "model": Field("e.model", "text", "the model that acted"),
     "task": Field("e.task_id", "text", "the id of its task"),
     "id": Field("e.id", "text", "its own id"),
-    "purpose": Field("e.purpose", "text", "train, eval, import or record"),
+    "purpose": Field("e.purpose", "text", "train, eval, import, record or traffic"),
     "stop": Field("e.stop", "text", "why it ended"),
     "label": Field(_LABEL.format(0), "number", "the newest label a person gave, 0 to 1"),
     "suggested": Field(_LABEL.format(1), "number", "the newest label that was suggested"),

@@ -5,7 +5,7 @@ Names imported `as` themselves are for `cli`, which does not import `rewards`.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations, islice
 from typing import Any
@@ -146,6 +146,15 @@ class LabelSession:
         if self._queue.knows(episode_id):
             self._queue.answer(episode_id, value)
         self._remember(episode_id, labels)
+
+    def require_known(self, episode_ids: Iterable[str]) -> None:
+        """Refuse a list of answers, before any is stored, where one names no stored episode."""
+        unknown = [name for name in episode_ids if self._store.get(name) is None]
+        if unknown:
+            raise UserError(
+                f"{self._store.path} has no episode {unknown[0]!r}; nothing was labelled; "
+                "practicum traces list shows their ids"
+            )
 
     def skip(self, episode_id: str) -> None:
         """Skip an episode in this session."""

@@ -88,10 +88,18 @@ def offline_examples(episode: Episode, label: bool | None) -> list[OfflineExampl
     credit = Credit(advantages=(0.0,) * len(trace.turns))
     return [
         OfflineExample(
-            sample=sample, task_id=trace.task_id, label=label, reward=episode.score.value
+            sample=replace(sample, temperatures=_above_zero(sample.temperatures)),
+            task_id=trace.task_id,
+            label=label,
+            reward=episode.score.value,
         )
         for sample in episode_samples(trace, credit, 1.0)
     ]
+
+
+def _above_zero(temperatures: Floats) -> Floats:
+    """The likeliest token was taken at temperature 0: no distribution to learn, so that of 1."""
+    return np.where(temperatures > 0, temperatures, 1.0).astype(np.float32)
 
 
 def units(rows: Sequence[OfflineExample], kind: str) -> list[tuple[OfflineExample, ...]]:
@@ -230,9 +238,9 @@ class ExampleSteps:
         base: dict[str, float] = {}
         batches = self._batches(samples)
         for batch, found in zip(batches, self.learner.measure(batches, needs), strict=True):
-            policy |= _sum_by_sample(batch, found.logprobs)
+            policy |= logprob_sums(batch, found.logprobs)
             if found.base_logprobs is not None:
-                base |= _sum_by_sample(batch, found.base_logprobs)
+                base |= logprob_sums(batch, found.base_logprobs)
         return policy, base
 
     def _batches(self, samples: Sequence[Sample]) -> list[Batch]:
@@ -243,7 +251,8 @@ BASE: frozenset[Need] = frozenset({"base"})
 NOTHING: frozenset[Need] = frozenset()
 
 
-def _sum_by_sample(batch: Batch, terms: Floats) -> dict[str, float]:
+def logprob_sums(batch: Batch, terms: Floats) -> dict[str, float]:
+    """The sums of log-probabilities of a batch's samples, by their ids."""
     # float64: the difference of two long sums would lose its digits in float32.
     sums = np.bincount(batch.term_sample, terms.astype(np.float64), len(batch.sample_ids))
     return dict(zip(batch.sample_ids, sums.tolist(), strict=True))

@@ -233,7 +233,7 @@ class _SampledTokens:
         """The episode with its new score; keeps its tokens if they are the model's own."""
         if self.scores is not None:
             episode = _with_score(episode, self.scores[episode.trace.id])
-        if episode.is_usable and _is_own(episode.trace, self.model):
+        if not episode.trace.is_masked and _is_own(episode.trace, self.model):
             self.rows[episode.trace.id] = offline_examples(episode, None)
         return episode
 
@@ -243,8 +243,12 @@ class _SampledTokens:
             paths = self.rows.get(example.id) or self.rows.get(example.id.rpartition("#")[0]) or []
             for path in paths:
                 if np.array_equal(path.sample.token_ids, example.token_ids):
+                    # Of a corrected conversation only the last turn is learned from.
+                    mask = path.sample.loss_mask & np.asarray(example.loss_mask)
+                    choices = {at: few for at, few in path.sample.choices.items() if mask[at]}
                     return replace(
                         path,
+                        sample=replace(path.sample, loss_mask=mask, choices=choices),
                         label=example.label,
                         pair=example.pair,
                         chosen=example.chosen,

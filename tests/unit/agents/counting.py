@@ -1,6 +1,6 @@
 """A small environment that fails where it is told to."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,12 +23,15 @@ def make_task(name: str = "count") -> Task:
 class CountingSession:
     """Ends after three turns; each pays its number."""
 
-    def __init__(self, fails_in: str) -> None:
+    def __init__(self, fails_in: str, how: Callable[[], object] | None = None) -> None:
         self._fails_in = fails_in
+        self._how = how
         self._turns = 0
 
     def _maybe_fail(self, where: str) -> None:
         if where == self._fails_in:
+            if self._how is not None:
+                self._how()
             raise OSError(f"broken {where}")
 
     def prompt(self) -> list[Message]:
@@ -57,8 +60,9 @@ class CountingEnvironment:
 
     name = "counting"
 
-    def __init__(self, fails_in: str = "") -> None:
+    def __init__(self, fails_in: str = "", how: Callable[[], object] | None = None) -> None:
         self.fails_in = fails_in
+        self.how = how
         self.opened = self.closed = 0
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
@@ -68,9 +72,11 @@ class CountingEnvironment:
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[Any]:
         if self.fails_in == "open":
+            if self.how is not None:
+                self.how()
             raise OSError("broken open")
         self.opened += 1
-        yield CountingSession(self.fails_in)
+        yield CountingSession(self.fails_in, self.how)
         self.closed += 1
         if self.fails_in == "close":
             raise OSError("broken close")

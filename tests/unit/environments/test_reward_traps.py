@@ -99,3 +99,59 @@ async def test_math_has_no_traps(level: int) -> None:
         lambda one: MathEnvironment(MathOptions(level=one)), levels=(level,), n=5
     )
     assert found.levels[0].warnings == ()
+
+
+class CorridorSession(DoorSession):
+    """A corridor of three steps: what leads out of it is not on offer, and may not be taken."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.at = 0
+
+    def actions(self) -> tuple[ActionForm, ...]:
+        names = [*(["go back"] if self.at else []), *(["go on"] if self.at < 3 else []), "done"]
+        return tuple(ActionForm(name=name) for name in names)
+
+    async def act(self, text: str) -> Observation:
+        if self.is_over or text not in {form.name for form in self.actions()}:
+            raise KeyError(text)
+        step = {"go on": 1, "go back": -1, "done": 0}[text]
+        self.at, self.is_over = self.at + step, text == "done"
+        self.paid.append(0.1 * step if step else (1.0 if self.at == 3 else -1.0))
+        message = Message(role="user", content=f"at {self.at}")
+        return Observation(message=message, reward=self.paid[-1], terminated=self.is_over)
+
+    async def outcome(self) -> Outcome:
+        return Outcome(success=self.is_over and self.at == 3, turn_rewards=tuple(self.paid))
+
+
+class Corridor(Doors):
+    """Actions that change by state, with spaces in their names."""
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncIterator[CorridorSession]:  # type: ignore[override]
+        yield CorridorSession()
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return ("go on", "go on", "go on", "done")
+
+
+async def test_only_what_is_on_offer_is_tried() -> None:
+    """Repeating ends where its action is gone, and random tries keep to what is possible."""
+    assert await warnings(Corridor()) == ()
+    pay = await measure_pay(Corridor(), next(Corridor().tasks("train", 0)), 0)
+    assert pay.exits == {"done": -1.0}
+    assert pay.repeated["go on"] == pytest.approx(0.3)
+    assert 0.0 <= pay.at_random <= 0.3
+
+
+async def test_an_action_that_fails_is_told_with_what_came_before() -> None:
+    class Broken(Corridor):
+        def reference(self, task: Task) -> Sequence[str]:
+            return ("go on", "jump")
+
+    found = await check_environment(lambda level: Broken(), levels=(1,), n=1)  # type: ignore[arg-type, return-value]
+    told = (
+        "task 'heldout-0', after ['go on'], 'jump': KeyError: 'jump' (test_reward_traps.py, line "
+    )
+    assert any(one.startswith(told) for one in found.levels[0].problems)

@@ -159,7 +159,14 @@ def test_the_table_shows_every_score_with_interval_and_n() -> None:
         assert format_interval(interval) in text
     assert "level 1" in text
     assert "31" in text
-    assert "1 masked attempt left out" in " ".join(text.split())
+    assert "1 of 62 attempts (2%) masked and left out" in " ".join(text.split())
+    assert "ALARM" not in text
+
+
+def test_many_masked_attempts_are_an_alarm() -> None:
+    tasks = [make_task(str(i), [None if i < 3 else True]) for i in range(30)]
+    text = " ".join(shown(render_report(make_report(tasks))).split())
+    assert "ALARM: 3 of 30 attempts (10%) masked and left out" in text
 
 
 def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> None:

@@ -8,6 +8,7 @@ import pytest
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.score import Label, Score
+from practicum.store.row_checksums import prepare_checksums
 from practicum.store.trace_store import SqliteTraceStore
 
 MakeEpisode = Callable[..., Episode]
@@ -111,6 +112,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteTraceStore]
     path = tmp_path_factory.mktemp("many") / "traces.sqlite"
     SqliteTraceStore(path).close()
     database = sqlite3.connect(path)
+    prepare_checksums(database)
     database.execute(
         """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)

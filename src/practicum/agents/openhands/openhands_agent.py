@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+from practicum.agents.waiting import timed_boundary
 from practicum.core.capabilities import tools_of
 from practicum.core.conversation import (
     AgentReport,
@@ -27,7 +28,7 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError, boundary
+from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
 from practicum.core.interfaces import Session
 from practicum.core.task import JSON
 from practicum.core.tool_calls import read_tool_call
@@ -255,7 +256,7 @@ class SessionExecutor:
             return {"text": CLOSED, "is_error": True, "over": True}
         self.commands += 1
         call = ToolCall(name=self.terminal, arguments={self.argument: command})
-        with boundary(EnvironmentFailure, "the environment"):
+        async with timed_boundary(EnvironmentFailure, "the environment"):
             observation = await self.session.call(call)
         self.is_over = observation.terminated
         return {
@@ -271,7 +272,7 @@ class SessionExecutor:
             return
         argument = self.ends[name]
         call = ToolCall(name=name, arguments={argument: answer} if argument else {})
-        with boundary(EnvironmentFailure, "the environment"):
+        async with timed_boundary(EnvironmentFailure, "the environment"):
             observation = await self.session.call(call)
         self.is_over = observation.terminated
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from practicum.cli.views.run_view import EvalPoint, RunView, StepRow
 from practicum.core.alarms import Told, find_alarms
+from practicum.core.checkpoint import MASKED_HIGH
 from practicum.core.config.reward_config import (
     ComponentConfig,
     FormatComponent,
@@ -21,6 +22,7 @@ from practicum.core.config.reward_config import (
     RewardConfig,
     SyntaxComponent,
 )
+from practicum.evaluation.report import masked_words
 
 T = TypeVar("T")
 
@@ -407,6 +409,7 @@ def find_alerts(view: RunView, *, has_alarms: bool = True) -> list[Alert]:
     found = [Alert(problem, True) for problem in view.problems]
     found += _refused_updates(view.steps)
     found += _out_of_memory(view.steps)
+    found += _masked_evaluations(view.evaluations)
     if recent:
         told = alarms_of(view)
         found += _present(told) if has_alarms else []
@@ -491,6 +494,15 @@ def _lost_episodes(recent: Sequence[StepRow]) -> list[Alert]:
             text = f"{lost} of the last {episodes:.0f} episodes {why}"
             found.append(Alert(text, is_severe=lost > MASKED_SHARE_HIGH * episodes))
     return found
+
+
+def _masked_evaluations(evaluations: Sequence[EvalPoint]) -> list[Alert]:
+    """Held-out scores that leave out many attempts; a policy may fail so that it is not counted."""
+    return [
+        Alert(f"step {p.step}: {masked_words(p.masked, p.attempts)}", is_severe=True)
+        for p in evaluations
+        if p.masked and p.masked >= MASKED_HIGH * p.attempts
+    ]
 
 
 def _flat_groups(recent: Sequence[StepRow]) -> list[Alert]:

@@ -76,6 +76,7 @@ def _point(point: EvalPoint) -> dict[str, JSON]:
             str(level): found.to_json() for level, found in point.success_by_level.items()
         },
         "masked": point.masked,
+        "attempts": point.attempts,
         "duration_s": point.duration_s,
     }
 

@@ -41,6 +41,8 @@ class EvalPoint:
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
     masked: int = 0
     """Attempts left out because the environment or the agent failed."""
+    attempts: int = 0
+    """All attempts; 0 where an older version did not say."""
     duration_s: float = 0.0
     has_report: bool = False
     """Whether the whole report is in the run folder."""
@@ -89,6 +91,7 @@ def _parse(step: int, values: Mapping[str, Any], *, has_report: bool = False) ->
         reward=_interval(values["reward"]),
         success_by_level={int(level): _interval(found) for level, found in levels.items()},
         masked=int(values.get("masked", 0)),
+        attempts=int(values.get("attempts", 0)),
         duration_s=float(values.get("duration_s", 0.0)),
         has_report=has_report,
     )

@@ -44,8 +44,8 @@ class AgentConfig(ConfigModel):
 
     name: AgentName = "auto"
     """`auto`: what the environment is made for; `actions`: one action a turn; `tools`: a loop over
-    tool calls; `function`: a Python function of yours; `command`: any executable; `openhands`: the
-    OpenHands SDK."""
+    tool calls; `function`: a Python function of yours, or FILE.py:NAME in one word; `command`: any
+    executable; `openhands`: the OpenHands SDK."""
     deadline_s: float | None = Field(default=None, gt=0.0)
     """Seconds an episode may take before it counts as failed; 600 for `function`, `command` and
     `openhands` by default, no limit for the others."""
@@ -98,6 +98,8 @@ class AgentConfig(ConfigModel):
         """Add the defaults of the chosen agent."""
         if not isinstance(value, dict):
             return value
+        if ":" in str(value.get("name", "")):  # FILE.py:NAME, as environments and rewards are named
+            value = {**value, "name": "function", "path": value["name"]}
         own = AGENT_OPTIONS.get(str(value.get("name", "auto")), {})
         given = {key: v for key, v in value.items() if v is not None}
         return {**{k: v for k, v in own.items() if v is not None}, **given}

@@ -36,6 +36,8 @@ class ModelConfig(ConfigModel):
     """Precision of the weights; `auto` is float32 on a CPU and bfloat16 on a GPU."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where it runs; `auto` is the best device present."""
+    runtime: Literal["torch", "llama.cpp"] = "torch"
+    """What computes it: `llama.cpp` runs a .gguf file as it is, which can act but not learn."""
 
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -61,6 +63,9 @@ class LoraConfig(ConfigModel):
     """Share of the adapter's inputs dropped while learning."""
     targets: tuple[str, ...] = PROJECTIONS
     """Names of the linear layers that get an adapter."""
+    start: str = ""
+    """Folder of an adapter to go on from, such as a checkpoint or a served version; a fresh adapter
+    unless given. Its rank, alpha and targets must be those above."""
 
     @model_validator(mode="before")
     @classmethod
@@ -92,6 +97,9 @@ class RolloutConfig(ConfigModel):
     staleness: int = Field(default=0, ge=0)
     """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
     With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
+    answer_timeout_s: float = Field(default=900.0, gt=0.0)
+    """Seconds an environment or a reward has for one answer: an opening, a turn, a check, a score.
+    An episode that waits longer has failed and is masked."""
 
 
 SHORTEST_WITH_WARM_START = 8

@@ -365,6 +365,15 @@ class RewardConfig(ConfigModel):
     """With `components`: their weighted sum; or each divided by its spread in the group first, so
     that a part counts by its weight and not by its range."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _function_of_yours(cls, value: Any) -> Any:
+        """One word of the form FILE.py:NAME is a function of the user's, and the only component."""
+        if isinstance(value, dict) and ":" in str(value.get("name", "")):
+            others = {key: v for key, v in value.items() if key != "name"}
+            return {"components": [{"name": value["name"]}], **others}
+        return value
+
     @field_validator("components", mode="before")
     @classmethod
     def _each_by_its_name(cls, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import platform
 import sys
-import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -12,18 +11,8 @@ import numpy as np
 
 from practicum.core.errors import ContextFull, MissingExtra, UserError
 from practicum.core.sample import Floats
+from practicum.engine.models.file_types import FILE_TYPES
 
-FILE_TYPES = {
-    "Q2_K": 10,
-    "Q3_K_M": 12,
-    "Q4_K_M": 15,
-    "Q5_K_M": 17,
-    "Q6_K": 18,
-    "Q8_0": 7,
-    "F16": 1,
-    "BF16": 32,
-}
-"""Types a .gguf file can be written in, smallest first, and llama.cpp's numbers for them."""
 BATCH = 512
 """Tokens that llama.cpp computes at once."""
 
@@ -57,6 +46,15 @@ def quantise(source: Path, target: Path, file_type: str, threads: int) -> None:
         ) from error
 
 
+def trained_context(file: Path) -> int:
+    """Tokens of context that the model in a file was made for."""
+    binding = _binding()
+    try:
+        return int(binding.LlamaModel(str(file), verbose=False).n_ctx_train)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"llama.cpp cannot load {file.name!r} ({error})") from error
+
+
 class LlamaCpp:
     """A .gguf file in llama.cpp, with the tokens of a few conversations in its cache."""
 
@@ -83,17 +81,13 @@ class LlamaCpp:
         self._turns = 0
         self._used = [0] * conversations
 
-    def speed(self, tokens: Sequence[int], count: int = 32) -> float:
-        """Tokens a second, one by one and the likeliest each time, behind the given ones."""
-        known = [*tokens, int(self.logits(tokens).argmax())]
-        begun = time.perf_counter()
-        for _ in range(count):
-            known.append(int(self.logits(known).argmax()))
-        return count / (time.perf_counter() - begun)
-
     def tokenise(self, text: str) -> list[int]:
         """The tokens of a text, with special ones where it has their names."""
         return list(self._model.get_vocab().tokenize(text, False, True))
+
+    def ends_turn(self, token: int) -> bool:
+        """Whether llama.cpp stops at a token."""
+        return bool(self._model.get_vocab().is_eog(token))
 
     def forget(self) -> None:
         """Drop what is cached: what follows is computed as if it came first."""

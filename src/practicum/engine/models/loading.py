@@ -274,6 +274,18 @@ def load_model(
     )
 
 
+def load_tokenizer(name: str, progress: Progress | None = None) -> Any:
+    """The tokenizer of a model that has files."""
+    folder = locate_model(name, progress or _StageLines(name))
+    if folder is None:
+        raise UserError(f"{name!r} has no files; {MODEL_CHOICES}")
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise MissingExtra.for_extra("train", f"the tokenizer of {name!r}") from None
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
 class _StageLines:
     """A `Progress` that writes one line per stage to standard error."""
 

@@ -50,12 +50,33 @@ def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str
         with _peft_on_new_transformers():
             wrapped = peft.get_peft_model(causal_lm, config)
     wrapped.peft_config["default"].base_model_name_or_path = base_name
+    if lora.start:
+        _start_from(wrapped, lora)
     return wrapped
+
+
+def _start_from(model: Any, lora: "LoraConfig") -> None:
+    """Give a new adapter the weights of the one in `lora.start`."""
+    folder = Path(lora.start)
+    try:
+        saved = json.loads((folder / CONFIG_FILE).read_text())
+        scale = saved["lora_alpha"], saved["r"]
+        load_adapter(model, folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"lora.start is {lora.start!r}, and no adapter can be read there ({error}); give the "
+            "folder of a checkpoint or of a served version"
+        ) from None
+    if scale != (lora.alpha, lora.r):
+        raise ConfigError(
+            f"lora.start has alpha {scale[0]} and rank {scale[1]}, and lora has {lora.alpha} and "
+            f"{lora.r}; set lora.alpha and lora.r to those of the adapter"
+        )
 
 
 @contextmanager
 def _peft_on_new_transformers() -> Iterator[None]:
-    """peft 0.21 reads a property that transformers 5.23 renamed, and each read is a warning."""
+    """Keeps quiet that peft 0.21 reads a property that transformers 5.23 has renamed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated")
         yield

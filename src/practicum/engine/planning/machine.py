@@ -257,6 +257,10 @@ def _device_of(machine: Machine, device: str) -> Device | None:
 
 def placement(model: ModelConfig) -> tuple[Literal["float32", "bfloat16"], str]:
     """The dtype and the device of a model, from its config or, for `auto`, from the machine."""
+    if model.runtime != "torch":
+        raise ConfigError(
+            f"model.runtime: {model.runtime} can act but not learn; leave it out to train"
+        )
     device = choose_device(detect_machine(), model.device)
     return choose_dtype(device, model.dtype), device
 

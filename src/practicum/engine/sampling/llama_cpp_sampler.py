@@ -5,14 +5,19 @@ in the cache comes first, so that an episode whose environment answers at once g
 """
 
 import asyncio
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from practicum.core.errors import UserError
 from practicum.core.sampling import Completion, SamplingRequest
 from practicum.engine.chat.template_codec import TemplateCodec
-from practicum.engine.models.llama_cpp import LlamaCpp
+from practicum.engine.models.download import sha256_of
+from practicum.engine.models.llama_cpp import LlamaCpp, trained_context
+from practicum.engine.models.loading import load_tokenizer
+from practicum.engine.planning.machine import detect_machine, plan_threads
 from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, PendingCompletion
 from practicum.engine.sampling.draw import RandomStream
 from practicum.engine.sampling.token_sampler import TokenSampler
@@ -116,3 +121,34 @@ async def _let_others_speak() -> None:
 
 ROUNDS = 20
 """Turns of the event loop that an episode may take between two of its own."""
+
+
+class OpenGguf(NamedTuple):
+    """A .gguf file in llama.cpp, with what reads and writes its conversations."""
+
+    sampler: LlamaCppSampler
+    codec: TemplateCodec
+    tokenizer: Any
+
+
+LONGEST = 8192
+"""Tokens of context for each conversation, where the model has as many."""
+TOGETHER = 4
+"""Conversations in the cache."""
+
+
+def open_gguf(file: Path, adapter: Path | None = None) -> OpenGguf:
+    """Load a .gguf file in llama.cpp, with the tokenizer and the template that it carries."""
+    if adapter is not None or file.suffix != ".gguf" or not file.is_file():
+        what = str(file) if adapter is None else f"{file} with an adapter"
+        raise UserError(
+            f"llama.cpp runs .gguf files, and {what!r} is none; leave out model.runtime, or export "
+            "it with --to gguf"
+        )
+    threads = plan_threads(detect_machine(look_for_devices=False))
+    tokenizer = load_tokenizer(str(file))
+    codec = TemplateCodec(tokenizer, model=file.name)
+    context = min(trained_context(file), LONGEST)
+    model = LlamaCpp(file, context=context, threads=threads, conversations=TOGETHER)
+    sampler = LlamaCppSampler(model, tokenizer, codec, sha256_of(file)[:16])
+    return OpenGguf(sampler, codec, tokenizer)

@@ -91,7 +91,8 @@ class EnvironmentServer:
     async def _sample_opening(self) -> list[Message]:
         """The prompt of one episode: its messages before the last are the same in all episodes."""
         if self._opening is None:
-            episode = await self.episodes.open(self._pages.choose({"seed": 0}))
+            task = await self._pages.find_off_loop(lambda: self._pages.choose({"seed": 0}))
+            episode = await self.episodes.open(task)
             try:
                 self._opening = list(episode.session.prompt())
             finally:

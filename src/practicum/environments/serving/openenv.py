@@ -4,11 +4,13 @@ Over WebSocket an episode belongs to its connection, as OpenEnv's client expects
 identified by its id: `reset` returns it, `step` and `state` send it.
 """
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
@@ -17,6 +19,7 @@ from practicum.core.capabilities import FindsTasks, default_reward, sandbox_kind
 from practicum.core.errors import PracticumError
 from practicum.core.interfaces import Environment
 from practicum.core.task import JSON, Outcome, Split, Task
+from practicum.core.user_code import call_in_thread
 from practicum.environments.serving.env_records import (
     Refusal,
     observation_json,
@@ -25,10 +28,18 @@ from practicum.environments.serving.env_records import (
 )
 from practicum.environments.serving.served_episodes import ServedEpisode, ServedEpisodes
 
+T = TypeVar("T")
+
 OPEN_STREAMS = 16
 """Task iterators kept at their position for the next page; an older one starts again."""
 
 LONGEST_PAGE = 500
+
+FURTHEST_SKIP = 100_000
+"""Most tasks that are generated only to be passed over, for one page."""
+
+PAGE_S = 30.0
+"""Seconds in which a page or a task must be found; the event loop goes on meanwhile."""
 
 
 class TaskPages:
@@ -37,23 +48,51 @@ class TaskPages:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._streams: OrderedDict[tuple[str, int, int], Iterator[Task]] = OrderedDict()
-        self._given: dict[str, int] = {}
+        self._next: dict[str, Iterator[Task]] = {}
+        self._one_at_a_time = Lock()
+
+    async def find_off_loop(self, look_up: Callable[[], T]) -> T:
+        """What a method of this class finds, in a thread and within `PAGE_S`.
+
+        Generating tasks is plain computation of the environment: on the event loop it would hold
+        up every episode, and the signals that end the server.
+        """
+
+        def work() -> T:
+            if not self._one_at_a_time.acquire(timeout=PAGE_S):
+                raise TimeoutError
+            try:
+                return look_up()
+            finally:
+                self._one_at_a_time.release()
+
+        try:
+            async with asyncio.timeout(PAGE_S):
+                return await call_in_thread(work)
+        except TimeoutError:
+            raise Refusal.failed(f"the tasks were not found within {PAGE_S:g} s") from None
 
     def page(self, split: str, seed: int, offset: int, count: int) -> list[Task]:
         """Tasks `offset` to `offset + count` of a stream; fewer where it ends."""
-        if split not in ("train", "heldout"):
-            raise Refusal.invalid(f"split {split[:40]!r} is none; ask for train or heldout")
+        chosen = _split(split)
         if offset < 0 or not 1 <= count <= LONGEST_PAGE:
             raise Refusal.invalid(f"offset must be 0 or more and count 1 to {LONGEST_PAGE}")
         stream = self._streams.pop((split, seed, offset), None)
         if stream is None:
-            chosen: Split = "train" if split == "train" else "heldout"
-            stream = islice(self._environment.tasks(chosen, seed), offset, None)
+            stream = self._stream_at(chosen, seed, offset)
         tasks = list(islice(stream, count))
         self._streams[split, seed, offset + count] = stream
         while len(self._streams) > OPEN_STREAMS:
             self._streams.popitem(last=False)
         return tasks
+
+    def _stream_at(self, split: Split, seed: int, offset: int) -> Iterator[Task]:
+        if offset > FURTHEST_SKIP:
+            raise Refusal.invalid(
+                f"offset {offset} lies more than {FURTHEST_SKIP} tasks ahead of what was read; "
+                "read the pages before it first"
+            )
+        return islice(self._environment.tasks(split, seed), offset, None)
 
     def choose(self, request: Mapping[str, Any]) -> Task:
         """The task of a request: a whole `task`, a `task_id`, or a `seed` and `split`.
@@ -64,18 +103,19 @@ class TaskPages:
             return task_from(request["task"], self._environment.name)
         if "task_id" in request:
             return self.find(str(request["task_id"]))
-        seed, split = request.get("seed"), str(request.get("split", "train"))
+        seed, split = request.get("seed"), _split(request.get("split", "train"))
         if isinstance(seed, bool) or not isinstance(seed, int | None):
             raise Refusal.invalid("seed must be a whole number")
-        at = self._given.get(split, 0) if seed is None else 0
-        found = self.page(split, seed or 0, at, 1)
-        if not found and at:
-            at, found = 0, self.page(split, 0, 0, 1)  # all were given: start again
-        if not found:
+        if seed is not None:
+            found = next(iter(self.page(split, seed, 0, 1)), None)
+        else:
+            found = next(self._next.setdefault(split, iter(())), None)
+            if found is None:  # none was given yet, or all were: start again
+                self._next[split] = self._stream_at(split, 0, 0)
+                found = next(self._next[split], None)
+        if found is None:
             raise Refusal.unknown(f"there are no {split} tasks with these options")
-        if seed is None:
-            self._given[split] = at + 1
-        return found[0]
+        return found
 
     def find(self, text: str) -> Task:
         """The task with an id, or one the environment makes from a text."""
@@ -89,6 +129,14 @@ class TaskPages:
             return environment.find(text)
         except (PracticumError, ValueError, KeyError) as error:
             raise Refusal.unknown(f"no task {text[:80]!r}: {error}") from None
+
+
+def _split(named: object) -> Split:
+    if named == "train":
+        return "train"
+    if named == "heldout":
+        return "heldout"
+    raise Refusal.invalid(f"split {str(named)[:40]!r} is none; ask for train or heldout")
 
 
 PROTOCOL = 1
@@ -211,17 +259,24 @@ class OpenEnvRoutes:
         self, split: str = "train", seed: int = 0, offset: int = 0, count: int = 50
     ) -> dict[str, JSON]:
         """A page of tasks."""
-        found = self._pages.page(split, seed, offset, count)
+        found = await self._pages.find_off_loop(
+            lambda: self._pages.page(split, seed, offset, count)
+        )
         return {"tasks": [task.to_json() for task in found]}
 
     async def find(self, body: Mapping[str, Any]) -> dict[str, JSON]:
         """One task by its id or by a text."""
-        return {"task": self._pages.find(str(body.get("text", ""))).to_json()}
+        text = str(body.get("text", ""))
+        return {"task": (await self._pages.find_off_loop(lambda: self._pages.find(text))).to_json()}
 
     async def reference(self, body: Mapping[str, Any]) -> dict[str, JSON]:
         """The turns that solve a task."""
-        task = self._pages.choose(body)
-        return {"turns": list(self._episodes.environment.reference(task))}
+
+        def solve() -> list[str]:
+            task = self._pages.choose(body)
+            return list(self._episodes.environment.reference(task))
+
+        return {"turns": list(await self._pages.find_off_loop(solve))}
 
     async def reset(self, body: Mapping[str, Any]) -> dict[str, JSON]:
         """Open an episode."""
@@ -261,7 +316,7 @@ class OpenEnvRoutes:
     async def open_episode(self, request: Mapping[str, Any]) -> ServedEpisode:
         """Open an episode of the requested task, under the requested id."""
         episode_id = request.get("episode_id")
-        task = self._pages.choose(request)
+        task = await self._pages.find_off_loop(lambda: self._pages.choose(request))
         return await self._episodes.open(task, None if episode_id is None else str(episode_id))
 
     async def take_turn(self, episode: ServedEpisode, action: Mapping[str, Any]) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from practicum.core.capabilities import actions_of, tools_of
-from practicum.core.errors import UserError
+from practicum.core.errors import UserError, is_failure
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.loopback import is_loopback
 from practicum.core.task import JSON, Outcome, Task
@@ -128,8 +128,7 @@ class ServedEpisodes:
             raise Refusal.full(self.settings.max_episodes)
         self._pending += 1
         try:
-            opened = self.environment.open(task)
-            session = await self._with_timeout(opened.__aenter__(), "opening the episode")
+            opened, session = await self._with_timeout(self._enter(task), "opening the episode")
         finally:
             self._pending -= 1
         chosen = episode_id or secrets.token_urlsafe(16)
@@ -140,6 +139,10 @@ class ServedEpisodes:
                 _first_observation(episode), "the prompt"
             )
         return episode
+
+    async def _enter(self, task: Task) -> tuple[AbstractAsyncContextManager[Any], Any]:
+        opened = self.environment.open(task)
+        return opened, await opened.__aenter__()
 
     async def act(self, episode: ServedEpisode, action: Mapping[str, Any]) -> Observation:
         """Carry out one turn."""
@@ -214,7 +217,9 @@ class ServedEpisodes:
             raise
         except TimeoutError:
             raise Refusal.failed(f"{what} took more than {limit:g} s") from None
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise Refusal.failed(f"{what} failed: {type(error).__name__}: {error}") from error
 
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -101,6 +102,10 @@ class ShellOptions(LevelOptions):
         return self
 
 
+FRESH_MACHINES = 4
+"""Machines beside those of episodes, in which a checker that failed is tried out."""
+
+
 class ShellEnvironment:
     """Tasks solved with shell commands; implements `Environment`.
 
@@ -123,6 +128,7 @@ class ShellEnvironment:
         self._open_sandboxes: Callable[[str], Sandboxes] | None = None
         self._sandboxes: Sandboxes | None = None
         self._slots = asyncio.Semaphore(options.machines)
+        self._fresh_slots = asyncio.Semaphore(FRESH_MACHINES)
 
     @property
     def session_kind(self) -> SessionKind:
@@ -148,6 +154,7 @@ class ShellEnvironment:
         if self._sandboxes is not None:
             opened, self._sandboxes = self._sandboxes, None
             self._slots = asyncio.Semaphore(self._options.machines)
+            self._fresh_slots = asyncio.Semaphore(FRESH_MACHINES)
             await opened.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
@@ -187,7 +194,7 @@ class ShellEnvironment:
     @asynccontextmanager
     async def _session(self, task: Task) -> AsyncIterator[ShellTextSession | ShellToolSession]:
         plan = Plan.of(task)
-        async with self._machine(plan) as box:
+        async with self._machine(plan, self._slots) as box:
             limits = Limits(
                 rounds=self._options.rounds,
                 command_timeout_s=self._options.command_timeout_s,
@@ -195,14 +202,16 @@ class ShellEnvironment:
             )
             kind = ShellToolSession if self.session_kind == "tools" else ShellTextSession
             shown = example_messages(self._options.protocol) if self._options.example else ()
-            session = kind(task, plan, box, limits, shown)
+            # Slots of its own: while an episode waits for one, it holds one of the others.
+            fresh = partial(self._machine, plan, self._fresh_slots)
+            session = kind(task, plan, box, limits, fresh, shown)
             try:
                 yield session
             finally:
                 session.close()
 
     @asynccontextmanager
-    async def _machine(self, plan: Plan) -> AsyncIterator[Sandbox]:
+    async def _machine(self, plan: Plan, slots: asyncio.Semaphore) -> AsyncIterator[Sandbox]:
         """A new sandbox with the task's set-up done; closed afterwards."""
         options = self._options
         spec = SandboxSpec(
@@ -211,7 +220,7 @@ class ShellEnvironment:
             disk_mb=options.disk_mb,
             processes=options.processes,
         )
-        async with self._slots:
+        async with slots:
             box = await self._all_sandboxes().open(spec)
             try:
                 await set_up(plan, box, timeout_s=options.command_timeout_s)

@@ -1,12 +1,14 @@
 """Sessions of shell tasks, with text turns or tool calls, and the check of the final state.
 
 A checker that fails is an `EnvironmentFailure`, which masks the episode: it says nothing about the
-policy. A machine that the policy broke is the policy's failure: the verdict is `incorrect`.
+policy. A machine that the policy broke, or a checker that what it left has stopped, is the policy's
+failure: the verdict is `incorrect`.
 """
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -50,6 +52,9 @@ class Checked:
     checks: tuple[dict[str, JSON], ...] = ()
     """`ok` and `why` of each assertion."""
 
+
+FreshMachine = Callable[[], AbstractAsyncContextManager[Sandbox]]
+"""Opens another machine in which nothing but the task's set-up was done."""
 
 OUTPUT_PREFIX = "The output of the OS:\n\n"
 """Before a command's output in an observation, as in AgentBench."""
@@ -99,6 +104,7 @@ class _Episode:
     plan: Plan
     box: Sandbox
     limits: Limits
+    fresh: FreshMachine
     status: Status = "running"
     reason: str = ""
     answer: str | None = None
@@ -150,7 +156,9 @@ class _Episode:
         """The outcome; the check runs once."""
         if self.checked is None:
             timeout_s = self.limits.command_timeout_s
-            self.checked = await check_plan(self.plan, self.box, self.answer, timeout_s=timeout_s)
+            self.checked = await check_plan(
+                self.plan, self.box, self.answer, timeout_s=timeout_s, fresh=self.fresh
+            )
         checked = self.checked
         evidence: dict[str, JSON] = {
             "outcome": checked.verdict.value,
@@ -175,9 +183,10 @@ class _ShellSession:
         plan: Plan,
         box: Sandbox,
         limits: Limits,
+        fresh: FreshMachine,
         example: Sequence[Message] = (),
     ) -> None:
-        self._episode = _Episode(task=task, plan=plan, box=box, limits=limits)
+        self._episode = _Episode(task=task, plan=plan, box=box, limits=limits, fresh=fresh)
         self._example = tuple(example)
 
     def _opening(self, rules: str) -> list[Message]:
@@ -301,12 +310,34 @@ class _MachineBroken(Exception):
     """The policy's commands broke the machine, so that no checker can run in it."""
 
 
-async def check_plan(plan: Plan, box: Sandbox, answer: str | None, *, timeout_s: float) -> Checked:
-    """Check a task in the sandbox where it was worked on."""
+class CheckerFailure(EnvironmentFailure):
+    """The checker crashed, hung or gave no verdict."""
+
+
+async def check_plan(
+    plan: Plan, box: Sandbox, answer: str | None, *, timeout_s: float, fresh: FreshMachine
+) -> Checked:
+    """Check a task in the sandbox where it was worked on.
+
+    A checker that fails there twice but comes to a verdict in a fresh machine was stopped by what
+    the policy left: a FIFO in place of a file, an answer without end. That is the policy's failure.
+    If it fails in the fresh machine too, it is the checker's, a `CheckerFailure`.
+    """
     try:
-        return await _run_check(plan, box, answer, timeout_s)
+        try:
+            return await _run_check(plan, box, answer, timeout_s)
+        except CheckerFailure:
+            return await _run_check(plan, box, answer, timeout_s)
     except _MachineBroken:
         return Checked(verdict=Verdict.INCORRECT)
+    except CheckerFailure as failure:
+        async with fresh() as other:
+            try:
+                await _run_check(plan, other, None, timeout_s)
+            except _MachineBroken:
+                raise failure from None
+        why = f"what was left stopped the checker: {failure}"
+        return Checked(verdict=Verdict.INCORRECT, checks=({"ok": False, "why": why},))
 
 
 async def _run_check(plan: Plan, box: Sandbox, answer: str | None, timeout_s: float) -> Checked:
@@ -347,7 +378,7 @@ async def _check_state(assertions: list[JSON], box: Sandbox, timeout_s: float) -
     try:
         verdicts = read_verdicts(result.stdout, nonce, len(assertions))
     except ValueError as error:
-        raise EnvironmentFailure(f"the checker gave no verdict: {error}") from None
+        raise CheckerFailure(f"the checker gave no verdict: {error}") from None
     return Checked(
         verdict=_verdict(bool(verdicts) and all(one.ok for one in verdicts)),
         exit_codes=(0,),
@@ -393,4 +424,6 @@ def _checker_error(result: CommandResult) -> Exception:
         return _MachineBroken()
     said = (result.stderr or result.stdout).strip()[-MOST_COMPLAINT:]
     how = f"{result.status.value}, exit code {result.exit_code}"
-    return EnvironmentFailure(f"the checker failed ({how})" + (f": {said}" if said else ""))
+    # Nothing inside can end the whole sandbox: that is never what the policy left.
+    kind = EnvironmentFailure if result.status is CommandStatus.DIED else CheckerFailure
+    return kind(f"the checker failed ({how})" + (f": {said}" if said else ""))

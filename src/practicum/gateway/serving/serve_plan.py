@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from practicum.core.sample import Episode
 from practicum.core.task import Task
@@ -10,9 +9,6 @@ from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 from practicum.gateway.serving.key_limits import ApiKey
 from practicum.gateway.serving.served_models import Load, ServedModel, ServedModels, WeightsSource
 from practicum.gateway.serving.traffic_recorder import RecordingRules
-
-if TYPE_CHECKING:
-    from starlette.routing import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +24,6 @@ class ServePlan:
     grace_s: int = 30
     """Seconds that requests under way have when the server is told to stop."""
     recording: RecordingRules = field(default_factory=RecordingRules)
-    pages: "tuple[Route, ...]" = ()
-    """Web pages, served without a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
 """The HTTP routes of `practicum serve`: the gateway's dialects by model name, and what goes beside.
 
 `/health`, `/ready` and `/metrics` for whoever runs it; `/solve` plays a task of an environment;
-`/feedback` says how good an answer was. `pages` of `serving_app` is the place for web pages: they
-are open to browsers without a key, and what they send from there needs one like any other request.
+`/feedback` says how good an answer was; `/` is a page to do both by hand.
 """
 
 import os
@@ -21,6 +20,7 @@ from starlette.types import Scope
 
 from practicum.core.conversation import RolloutLimits
 from practicum.core.errors import UserError
+from practicum.core.trace import Trace
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.dialects.dialect import Fields
 from practicum.gateway.dialects.known_dialects import DIALECTS
@@ -45,6 +45,7 @@ from practicum.gateway.server.answering import RequestSampler
 from practicum.gateway.server.event_stream import while_connected
 from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 from practicum.gateway.serving.access_log import EXCHANGE, AccessLog, Exchange
+from practicum.gateway.serving.console_page import console_pages
 from practicum.gateway.serving.key_limits import KEY_REFUSED, Client, KeyRing, RequestQueue
 from practicum.gateway.serving.serve_plan import Solved, Solver, SolveRequest
 from practicum.gateway.serving.served_models import ServedModel, ServedModels
@@ -290,6 +291,7 @@ def _solved_json(solved: Solved, model: ServedModel, *, is_kept: bool) -> dict[s
     return {
         "solution": solved.solution,
         "actions": turns,
+        "observations": _observations(trace),
         "rewards": list(outcome.turn_rewards) if outcome else [],
         "reward": solved.episode.score.value,
         "success": outcome.success if outcome else None,
@@ -302,14 +304,25 @@ def _solved_json(solved: Solved, model: ServedModel, *, is_kept: bool) -> dict[s
     }
 
 
+def _observations(trace: Trace) -> list[str]:
+    """What the model was shown after each turn but the last, after which it is shown nothing."""
+    seen: list[str] = []
+    for message in trace.messages():
+        if message.role == "assistant":
+            seen.append("")
+        elif seen:
+            seen[-1] = f"{seen[-1]}\n{message.content}".strip()
+    return seen
+
+
 def serving_app(
     routes: ServingRoutes,
     settings: GatewaySettings,
     parts: ServingParts,
     write_log: Callable[[str], None] | None,
-    pages: Sequence[Route] = (),
 ) -> Starlette:
-    """The ASGI application of `practicum serve`; `pages` are web pages, open to any browser."""
+    """The ASGI application of `practicum serve`."""
+    pages = console_pages()
     open_paths = OPEN_PATHS | {page.path for page in pages}
     rules = replace(guard_rules(settings, _key_check(parts.keys), open_paths), own_pages=True)
     return dialect_app(

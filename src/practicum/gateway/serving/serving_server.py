@@ -52,7 +52,7 @@ async def serve_models(
         recorder=recorder,
     )
     routes = ServingRoutes(plan.settings, parts)
-    app = serving_app(routes, plan.settings, parts, log, plan.pages)
+    app = serving_app(routes, plan.settings, parts, log)
     try:
         async with _listening(app, plan, parts) as (address, stopped):
             loaded = await _unless(load(), stopped)

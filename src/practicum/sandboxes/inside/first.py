@@ -41,6 +41,8 @@ KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
 """chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
 setfcap: what root needs to administer files, users and groups, in its own user namespace."""
 OPEN_FILES = 1024
+CHECKER_BYTES = 256 << 20
+"""Memory of a checker's own, beyond what the policy's processes and files may have used up."""
 REAP_S = 3.0
 
 
@@ -148,7 +150,7 @@ class FirstProcess(Server):
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
-            if self._watched_bytes and self._is_over_limits():
+            if self._watched_bytes and self._is_over_limits(request.is_judge):
                 return "oom"
             hosts = [self._connection, self._lifeline]
             watched = [*running.outputs, *self._lingering, self._wake, *hosts]
@@ -165,8 +167,9 @@ class FirstProcess(Server):
                 if code is not None:
                     return running.ended(code)
 
-    def _is_over_limits(self) -> bool:
-        return resident_bytes() > self._watched_bytes or len(living()) > 2 * self._processes
+    def _is_over_limits(self, is_judge: bool) -> bool:
+        most = self._watched_bytes + (CHECKER_BYTES if is_judge else 0)
+        return resident_bytes() > most or len(living()) > 2 * self._processes
 
     def _become(self, request: Request, running: "Running") -> None:
         """In the child: exec the command."""

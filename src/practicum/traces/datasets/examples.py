@@ -15,7 +15,7 @@ corrupting it, teaches a model to recognise corrupted text and nothing about the
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -29,6 +29,7 @@ from practicum.traces.datasets.splits import LeftOut
 
 BROKEN = "it broke off through no fault of the policy"
 SILENT = "the assistant said nothing"
+UNCORRECTED = "its correction says what the answer said"
 MADE_UP = "its source says that it was made up, and an answer must have been given by someone"
 
 AT_ONCE = 32
@@ -60,8 +61,13 @@ def verdict(episode: Episode, label: float | None, good_at: float) -> bool | Non
     return None if value is None else value >= good_at
 
 
-def episode_examples(episode: Episode, good: bool | None, left_out: LeftOut) -> Iterator[Example]:
-    """An example per root-to-leaf path; a turn on several paths has loss on the first only."""
+def episode_examples(
+    episode: Episode, good: bool | None, left_out: LeftOut, correction: str = ""
+) -> Iterator[Example]:
+    """An example per root-to-leaf path; a turn on several paths has loss on the first only.
+
+    Where a person has corrected the last answer, its two sides as a pair instead.
+    """
     trace = episode.trace
     evidence: Mapping[str, object] = episode.outcome.evidence if episode.outcome else {}
     if trace.is_masked:
@@ -72,6 +78,9 @@ def episode_examples(episode: Episode, good: bool | None, left_out: LeftOut) -> 
         return
     if not trace.nodes:
         left_out.add(SILENT, trace.id)
+    if correction and trace.turns:
+        yield from _corrected(trace, correction, left_out)
+        return
     learned: set[int] = set()
     for number, leaf in enumerate(trace.leaves()):
         path = _Path(trace, trace.path(leaf), frozenset(learned))
@@ -95,6 +104,44 @@ def episode_examples(episode: Episode, good: bool | None, left_out: LeftOut) -> 
             loss_mask=mask,
             tokens_of=trace.model.partition(" + ")[0] if ids else "",
         )
+
+
+def _corrected(trace: Trace, correction: str, left_out: LeftOut) -> Iterator[Example]:
+    """The correction of the last turn, chosen, and that turn as it was, rejected."""
+    last = trace.turns[-1]
+    said = trace.nodes[last].messages
+    if "".join(message.content for message in said).strip() == correction.strip():
+        left_out.add(UNCORRECTED, trace.id)
+        return
+    path = _Path(trace, trace.path(last), frozenset(trace.turns) - {last})
+    if reason := path.fault():
+        left_out.add(reason, trace.id)
+        return
+    ids, mask = path.tokens()
+    rejected = Example(
+        id=trace.id,
+        task_id=trace.task_id,
+        env=trace.env,
+        messages=path.messages,
+        tools=trace.tools,
+        given=path.given,
+        pair=f"{trace.id} corrected",
+        chosen=False,
+        token_ids=ids,
+        loss_mask=mask,
+        tokens_of=trace.model.partition(" + ")[0] if ids else "",
+    )
+    answer = Message(role="assistant", content=correction)
+    yield replace(
+        rejected,
+        id=f"{trace.id} corrected",
+        messages=(*path.messages[: path.given], answer),
+        chosen=True,
+        token_ids=(),
+        loss_mask=(),
+        tokens_of="",
+    )
+    yield rejected
 
 
 @dataclass(frozen=True, slots=True)

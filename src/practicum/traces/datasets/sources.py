@@ -108,7 +108,12 @@ def _from_store(
         where = not_evaluated(source.where)
         if evaluated := store.count_where(source.where) - store.count_where(where):
             left_out.add(HELD_OUT, "episodes of evaluations", evaluated)
-        labels = {label.episode_id: label.value for label in store.labels(suggestions=False)}
+        labels: dict[str, float] = {}
+        corrections: dict[str, str] = {}
+        for given in store.labels(suggestions=False):  # the newest of each counts
+            labels[given.episode_id] = given.value
+            if given.correction:
+                corrections[given.episode_id] = given.correction
         held_out: dict[tuple[str, str], bool] = {}
         for episode in store.query(where):
             watch()
@@ -119,12 +124,18 @@ def _from_store(
             if held_out[key]:
                 left_out.add(HELD_OUT, episode.trace.id)
                 continue
-            label = labels.get(episode.trace.id)
-            yield from source_examples(source.revise(episode), label, source, left_out)
+            name = episode.trace.id
+            said = labels.get(name), corrections.get(name, "")
+            yield from source_examples(source.revise(episode), said[0], source, left_out, said[1])
 
 
 def source_examples(
-    episode: Episode, label: float | None, source: DatasetSource, left_out: LeftOut
+    episode: Episode,
+    label: float | None,
+    source: DatasetSource,
+    left_out: LeftOut,
+    correction: str = "",
 ) -> Iterator[Example]:
-    """The examples of one episode; `label` is that of people."""
-    yield from episode_examples(episode, verdict(episode, label, source.good_at), left_out)
+    """The examples of one episode; `label` and `correction` are those of people."""
+    good = verdict(episode, label, source.good_at)
+    yield from episode_examples(episode, good, left_out, correction)

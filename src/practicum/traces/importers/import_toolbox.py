@@ -1,8 +1,4 @@
-"""Importer of ToolBoxV2 FlowAgent traces and checkpoints; pickles are read without running them.
-
-FlowAgent saves checkpoints as pickles of its own classes. A pickle can call any function of any
-module (arbitrary code execution); here every global except dates and a few containers resolves to
-an inert class that only stores its arguments and state.
+"""Importer of ToolBoxV2 FlowAgent traces and checkpoints, which are pickles of its own classes.
 
 A trace file is one run: question, tool calls, reasoning, answer. A checkpoint has the conversations
 of its sessions, and the next checkpoint has them again with what followed. Each exchange of a
@@ -10,18 +6,15 @@ session (a question and all up to the next one) is one episode with the messages
 context, and has the same identity in every checkpoint.
 """
 
-import io
-import pickle
-from collections import OrderedDict
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from practicum.core.json_values import as_json, well_formed
+from practicum.core.json_values import as_json
 from practicum.core.trace import Message, StopReason, ToolCall
 from practicum.traces.importers.json_files import begins_with_array, parts_of_rows
+from practicum.traces.importers.plain_pickle import BadPickle, pickle_to_json
 from practicum.traces.importers.records import (
     Draft,
     Imported,
@@ -40,122 +33,6 @@ from practicum.traces.importers.records import (
 
 PICKLE_MAGIC = b"\x80"
 """First byte of pickles since protocol 2."""
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise Malformed(f"the pickle holds bytes in {encoding!r:.20}")
-    return text.encode(encoding)
-
-
-MAX_VALUES = 2_000_000
-"""Nested references let a tiny pickle expand to billions of values (a "billion laughs" attack)."""
-
-HARMLESS: dict[tuple[str, str], Any] = {
-    ("datetime", "datetime"): datetime,
-    ("datetime", "date"): date,
-    ("datetime", "time"): time,
-    ("datetime", "timedelta"): timedelta,
-    ("datetime", "timezone"): timezone,
-    ("collections", "OrderedDict"): OrderedDict,
-    ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset,
-    ("_codecs", "encode"): _encode,
-}
-"""Globals that are safe to call: plain data classes, and protocol 2's encoding of bytes."""
-
-
-class _Inert:
-    """Stands in for an object of any class; stores its arguments and state."""
-
-    name = ""
-
-    def __new__(cls, *given: Any, **named: Any) -> "_Inert":
-        made = super().__new__(cls)
-        made.given = given
-        made.held = dict(named)
-        return made
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self.given: tuple[Any, ...] = given
-        self.held: dict[Any, Any] = dict(named)
-
-    def __setstate__(self, state: Any) -> None:
-        parts = state if isinstance(state, tuple) else (state,)
-        for part in parts:  # objects with slots have a pair of states
-            if isinstance(part, dict):
-                self.held.update(part)
-
-    def __call__(self, *given: Any, **named: Any) -> "_Inert":
-        return _Inert(*given, **named)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.held[key] = value
-
-    def append(self, value: Any) -> None:
-        """As lists of a class of their own are filled."""
-        self.given = (*self.given, value)
-
-    def extend(self, values: Any) -> None:
-        """As lists of a class of their own are filled."""
-        self.given = (*self.given, *values)
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        known = HARMLESS.get((module, name))
-        return known if known is not None else type(name.rpartition(".")[2], (_Inert,), {})
-
-    def persistent_load(self, pid: Any) -> Any:
-        return _Inert(pid)
-
-
-def load_plain(content: bytes) -> Any:
-    """The content of a pickle as plain data; objects become dictionaries of their fields."""
-    try:
-        loaded = _Unpickler(io.BytesIO(content)).load()
-        return _Plain().of(loaded)
-    except Malformed:
-        raise
-    except RecursionError:
-        raise Malformed("the pickle is nested too deep") from None
-    except Exception as error:  # noqa: BLE001 - a damaged pickle can fail in any way
-        raise Malformed(f"the pickle cannot be read ({error!s:.100})") from None
-
-
-class _Plain:
-    """Converts loaded objects to plain data; refuses cycles and too many values."""
-
-    def __init__(self) -> None:
-        self._left = MAX_VALUES
-        self._ancestors: set[int] = set()
-
-    def of(self, value: Any) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise Malformed("the pickle holds more values than any checkpoint")
-        if not isinstance(value, _Inert | dict | list | tuple | set | frozenset):
-            if isinstance(value, str):
-                return well_formed(value)
-            if isinstance(value, date | time):
-                return value.isoformat()
-            return value.total_seconds() if isinstance(value, timedelta) else value
-        if id(value) in self._ancestors:
-            raise Malformed("the pickle contains itself")
-        self._ancestors.add(id(value))
-        plain = self._inside(value)
-        self._ancestors.remove(id(value))
-        return plain
-
-    def _inside(self, value: Any) -> Any:
-        if isinstance(value, _Inert):
-            if not value.held:
-                given = [self.of(one) for one in value.given]
-                return given[0] if len(given) == 1 else given
-            value = value.held
-        if isinstance(value, dict):
-            return {str(k): self.of(v) for k, v in value.items()}
-        return [self.of(one) for one in value]
 
 
 SOURCE = "toolbox"
@@ -186,12 +63,14 @@ def _one_file(path: Path, skip: int, is_pickle: bool) -> Iterator[Part]:
     size = path.stat().st_size
     try:
         if is_pickle:
-            value = load_plain(path.read_bytes())
+            value = decode_json(pickle_to_json(str(path)))
         else:
             value = decode_json(path.read_text(encoding="utf-8"))
         yield Part(line=1, offset=size, found=convert(value))
     except UnicodeDecodeError as error:
         yield Part(line=0, offset=size, problem=f"it is not UTF-8 text ({error.reason})")
+    except BadPickle as error:
+        yield Part(line=0, offset=size, problem=f"the pickle cannot be read: {error}")
     except Malformed as error:
         yield Part(line=error.line, offset=size, problem=str(error))
 

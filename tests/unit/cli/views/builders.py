@@ -76,13 +76,13 @@ def make_episode(
     return Episode(trace=trace, outcome=Outcome(success=success, turn_rewards=paid), score=score)
 
 
-def make_report(step: int, successes: int, n: int = 100) -> EvalReport:
-    """A report of `successes` tasks solved out of `n`."""
+def make_report(step: int, successes: int, n: int = 100, masked: int = 0) -> EvalReport:
+    """A report of `successes` tasks solved out of `n`, of which the last `masked` are masked."""
     tasks = [
         TaskResult(
             task_id=f"t{i}",
             level=1 + i % 2,
-            successes=(i < successes,),
+            successes=(i < successes if i < n - masked else None,),
             rewards=(8.5 if i < successes else 1.0 + (i % 5) * 0.5,),
             turns=(4,),
         )
@@ -159,8 +159,8 @@ class RunBuilder:
             store.add(episode, attempt=self.attempt, step=step, purpose=purpose, task=make_task())
         return self
 
-    def evaluate(self, step: int, successes: int, n: int = 100) -> "RunBuilder":
-        report = report_to_json(make_report(step, successes, n))
+    def evaluate(self, step: int, successes: int, n: int = 100, *, masked: int = 0) -> "RunBuilder":
+        report = report_to_json(make_report(step, successes, n, masked))
         folder = self.run.path / "evals"
         folder.mkdir(exist_ok=True)
         (folder / f"step_{step}.json").write_text(json.dumps(report))

@@ -69,6 +69,16 @@ def test_lost_episodes_are_counted_against_all_of_them(
     assert alert.is_severe is is_severe
 
 
+@pytest.mark.parametrize(("masked", "alarmed"), [(0, False), (4, False), (5, True), (60, True)])
+def test_held_out_attempts_that_are_masked_are_alarmed(
+    tmp_path: Path, masked: int, alarmed: bool
+) -> None:
+    build = RunBuilder(tmp_path).begin().evaluate(0, 5, masked=masked).steps(1, 6)
+    found = [alert for alert in find_alerts(read_run(build.done())) if "masked" in alert.text]
+    assert [alert.is_severe for alert in found] == [True] * alarmed
+    assert all(f"ALARM: {masked} of 100 attempts" in alert.text for alert in found)
+
+
 def test_episodes_without_a_score_are_told_apart_from_masked_ones(tmp_path: Path) -> None:
     (text,) = texts(view_of(tmp_path, unscored_episodes=2))
     assert text == "10 of the last 160 episodes not scored: the reward failed"

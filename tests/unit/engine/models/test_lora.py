@@ -177,3 +177,30 @@ def test_the_saved_config_does_not_depend_on_the_order_of_a_set(tmp_path: Path) 
     config = json.loads((tmp_path / "adapter_config.json").read_text())
     assert config["target_modules"] == sorted(FULL.targets)
     assert list(config) == sorted(config)
+
+
+def test_a_run_can_start_from_a_saved_adapter(tmp_path: Path) -> None:
+    trained = build_policy(seed=3)
+    save_adapter(trained.model, tmp_path)
+    started = FULL.model_copy(update={"start": str(tmp_path)})
+    model = attach_adapter(build_tiny_model(), started, 0, "tiny")
+    mine, theirs = dict(trainable(model)), dict(trainable(trained.model))
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"alpha": 8}, "has alpha 32 and rank 16, and lora has 8 and 16; set lora.alpha"),
+        ({"r": 4}, "another model or other lora settings"),
+        ({"start": "nowhere"}, "'nowhere', and no adapter can be read there"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused(
+    changed: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    save_adapter(build_policy().model, tmp_path)
+    lora = FULL.model_copy(update={"start": str(tmp_path), **changed})
+    with pytest.raises((ConfigError, CheckpointError), match=sentence):
+        attach_adapter(build_tiny_model(), lora, 0, "tiny")

@@ -1,11 +1,20 @@
 from collections.abc import Iterator
+from itertools import count
+from threading import Event
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.environments.serving.toy import ToyEnvironment, toy_task
 
 from practicum.core.task import Split, Task
 from practicum.environments.serving.env_records import Refusal, task_from
-from practicum.environments.serving.openenv import OPEN_STREAMS, TaskPages
+from practicum.environments.serving.openenv import (
+    FURTHEST_SKIP,
+    LONGEST_PAGE,
+    OPEN_STREAMS,
+    TaskPages,
+)
 
 
 class CountingEnvironment(ToyEnvironment):
@@ -85,3 +94,83 @@ def test_a_task_is_chosen_by_id_or_sent_whole() -> None:
 def test_a_task_that_is_not_whole_is_refused(values: object) -> None:
     with pytest.raises(Refusal, match="GET /tasks"):
         task_from(values, "toy")
+
+
+class EndlessEnvironment(ToyEnvironment):
+    """As most are: tasks without end from a seed. Counts those it makes."""
+
+    made = 0
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        task = toy_task(1)
+        for _ in count():
+            self.made += 1
+            yield task
+
+
+def test_an_offset_far_ahead_is_refused_before_a_task_is_made() -> None:
+    environment = EndlessEnvironment()
+    with pytest.raises(Refusal, match="more than 100000 tasks ahead"):
+        TaskPages(environment).page("train", 0, 1_000_000_000, 50)
+    assert environment.made == 0
+
+
+@given(
+    reads=st.lists(
+        st.tuples(
+            st.one_of(st.sampled_from(["train", "heldout"]), st.text(max_size=5)),
+            st.integers(0, 2),
+            st.one_of(st.integers(-5, 2000), st.integers(2 * FURTHEST_SKIP)),
+            st.integers(-1, LONGEST_PAGE + 2),
+        ),
+        max_size=4,
+    )
+)
+def test_whatever_pages_are_read_no_more_than_the_bound_is_made(
+    reads: list[tuple[str, int, int, int]],
+) -> None:
+    environment = EndlessEnvironment()
+    pages = TaskPages(environment)
+    for split, seed, offset, size in reads:
+        before = environment.made
+        try:
+            assert len(pages.page(split, seed, offset, size)) == size
+        except Refusal:
+            assert environment.made == before
+        assert environment.made - before <= FURTHEST_SKIP + LONGEST_PAGE
+
+
+def test_the_next_task_is_given_whatever_pages_others_read() -> None:
+    pages = TaskPages(ToyEnvironment())
+    first = [pages.choose({}).id for _ in range(3)]
+    for seed in range(2 * OPEN_STREAMS):
+        pages.page("train", seed, 0, 1)
+    rest = [pages.choose({}).id for _ in range(7)]
+    assert len({*first, *rest}) == 10
+
+
+class StuckEnvironment(ToyEnvironment):
+    """Searches for its first task until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = Event()
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        self.let_go.wait()
+        yield from super().tasks(split, seed)
+
+
+async def test_tasks_that_take_for_ever_hold_up_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("practicum.environments.serving.openenv.PAGE_S", 0.05)
+    environment = StuckEnvironment()
+    pages = TaskPages(environment)
+    try:
+        for _ in range(2):  # the second waits for the first, which still runs
+            with pytest.raises(Refusal, match="not found within") as refused:
+                await pages.find_off_loop(lambda: pages.page("train", 0, 0, 1))
+            assert refused.value.status == 502
+    finally:
+        environment.let_go.set()

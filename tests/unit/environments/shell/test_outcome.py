@@ -1,11 +1,13 @@
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from tests.unit.environments.shell.builders import ended, make_task, ok
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
+from practicum.core.interfaces import Sandbox
 from practicum.core.task import JSON
 from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.shell_session import Checked, Verdict, check_plan
@@ -22,11 +24,18 @@ async def checked(
     check: dict[str, JSON],
     answer: Callable[[RanCommand], CommandResult],
     given: str | None = None,
+    *,
+    elsewhere: Callable[[RanCommand], CommandResult] | None = None,
     **data: JSON,
 ) -> tuple[Checked, FakeSandbox]:
     box = FakeSandbox(answer)
     plan = Plan.of(make_task(check=check, **data))
-    return await check_plan(plan, box, given, timeout_s=20), box
+
+    @asynccontextmanager
+    async def fresh() -> AsyncIterator[Sandbox]:
+        yield FakeSandbox(elsewhere or answer)
+
+    return await check_plan(plan, box, given, timeout_s=20, fresh=fresh), box
 
 
 def nonce_of(ran: RanCommand) -> str:
@@ -98,6 +107,41 @@ VERDICTS = {CommandStatus.OK, CommandStatus.TRUNCATED, CommandStatus.BROKEN}
 async def test_a_script_that_does_not_end_by_itself_is_no_verdict(status: CommandStatus) -> None:
     with pytest.raises(EnvironmentFailure, match=f"the checker failed .{status.value}"):
         await checked(SCRIPT, lambda ran: ended(status))
+
+
+STOPPED = sorted(set(CommandStatus) - VERDICTS - {CommandStatus.DIED})
+
+
+@pytest.mark.parametrize("status", STOPPED)
+@pytest.mark.parametrize("code", [0, 1])
+async def test_a_checker_that_fails_only_where_the_policy_was_is_the_policys_failure(
+    status: CommandStatus, code: int
+) -> None:
+    found, _ = await checked(
+        SCRIPT, lambda ran: ended(status), elsewhere=lambda ran: ok(exit_code=code)
+    )
+    assert found.verdict is Verdict.INCORRECT
+    assert "stopped the checker" in str(found.checks[0]["why"])
+
+
+async def test_a_checker_that_fails_once_is_asked_again() -> None:
+    results = iter([ended(CommandStatus.TIMEOUT), ok(exit_code=0)])
+    found, _ = await checked(SCRIPT, lambda ran: next(results))
+    assert found.verdict is Verdict.CORRECT
+
+
+async def test_an_answer_that_stops_the_checker_is_the_policys_failure() -> None:
+    def too_long(ran: RanCommand) -> CommandResult:
+        is_long = sum(map(len, ran.command)) > 1000
+        return ended(CommandStatus.DENIED) if is_long else ok(exit_code=1)
+
+    found, _ = await checked({"kind": "chain", "scripts": ["one"]}, too_long, "7" * 2000)
+    assert found.verdict is Verdict.INCORRECT
+
+
+async def test_a_machine_that_is_gone_is_never_the_policys_failure() -> None:
+    with pytest.raises(EnvironmentFailure, match="died"):
+        await checked(SCRIPT, lambda ran: ended(CommandStatus.DIED), elsewhere=lambda ran: ok())
 
 
 @pytest.mark.parametrize(

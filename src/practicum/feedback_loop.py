@@ -1,0 +1,372 @@
+"""The loop closed over production: `learn` from what a served model did and what people said of it.
+
+Recorded traffic and its labels become a dataset; a run goes on from the adapter that is served;
+what comes of it is compared with the served version on held-out tasks or on held-out feedback; and
+it is served in its place only where the interval of the paired difference is above zero.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from practicum import api
+from practicum.assemble.driver import Observe, TrainedRun, read_evaluations, train_run
+from practicum.assemble.environments import open_environment
+from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.config.parse_config import apply_overrides, build_config, parse_yaml
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import UserError
+from practicum.core.interfaces import Environment
+from practicum.core.task import JSON
+from practicum.environments.registry import heldout_tasks
+from practicum.evaluation.compare import compare_reports, success_difference
+from practicum.evaluation.report import format_interval
+from practicum.store.run_dir import check_name, free_path, taken
+from practicum.store.served_versions import Change, ServedVersion, ServedVersions, find_served
+from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces.datasets.sources import DatasetSource, store_path
+from practicum.traces.feedback import (
+    SAID,
+    FeedbackKind,
+    Traffic,
+    gather_traffic,
+    traffic_environments,
+)
+from practicum.training.heldout_feedback import mean_gain, measure_gains, preferences
+from practicum.training.stage_data import examples_folder, read_stage_examples
+from practicum.training.warm_start import fitting_eval
+
+TASKS = 200
+"""Held-out tasks that the two are compared on, where there are as many."""
+EPOCHS = 3
+"""How often each piece of feedback is learned from."""
+HELD_OUT = 0.3
+"""Share of the feedback that is kept for the comparison where there are no tasks for it."""
+METHODS: dict[FeedbackKind, dict[str, JSON]] = {
+    "kto": {"lr": 3e-4, "batch": 16, "beta": 0.5},
+    "dpo": {"lr": 1e-4, "batch": 16, "beta": 0.1},
+}
+"""What is learned by unless told; docs/learn-from-traffic.md says how it was chosen."""
+CARRIED_OVER = ("env", "model", "rollouts", "agent", "reward", "hardware")
+"""Sections that the served version's own run hands on."""
+LEARNED_BY = ("algorithm", "data", "lora", "steps")
+"""Keys that are set once the feedback is known."""
+TOKENS_AT_ONCE = 4096
+"""Of held-out feedback while it is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """How a candidate stands to the served version."""
+
+    of: Literal["tasks", "feedback"]
+    difference: Interval
+    """On tasks: of success. On feedback: preferred conversations that gained more than the others,
+    less those that gained less, as a share."""
+    before: EvalReport | None = None
+    after: EvalReport | None = None
+    preferred_gain: float | None = None
+    """Change of the mean log-probability of the preferred conversations, on feedback."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the whole interval is above zero."""
+        return self.difference.low > 0
+
+    def to_json(self) -> dict[str, JSON]:
+        """What is recorded with the promotion."""
+        found: dict[str, JSON] = {"of": self.of, "difference": self.difference.to_json()}
+        if self.before is not None and self.after is not None:
+            found |= {
+                "env": self.after.env,
+                "seed": self.after.seed,
+                "before": self.before.success.to_json(),
+                "after": self.after.success.to_json(),
+            }
+        if self.preferred_gain is not None:
+            found["preferred_gain"] = self.preferred_gain
+        return found
+
+    def __str__(self) -> str:
+        shown = format_interval(self.difference, signed=True)
+        if self.before is None or self.after is None:
+            return (
+                f"the preferred of two held-out conversations gained more, counted against those "
+                f"where it gained less: {shown} over {self.difference.n} pairs"
+            )
+        sides = " to ".join(format_interval(r.success) for r in (self.before, self.after))
+        return (
+            f"success {sides} on {self.difference.n} held-out tasks of {self.after.env}, paired "
+            f"difference {shown}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What came of learning from traffic."""
+
+    run: api.Run
+    served: ServedVersion
+    """What was served, and gone on from."""
+    kind: FeedbackKind
+    traffic: Traffic
+    measured: Measured
+    promoted: ServedVersion | None
+    """The new version; None where nothing was changed."""
+
+    def __str__(self) -> str:
+        done = (
+            f"version {self.promoted.version} is served now (it was {self.served.version})"
+            if self.promoted
+            else f"version {self.served.version} stays: {self._why_not()}"
+        )
+        return f"{self.measured}; {done}"
+
+    def _why_not(self) -> str:
+        return (
+            "promotion was not asked for"
+            if self.measured.is_better
+            else "the interval is not above zero"
+        )
+
+    def to_json(self) -> dict[str, JSON]:
+        """As JSON."""
+        return {
+            "run": str(self.run.path),
+            "kind": self.kind,
+            "served": self.served.version,
+            "served_sha256": self.served.sha256,
+            "promoted": self.promoted.version if self.promoted else None,
+            "promoted_sha256": self.promoted.sha256 if self.promoted else None,
+            "labels": {
+                "good": self.traffic.good,
+                "bad": self.traffic.bad,
+                "corrections": self.traffic.corrections,
+            },
+            "left_out": dict(self.traffic.left_out.counts),
+            "redacted": dict(self.traffic.redacted),
+            "measured": self.measured.to_json(),
+        }
+
+
+def served_model(model: str | Path) -> ServedVersions:
+    """A served model by its folder or its name in `served/`, which need not be there yet."""
+    return find_served(model, must_exist=False)
+
+
+def learn(
+    store: str | Path,
+    model: str | Path | None = None,
+    *,
+    kind: Literal["auto", "kto", "dpo"] = "auto",
+    env: str | None = None,
+    n: int | None = None,
+    promote: bool = True,
+    observe: Observe | None = None,
+    **options: Any,
+) -> Learned:
+    """Learn from a store of traffic and feedback, and serve what is shown to be better.
+
+    Args:
+        store: The trace store that the server has recorded to.
+        model: The served model; the only one in `served/` unless given.
+        kind: `kto` from thumbs and scores, `dpo` from corrections; by the labels unless given.
+        env: Where the two are compared; the environment of the traffic unless given, and held-out
+            feedback where it has none.
+        n: Held-out tasks that they are compared on; 200, or as many as there are.
+        promote: Whether to serve what is better; otherwise it is only measured.
+        observe: Makes the observer of the run; lines on standard error unless given.
+        options: `where` (which traces), `name` (of the run), and keys of its config, such as
+            `steps=20` or `**{"algorithm.lr": 1e-4}`; `words` are the same as `key=value`.
+    """
+    plan = plan_learning(
+        store_path(DatasetSource(name=str(store))),
+        find_served(model),
+        kind=kind,
+        env=env,
+        n=n,
+        options=dict(options),
+    )
+    lines = api.TrainingLines(steps=plan.config.steps)
+    trained = train_run(plan.config, observe or lines.observe, name=plan.name)
+    if trained.result.interrupted:
+        raise UserError(
+            f"{trained.run.path} was stopped after {trained.result.state.step} steps; nothing was "
+            "changed; learn again"
+        )
+    measured = measure_candidate(trained, plan.config)
+    promoted = None
+    if promote and measured.is_better:
+        promoted = plan.served.publish(
+            trained.run.path,
+            change=Change("promote", f"learned from {store}: {measured}", measured.to_json()),
+        )
+    return Learned(
+        run=api.Run(trained.run),
+        served=plan.version,
+        kind=plan.kind,
+        traffic=plan.traffic,
+        measured=measured,
+        promoted=promoted,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningPlan:
+    """What is to be learned from, by which run."""
+
+    served: ServedVersions
+    version: ServedVersion
+    traffic: Traffic
+    kind: FeedbackKind
+    config: RunConfig
+    name: str
+
+
+def plan_learning(
+    store: Path,
+    model: ServedVersions,
+    *,
+    kind: Literal["auto", "kto", "dpo"],
+    env: str | None,
+    n: int | None,
+    options: dict[str, Any],
+) -> LearningPlan:
+    """Gather the traffic, and make the config of the run that learns from it."""
+    version = model.current
+    where, name = options.pop("where", SAID), options.pop("name", None)
+    words = [*options.pop("words", ()), *api.as_words(options)]
+    values = _carried_over(version)
+    values["env"] = _choose_env(store, where, env, values.get("env"))
+    values["eval"] = {"n": TASKS if n is None else n, "seed": _test_seed(store, version)}
+    scene = [word for word in words if not word.startswith(LEARNED_BY)]
+    config = _configured(values, scene)
+    environment = open_environment(config.env) if config.env else None
+    if environment is not None and n is None:
+        values["eval"]["n"] = fitting_eval(config.eval, environment).n
+        config = _configured(values, scene)
+    run = _run_path(Path(config.runs_dir), name, model.name)
+    copy = run.with_name(f"{run.name}.sqlite")
+    run.parent.mkdir(parents=True, exist_ok=True)
+    traffic = gather_traffic(
+        store,
+        copy,
+        base=version.base,
+        fingerprint=version.fingerprint,
+        where=where,
+        tested=_tested(environment, config),
+    )
+    chosen = traffic.choose_kind(kind)
+    batch = int(str(METHODS[chosen]["batch"]))
+    held_out = 0.0 if environment is not None else HELD_OUT
+    count = traffic.corrections if chosen == "dpo" else traffic.labels
+    values |= {
+        "algorithm": {"name": chosen, "reference": "start", **METHODS[chosen]},
+        "data": {"source": str(copy), "where": where, "heldout": held_out},
+        "steps": max(1, math.ceil(EPOCHS * count * (1 - held_out) / batch)),
+        "lora": _adapter_settings(version),
+    }
+    config = _configured(values, words)
+    if environment is not None and not config.eval.before:
+        raise UserError("eval.before=false leaves nothing to compare with; take it out")
+    return LearningPlan(
+        served=model,
+        version=version,
+        traffic=traffic,
+        kind=chosen,
+        config=config,
+        name=run.name,
+    )
+
+
+def _configured(values: dict[str, Any], words: list[str]) -> RunConfig:
+    return build_config(apply_overrides(values, words), "learn")
+
+
+def _carried_over(version: ServedVersion) -> dict[str, Any]:
+    """What the run that made a version was told, as far as it matters for the next one."""
+    path = version.config_path
+    kept = parse_yaml(path.read_text(encoding="utf-8"), str(path)) if path else {}
+    values = {key: kept[key] for key in CARRIED_OVER if kept.get(key) is not None}
+    model = values.get("model") or {}
+    return {**values, "model": {**model, "name": version.base}}
+
+
+def _choose_env(store: Path, where: str, asked: str | None, own: Any) -> Any:
+    """The environment to compare in: as asked, or that of the traffic; None is held-out feedback.
+
+    The served version's own has the options that it was trained with.
+    """
+    own_name = own.get("name") if isinstance(own, dict) else own
+    if asked is not None:
+        return own if asked == own_name else {"name": asked}
+    found = traffic_environments(store, where)
+    if not found:
+        return None
+    if own_name in found:
+        return own
+    if len(found) > 1:
+        raise UserError(
+            f"{store} has traffic of {', '.join(found)}; say where the models are to be compared, "
+            f"such as --env {found[0]}"
+        )
+    return {"name": found[0]}
+
+
+def _test_seed(store: Path, version: ServedVersion) -> int:
+    """Which held-out tasks: others for each version and each state of the feedback.
+
+    A test that is used again and again would be passed by chance in the end.
+    """
+    with SqliteTraceStore(store, read_only=True) as found:
+        state = f"{version.sha256} {sum(1 for _ in found.labels())}"
+    return int.from_bytes(hashlib.sha256(state.encode()).digest()[:3], "big")
+
+
+def _tested(environment: Environment | None, config: RunConfig) -> set[tuple[str, str]]:
+    if environment is None:
+        return set()
+    tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
+    return {(task.env, task.id) for task in tasks}
+
+
+def _adapter_settings(version: ServedVersion) -> dict[str, Any]:
+    saved = json.loads((version.path / "adapter_config.json").read_text(encoding="utf-8"))
+    return {
+        "r": saved["r"],
+        "alpha": saved["lora_alpha"],
+        "targets": sorted(saved["target_modules"]),
+        "start": str(version.path),
+    }
+
+
+def _run_path(runs_dir: Path, name: str | None, served_name: str) -> Path:
+    if name is None:
+        return free_path(runs_dir, f"learn_{served_name}")
+    path = runs_dir / check_name(name)
+    if path.exists():
+        raise taken(path)
+    return path
+
+
+def measure_candidate(trained: TrainedRun, config: RunConfig) -> Measured:
+    """The trained policy against the one that it began as."""
+    run = trained.run
+    if config.env is not None:
+        reports = read_evaluations(run)
+        before, after = reports[0], reports[config.steps]
+        difference = compare_reports(after, before).success_difference
+        return Measured(of="tasks", difference=difference, before=before, after=after)
+    heldout = read_stage_examples(examples_folder(run.path, 1)).heldout
+    gains = measure_gains(heldout, trained.policy.learner, TOKENS_AT_ONCE)
+    pairs = preferences(heldout, gains, config.seed)
+    if not pairs:
+        raise UserError(
+            f"the held-out feedback of {run.path} has no good and bad conversation to compare; "
+            "gather more feedback, or compare on tasks with --env NAME; nothing was changed"
+        )
+    difference, _ = success_difference(pairs)
+    return Measured(of="feedback", difference=difference, preferred_gain=mean_gain(heldout, gains))

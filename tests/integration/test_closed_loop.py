@@ -1,0 +1,209 @@
+"""The loop closed over production, with the tiny model: serve, use, learn, promote, go back."""
+
+import importlib.util
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import practicum as pr
+from practicum.core.sample import Episode
+from practicum.core.score import Label
+from practicum.store.served_versions import ServedVersions
+from practicum.store.trace_store import SqliteTraceStore
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "closed_loop.py"
+N = 50
+LEARNING = ("hardware.threads=1", "algorithm.lr=1e-3", "steps=12")
+"""The tiny model takes larger steps than real ones."""
+
+
+@pytest.fixture(scope="module")
+def closed_loop() -> Iterator[ModuleType]:
+    """The benchmark, whose parts are used here at a small size."""
+    spec = importlib.util.spec_from_file_location("closed_loop", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["closed_loop"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["closed_loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A served model, and the traffic that it has had."""
+
+    folder: Path
+    traffic: Path
+    episodes: Sequence[Episode]
+
+
+@pytest.fixture(scope="module")
+def used(closed_loop: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Used:
+    folder = tmp_path_factory.mktemp("production")
+    case = closed_loop.LoopCase(tasks=40, answers=2, n=1)
+    served = closed_loop.make_served(case, folder, 0)
+    episodes = closed_loop.record_traffic(case, served, folder / "traffic.sqlite", 0)
+    return Used(folder, folder / "traffic.sqlite", episodes)
+
+
+@pytest.fixture
+def served(used: Used, tmp_path: Path) -> ServedVersions:
+    """A copy of the served model, for one test."""
+    shutil.copytree(used.folder / "served", tmp_path / "served", symlinks=True)
+    return pr.served_model(tmp_path / "served" / "math")
+
+
+Learn = Callable[..., pr.Learned]
+
+
+@pytest.fixture
+def learn(served: ServedVersions, tmp_path: Path) -> Learn:
+    def call(store: Path, *words: str, **options: Any) -> pr.Learned:
+        given = [f"runs_dir={tmp_path / 'runs'}", *LEARNING, *words]
+        return pr.learn(store, served.path, words=given, **options)
+
+    return call
+
+
+def weights(served: ServedVersions) -> bytes:
+    return (served.path / "current" / "adapter_model.safetensors").read_bytes()
+
+
+def test_feedback_the_wrong_way_round_is_not_promoted(
+    closed_loop: ModuleType, used: Used, served: ServedVersions, learn: Learn, tmp_path: Path
+) -> None:
+    before = weights(served)
+    store = tmp_path / "wrong.sqlite"
+    closed_loop.give_feedback(used.traffic, store, used.episodes, "wrong", 0)
+    learned = learn(store, n=N)
+    assert learned.measured.difference.value < 0
+    assert learned.promoted is None
+    assert "version 0001 stays: the interval is not above zero" in str(learned)
+    assert weights(served) == before
+    assert [row["action"] for row in served.history()] == ["publish"]
+    assert served.versions() == ["0001"]
+
+
+def corrected(used: Used, store: Path, count: int = 40) -> None:
+    """Traffic without an environment, in which people have corrected the last answer."""
+    with (
+        SqliteTraceStore(used.traffic, read_only=True) as old,
+        SqliteTraceStore(store) as new,
+    ):
+        for number, episode in enumerate(old.query(limit=count)):
+            new.add(as_conversation(episode), attempt=1, step=0, purpose="traffic")
+            new.add_label(
+                Label(
+                    episode_id=episode.trace.id,
+                    value=0.0,
+                    author="feedback",
+                    created_at=time.time(),
+                    correction=f"multiply_terms {number % 7}",
+                )
+            )
+
+
+def as_conversation(episode: Episode) -> Episode:
+    return replace(episode, trace=replace(episode.trace, env="traffic"), outcome=None)
+
+
+def test_corrections_are_learned_from_by_dpo_and_compared_on_held_out_feedback(
+    used: Used, learn: Learn, tmp_path: Path
+) -> None:
+    corrected(used, tmp_path / "corrections.sqlite")
+    learned = learn(tmp_path / "corrections.sqlite", "steps=4", promote=False)
+    assert learned.kind == "dpo"
+    assert learned.traffic.corrections == 40
+    assert learned.run.evaluations == {}
+    assert learned.measured.of == "feedback"
+    assert learned.measured.difference.n >= 5
+    assert learned.measured.difference.low > 0
+    assert learned.promoted is None
+    assert "promotion was not asked for" in str(learned)
+    about = json.loads((learned.run.path / "data/stage_1/dataset.json").read_text())
+    assert about["statistics"]["heldout"]["rows"] >= 5
+
+
+def test_feedback_makes_a_served_model_better_and_going_back_restores_the_bytes(
+    closed_loop: ModuleType,
+    used: Used,
+    practicum: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = practicum("served", "publish", "math", used.folder / "runs" / "imitation")
+    assert "math serves version 0001 (served/math/versions/0001), sha256 " in answer.out
+    served = pr.served_model("math")
+    before = weights(served)
+    closed_loop.give_feedback(used.traffic, Path("right.sqlite"), used.episodes, "right", 0)
+    words = ("learn", "--from", "right.sqlite", *LEARNING, "--n", N, "--name", "x")
+    answer = practicum(*words, "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert (told["served"], told["kind"], told["measured"]["of"]) == ("0001", "kto", "tasks")
+    assert told["measured"]["difference"]["low"] > 0, told
+    assert told["promoted"] == "0002"
+    assert weights(served) != before
+    row = served.history()[-1]
+    assert (row["action"], row["from"], row["version"]) == ("promote", "0001", "0002")
+    assert row["evidence"] == told["measured"]
+    # The run began as what was served: the same adapter, on the same held-out tasks.
+    run = pr.load("x")
+    assert run.config.lora.start == "served/math/versions/0001"
+    assert run.evaluations[0].fingerprint == served.version("1").fingerprint
+    assert run.evaluations[run.config.steps].fingerprint == served.version("2").fingerprint
+    listed = json.loads(practicum("served", "list", "--json").out)["served"]
+    assert [(one["name"], one["current"]) for one in listed] == [("math", "0002")]
+    assert "0002" in practicum("served", "list").out
+    answer = practicum("served", "rollback", "math", "--why", "a look")
+    assert f"version 0001 (served/math/versions/0001), sha256 {told['served_sha256']}" in answer.out
+    assert weights(served) == before
+    rows = practicum("served", "history", "math").out.splitlines()
+    assert [row.split()[1] for row in rows] == ["publish", "promote", "rollback"]
+    answer = practicum("served", "promote", "math", "2")
+    assert f"sha256 {told['promoted_sha256']}" in answer.out
+    assert practicum(*words).sentence.startswith("practicum: runs/x exists already")
+
+
+def test_a_wrong_start_is_one_sentence_and_nothing_is_trained(
+    used: Used, practicum: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def refused(*words: object) -> str:
+        answer = practicum("learn", *words)
+        assert answer.code == 2
+        assert not list(tmp_path.glob("runs/*/run.json"))
+        sentence: str = answer.sentence
+        return sentence
+
+    store = used.traffic
+    assert "say which served model" in refused("--from", store)
+    assert "no served model 'served/math'" in refused("--from", store, "--model", "math")
+    shutil.copytree(used.folder / "served", "served", symlinks=True)
+    assert "traces and no labels" in refused("--from", store)
+    assert "no.sqlite does not exist" in refused("--from", "no.sqlite")
+    assert "is no store" in refused("--from", "no-run")
+    assert "'lerning'" in refused("--from", store, "lerning=1")
+    shutil.copyfile(store, "all_good.sqlite")
+    with SqliteTraceStore(Path("all_good.sqlite")) as labelled:
+        labelled.add_labels(
+            Label(episode_id=e.trace.id, value=1.0, author="feedback", created_at=1.0)
+            for e in used.episodes
+        )
+    words = ("--from", "all_good.sqlite", "--n", 5)
+    assert "labels of the traffic say good" in refused(*words)
+    assert "no corrections, and dpo" in refused(*words, "--kind", "dpo")
+    (tmp_path / "served/math/current").unlink()
+    assert "serves no version yet" in refused(*words)
