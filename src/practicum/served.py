@@ -29,7 +29,12 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, MissingExtra, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sampling import SamplingParams, SamplingRequest
-from practicum.engine.planning.machine import detect_machine, placement, use_one_heap
+from practicum.engine.planning.machine import (
+    detect_machine,
+    give_back_heap,
+    placement,
+    use_one_heap,
+)
 from practicum.engine.planning.model_shapes import find_shape
 from practicum.engine.planning.serving_memory import plan_serving
 from practicum.environments.registry import find_task
@@ -254,6 +259,7 @@ class ServedSite:
             solver=self.solve,
             sources=sources,
             stamps=stamps,
+            tend=give_back_heap,
         )
 
     def _load_all(self) -> list[ServedModel]:

@@ -1,12 +1,11 @@
 """The file of `practicum serve --keys`: who may use the server, and how much."""
 
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from practicum.cli.serving_keys import check_key
+from practicum.cli.serving_keys import check_key, read_private
 from practicum.core.config.config_sections import ConfigModel
 from practicum.core.config.parse_config import explain, parse_yaml
 from practicum.core.errors import UserError
@@ -40,13 +39,7 @@ def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":
     from practicum.served import ApiKey
 
     try:
-        mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"the key file {path} cannot be read ({error}); name another") from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UserError(f"the key file {path} is open to other users; type: chmod 600 {path}")
-    try:
-        entries = KeyFile.model_validate(parse_yaml(text, str(path))).keys
+        entries = KeyFile.model_validate(parse_yaml(read_private(path), str(path))).keys
     except ValidationError as error:
         raise UserError(f"{path}: {explain(error, KeyFile)}") from None
     for what in ("name", "key"):

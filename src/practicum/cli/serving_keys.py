@@ -30,7 +30,8 @@ def choose_key(host: str, key_file: Path | None, variable: str) -> ServingKey:
     if given:
         return ServingKey(key=check_key(given, variable), is_generated=False)
     if key_file is not None and key_file.exists():
-        return ServingKey(key=_read(key_file), is_generated=False)
+        key = check_key(read_private(key_file).strip(), str(key_file))
+        return ServingKey(key=key, is_generated=False)
     if key_file is None and not is_loopback(host):
         raise UserError(
             f"--host {host} lets other machines reach this server, so it needs a key that you "
@@ -52,14 +53,15 @@ def check_key(key: str, source: str) -> str:
     return key
 
 
-def _read(path: Path) -> str:
+def read_private(path: Path) -> str:
+    """The text of a key file, which nobody else may be able to read."""
     try:
         mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the key file {path} cannot be read ({error}); name another") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UserError(f"the key file {path} is open to other users; type: chmod 600 {path}")
-    return check_key(text.strip(), str(path))
+    return text
 
 
 def _write(path: Path, key: str) -> None:

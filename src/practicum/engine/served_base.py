@@ -1,11 +1,10 @@
 """`ServedBase`: one base model in memory, and samplers of it with and without adapters."""
 
-import asyncio
 from pathlib import Path
 
 from practicum.core.errors import UserError
 from practicum.core.sampling import Completion, SamplingRequest
-from practicum.engine.compute_thread import compute_thread, computed
+from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import FusedDecoder, decoder_of
 from practicum.engine.decoder.layers import can_take_apart
 from practicum.engine.decoder.row_adapters import RowAdapter, RowAdapters, read_row_adapter
@@ -65,12 +64,6 @@ class ServedBase:
         """A sampler of the base, or of the adapter in a folder over it; for any thread."""
         return AdapterSampler(self.engine, None if adapter is None else self._read(adapter))
 
-    async def sampler_beside(self, adapter: Path) -> AdapterSampler:
-        """The same between two steps of sampling, while the event loop goes on."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(compute_thread(), self.sampler, adapter)
-
-    @computed
     def _read(self, folder: Path) -> RowAdapter:
         if not isinstance(self._decoder, FusedDecoder):
             raise UserError(

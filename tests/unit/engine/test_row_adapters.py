@@ -114,7 +114,7 @@ async def test_an_adapter_read_again_has_its_fingerprint_and_a_cache_of_its_own(
 ) -> None:
     trained = write_adapter(tmp_path / "a", 3)
     base = load_base()
-    first, second = base.sampler(tmp_path / "a"), await base.sampler_beside(tmp_path / "a")
+    first, second = base.sampler(tmp_path / "a"), base.sampler(tmp_path / "a")
     assert first.fingerprint() == second.fingerprint() == trained
     asked = requests(1)[0]
     await first.sample(asked)

@@ -19,11 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from practicum.core.errors import CheckpointError
-from practicum.engine.models.lora import CONFIG_FILE, WEIGHTS_FILE, adapter_fingerprint
+from practicum.engine.models.lora import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    adapter_fingerprint,
+    host_checksum,
+)
 
 PROJECTIONS = (
     ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -110,10 +116,13 @@ _numbers = itertools.count(1)
 def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdapter:
     """The adapter in a folder that `peft` can read, for a decoder's parts (`DecoderParts`).
 
+    With numpy, so that it can be done beside sampling: a second thread that computes with torch
+    would have workers of its own, and slow the first one down for good.
+
     Raises:
         CheckpointError: If it cannot be read, or is not plain LoRA on this model's projections.
     """
-    scale_of = _scale(_config(folder), folder)
+    scale = _scale(_config(folder), folder)
     saved = _tensors(folder)
     names = [
         (f"{PREFIX}{layer}.", group) for layer in range(len(parts.layers)) for group in PROJECTIONS
@@ -122,17 +131,18 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     stray = sorted(set(saved) - known)
     if stray or not saved:
         raise _wrong(folder, f"it has {stray[0]}" if stray else "it has no tensors")
-    for name, tensor in saved.items():
-        if not tensor.isfinite().all():  # it would reach others: one step draws for all rows
+    arrays = {name: tensor.float().numpy() for name, tensor in saved.items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():  # it would reach others: one step draws for all rows
             raise _wrong(folder, f"{name} has a value that is not a number")
     projections = [p for layer in parts.layers for p in layer.projections]
     pairs = tuple(
-        _pair(saved, [at + name for name in group], projection, scale_of, folder)
+        _pair(arrays, [at + name for name in group], projection, scale, folder)
         for (at, group), projection in zip(names, projections, strict=True)
     )
     return RowAdapter(
         number=next(_numbers),
-        fingerprint=adapter_fingerprint(_trained_names(saved), base_fingerprint),
+        fingerprint=adapter_fingerprint(_trained_names(saved), base_fingerprint, host_checksum),
         pairs=pairs,
     )
 
@@ -178,11 +188,11 @@ def _trained_names(saved: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
 
 
 def _pair(
-    saved: dict[str, Tensor], names: Sequence[str], projection: Any, scale: float, folder: Path
+    saved: dict[str, Any], names: Sequence[str], projection: Any, scale: float, folder: Path
 ) -> Pair | None:
     """Both halves of a joined projection; each B beside the outputs of its own part."""
     like, firsts, ranks = projection.base, [], 0
-    seconds: list[tuple[slice, int, Tensor]] = []
+    seconds: list[tuple[slice, int, Any]] = []
     for name, begin, size in zip(names, _begins(projection.sizes), projection.sizes, strict=True):
         first, second = saved.get(f"{name}.lora_A.weight"), saved.get(f"{name}.lora_B.weight")
         if first is None and second is None:
@@ -199,10 +209,11 @@ def _pair(
         ranks += rank
     if not firsts:
         return None
-    joined = like.new_zeros((ranks, projection.outputs))
+    joined = np.zeros((ranks, projection.outputs), np.float32)
     for outputs, at, second in seconds:
-        joined[at : at + second.shape[1], outputs] = second.to(joined).t() * scale
-    return torch.cat(firsts).to(like).t().contiguous(), joined
+        joined[at : at + second.shape[1], outputs] = second.T * scale
+    first = np.ascontiguousarray(np.concatenate(firsts).T)
+    return torch.from_numpy(first).to(like), torch.from_numpy(joined).to(like)
 
 
 def _begins(sizes: Sequence[int]) -> list[int]:

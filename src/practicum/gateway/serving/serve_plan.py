@@ -62,5 +62,7 @@ class LoadedModels:
     solver: Solver
     sources: Sequence[WeightsSource] = ()
     """Those of the models that may change."""
+    tend: Callable[[], object] = lambda: None
+    """Called every few seconds, in another thread."""
     stamps: dict[str, str] = field(default_factory=dict)
     """Of each source, from before its weights were read."""

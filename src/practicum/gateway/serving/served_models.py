@@ -86,9 +86,6 @@ class WeightsSource(Protocol):
 TRIES = 3
 """Looks at which weights may be unreadable before that is said and counted."""
 
-WATCH_S = 1.0
-"""Seconds between two looks at the sources."""
-
 Load = Callable[[str, Path], Awaitable[ServedModel]]
 """Reads the weights in a folder for the model of a name."""
 
@@ -123,12 +120,10 @@ class ModelWatch:
         """Note what was loaded at the start."""
         self._seen[name] = stamp
 
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while self._sources:
-            await asyncio.sleep(WATCH_S)
-            for source in self._sources:
-                await self.look(source)
+    async def look_at_all(self) -> None:
+        """Swap every model whose source has changed."""
+        for source in self._sources:
+            await self.look(source)
 
     async def look(self, source: WeightsSource) -> bool:
         """Swap a model whose source has changed; whether it was swapped."""

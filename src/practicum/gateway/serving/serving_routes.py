@@ -32,7 +32,7 @@ from practicum.gateway.requests import (
     Refused,
     StreamEvent,
 )
-from practicum.gateway.rollouts import OpenRollouts, Rollout
+from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutUse
 from practicum.gateway.server.agent_routes import (
     AgentRoutes,
     dialect_app,
@@ -147,9 +147,9 @@ class ServingRoutes(AgentRoutes):
         exchange: Exchange = request.scope[EXCHANGE]
         exchange.key, exchange.route = client.name, request.scope["route"].path
         conversation = self._converse(self._models_now().default)
-        return Rollout(
-            id=client.name, key="", conversation=conversation, limits=UNLIMITED, use=client.use
-        )
+        # Answers stay in memory only where later requests may go on from them.
+        use = client.use if request.url.path.endswith("/responses") else RolloutUse()
+        return Rollout(id=client.name, key="", conversation=conversation, limits=UNLIMITED, use=use)
 
     def _converse(self, model: ServedModel) -> CapturedConversation:
         seed = self._seeds.getrandbits(63)

@@ -1,6 +1,7 @@
 """`serve_models`: a server that listens at once, loads, answers, and ends in good order."""
 
 import asyncio
+import itertools
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,11 @@ from practicum.gateway.serving.served_models import ModelWatch, ServedModels
 from practicum.gateway.serving.serving_metrics import ServingMetrics
 from practicum.gateway.serving.serving_routes import ServingParts, ServingRoutes, serving_app
 from practicum.gateway.serving.traffic_recorder import TrafficKeeper, TrafficRecorder
+
+WATCH_S = 1.0
+"""Seconds between two looks at the models' sources."""
+
+TENDED_S = 5
 
 
 async def serve_models(
@@ -56,7 +62,7 @@ async def serve_models(
                 for name, stamp in loaded.stamps.items():
                     watch.loaded(name, stamp)
                 ready(address, loaded.models)
-                await _unless(_watching(watch), stopped)
+                await _unless(_watching(watch, loaded.tend), stopped)
             parts.is_stopping = True
     finally:
         if recorder is not None:
@@ -88,9 +94,13 @@ async def _listening(
         where.close()
 
 
-async def _watching(watch: ModelWatch) -> None:
-    await watch.run()
-    await asyncio.Event().wait()  # nothing to watch: until a signal comes
+async def _watching(watch: ModelWatch, tend: Callable[[], object]) -> None:
+    """Look at the sources every second, and tend to the process every few, without end."""
+    for seconds in itertools.count(1):
+        await asyncio.sleep(WATCH_S)
+        await watch.look_at_all()
+        if not seconds % TENDED_S:
+            await asyncio.to_thread(tend)
 
 
 T = TypeVar("T")
