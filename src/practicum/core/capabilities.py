@@ -7,6 +7,7 @@ A wrapper must define the methods it forwards: from Python 3.12 on, `isinstance`
 does not see what only `__getattr__` provides.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -77,6 +78,17 @@ class InSandboxes(Protocol):
 
     def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
         """Called once before use: `opener(kind)` gives the `Sandboxes` of that kind."""
+
+
+@runtime_checkable
+class ServesPorts(Protocol):
+    """A sandbox with a network of its own, in which the host can serve ports."""
+
+    async def listen(self, ports: Sequence[int]) -> list[socket.socket]:
+        """Sockets that listen at these ports inside; whoever holds them accepts the connections.
+
+        Raises `ValueError` where a port is taken.
+        """
 
 
 @runtime_checkable

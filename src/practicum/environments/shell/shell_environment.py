@@ -1,22 +1,20 @@
 """The `shell` environment: tasks solved with commands, each episode in its own sandbox."""
 
-import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from practicum.core.capabilities import SessionKind
-from practicum.core.command import SandboxSpec
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.core.task import Split, Task
-from practicum.environments.selection import LevelOptions, shuffled
+from practicum.environments.machines import MachineOptions, Machines
+from practicum.environments.selection import shuffled
 from practicum.environments.shell.generated.task_generator import (
     LEVELS,
     Series,
@@ -42,10 +40,9 @@ from practicum.environments.shell.shell_session import (
 from practicum.environments.shell.user_data import load_tasks
 
 ENV = "shell"
-SANDBOX = re.compile(r"auto|bubblewrap|landlock|process|(docker|podman)(:\S+)?")
 
 
-class ShellOptions(LevelOptions):
+class ShellOptions(MachineOptions):
     """Options of the `shell` environment."""
 
     level: int | list[int] = 1
@@ -57,38 +54,6 @@ class ShellOptions(LevelOptions):
     """A file or folder of LifelongAgentBench or AgentBench tasks; generated tasks unless given."""
     heldout_share: float = Field(default=0.3, gt=0.0, lt=1.0)
     """Share of the tasks in `data` that is kept for evaluation."""
-    protocol: Literal["text", "tools"] = "text"
-    """`text`: `Act: bash` and a fenced block; `tools`: calls of the tools bash, finish, answer."""
-    example: bool = False
-    """Whether a small task and its solution are shown first: small models need to see the form."""
-    rounds: int = Field(default=5, ge=1)
-    """Turns of an episode."""
-    command_timeout_s: float = Field(default=20.0, gt=0.0)
-    """Seconds a command, the set-up or the checker may take."""
-    output_chars: int = Field(default=2000, ge=100)
-    """Characters of a command's output that are shown."""
-    sandbox: str = "auto"
-    """What isolates the commands: auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE or
-    process; `auto` takes the strongest that works here."""
-    memory_mb: int = Field(default=512, ge=32)
-    """Memory of each machine, its files included."""
-    disk_mb: int = Field(default=256, ge=8)
-    """Files of each machine."""
-    processes: int = Field(default=128, ge=8)
-    """Processes of each machine."""
-    machines: int = Field(default=128, ge=1)
-    """Machines that are open together; an episode beyond that waits for one to close."""
-
-    @field_validator("sandbox")
-    @classmethod
-    def _known_sandbox(cls, value: str) -> str:
-        if not SANDBOX.fullmatch(value):
-            raise PydanticCustomError(
-                "sandbox",
-                "kinds are auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE and process; "
-                "write auto to take the strongest that works here",
-            )
-        return value
 
     all_levels: ClassVar[Collection[int]] = LEVELS
 
@@ -120,9 +85,7 @@ class ShellEnvironment:
         self._user_tasks = (
             load_tasks(Path(options.data), ENV, options.heldout_share) if options.data else []
         )
-        self._open_sandboxes: Callable[[str], Sandboxes] | None = None
-        self._sandboxes: Sandboxes | None = None
-        self._slots = asyncio.Semaphore(options.machines)
+        self._machines = Machines(options, ENV)
 
     @property
     def session_kind(self) -> SessionKind:
@@ -136,19 +99,16 @@ class ShellEnvironment:
 
     def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
         """Set the function that opens sandboxes of a kind; called when the first is needed."""
-        self._open_sandboxes = opener
+        self._machines.use_sandboxes(opener)
 
     @property
     def sandbox_kind(self) -> str:
         """What isolates the commands."""
-        return self._all_sandboxes().kind
+        return self._machines.kind
 
     async def close(self) -> None:
         """Close every sandbox; a later session opens new ones."""
-        if self._sandboxes is not None:
-            opened, self._sandboxes = self._sandboxes, None
-            self._slots = asyncio.Semaphore(self._options.machines)
-            await opened.close()
+        await self._machines.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """Generated tasks without end, or the user's, whose training tasks repeat."""
@@ -204,20 +164,9 @@ class ShellEnvironment:
     @asynccontextmanager
     async def _machine(self, plan: Plan) -> AsyncIterator[Sandbox]:
         """A new sandbox with the task's set-up done; closed afterwards."""
-        options = self._options
-        spec = SandboxSpec(
-            profile="machine",
-            memory_mb=options.memory_mb,
-            disk_mb=options.disk_mb,
-            processes=options.processes,
-        )
-        async with self._slots:
-            box = await self._all_sandboxes().open(spec)
-            try:
-                await set_up(plan, box, timeout_s=options.command_timeout_s)
-                yield box
-            finally:
-                await box.close()
+        async with self._machines.open() as box:
+            await set_up(plan, box, timeout_s=self._options.command_timeout_s)
+            yield box
 
     def reference(self, task: Task) -> Sequence[str]:
         """The turns that solve it; empty where the task has no solution."""
@@ -244,10 +193,3 @@ class ShellEnvironment:
     def turn_from_line(self, line: str) -> str:
         """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
         return turn_from_line(line, self._options.protocol)
-
-    def _all_sandboxes(self) -> Sandboxes:
-        if self._sandboxes is None:
-            if self._open_sandboxes is None:
-                raise RuntimeError("the shell environment was given no sandboxes to work in")
-            self._sandboxes = self._open_sandboxes(self._options.sandbox)
-        return self._sandboxes
