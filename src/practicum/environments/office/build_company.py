@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
+from practicum.environments.office.cloud_model import Cloud
 from practicum.environments.office.company_seed import (
     AGENT,
     NOW,
@@ -17,6 +18,7 @@ from practicum.environments.office.company_seed import (
 )
 from practicum.environments.office.company_state import STATE, Company
 from practicum.environments.office.seed_gitlab import add_gitlab
+from practicum.environments.office.seed_plane import add_plane
 from practicum.environments.office.services.web import Document
 
 THE_AGENT = Person(username=AGENT, name="theagentcompany", role="AI assistant", is_admin=True)
@@ -24,7 +26,7 @@ EMPTY: dict[str, Any] = {
     "rocketchat": {"users": {}, "rooms": {}, "messages": {}, "tokens": {}, "files": {}},
     "gitlab": {"users": {}, "projects": {}, "tokens": {}, "groups": {}},
     "plane": {"users": {}, "projects": {}, "keys": {}, "sessions": {}},
-    "owncloud": {"users": {}, "shares": {}},
+    "owncloud": {"users": {}, "shares": {}, "sessions": {}},
 }
 
 
@@ -37,6 +39,8 @@ def build_company(seed: CompanySeed, snapshot: Path) -> None:
         company = Company(empty, Path(scratch) / "work")
         _add_chat(company, seed)
         add_gitlab(company, seed, everyone(seed))
+        add_plane(company, seed, everyone(seed))
+        _add_files(company, seed)
         made = Path(scratch) / "made"
         company.save(made)
         made.chmod(0o755)
@@ -102,6 +106,19 @@ def _add_channel(chat: Chat, channel: Channel) -> None:
     chat.messages[room["_id"]].clear()  # who joined before the day began is no news
     for post in channel.posts:
         chat.post(room, _account(chat, post.sender), post.text)
+
+
+def _add_files(company: Company, seed: CompanySeed) -> None:
+    cloud = Cloud(company)
+    for person in everyone(seed):
+        cloud.add_user(person.username, person.name, person.password, person.email)
+    for folder in ("Documents", *seed.folders, *(str(Path(path).parent) for path in seed.files)):
+        place = cloud.place(AGENT, "" if folder == "." else folder)
+        place.file.mkdir(parents=True, exist_ok=True)
+    for path, content in seed.files.items():
+        cloud.write(
+            cloud.place(AGENT, path), content if isinstance(content, bytes) else content.encode()
+        )
 
 
 def _account(chat: Chat, username: str) -> Document:

@@ -15,13 +15,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from practicum.environments.office.services.web import Document
+from practicum.environments.office.services.web import Document, Refused
 
 STATE = "state.json"
 FILES = "files"
 REPOSITORIES = "repositories"
 UPLOADS = "uploads"
 FAULTS = "faults.log"
+DISK_BYTES = 1 << 30
+"""Bytes that may be written into a company, by all requests together."""
 PARTS = {
     "rocketchat": (UPLOADS,),
     "gitlab": (REPOSITORIES,),
@@ -95,6 +97,13 @@ class Company:
     def timestamp(self) -> str:
         """The time as the APIs write it."""
         return written_time(self.now())
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are written; refused beyond what a company may have."""
+        self.number("bytes")  # so that the counter exists
+        self.data["counters"]["bytes"] += size
+        if self.data["counters"]["bytes"] > DISK_BYTES:
+            raise Refused(507, "Insufficient Storage")
 
     def person(self, username: str) -> Document | None:
         """A person by the name to log in with."""

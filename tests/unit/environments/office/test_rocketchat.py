@@ -82,10 +82,9 @@ def test_only_who_manages_a_room_changes_it(served: Served) -> None:
 
 
 def test_a_message_of_a_megabyte_is_refused_and_the_company_goes_on(office: Office) -> None:
+    huge = {"channel": "#sales", "text": "x" * (1 << 20)}
     with pytest.raises(OfficeError, match="error-message-size-exceeded"):
-        office.rocketchat(
-            "POST", "chat.postMessage", {"channel": "#sales", "text": "x" * (1 << 20)}
-        )
+        office.rocketchat("POST", "chat.postMessage", huge)
     assert [message["msg"] for message in office.messages("sales")] == ["Good morning"]
 
 

@@ -1,6 +1,18 @@
-"""The services of a company, in the order of their ports."""
+"""The services of a company."""
 
-from practicum.environments.office.services import gitlab, rocketchat
+from practicum.environments.office.services import (
+    api_server,
+    gitlab,
+    owncloud,
+    plane,
+    rocketchat,
+)
 
-SERVICES = (rocketchat.SERVICE, gitlab.SERVICE)
+SERVICES = (
+    api_server.SERVICE,
+    rocketchat.SERVICE,
+    plane.SERVICE,
+    owncloud.SERVICE,
+    gitlab.SERVICE,
+)
 PORTS = tuple(service.port for service in SERVICES)

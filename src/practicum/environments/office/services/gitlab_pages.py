@@ -44,6 +44,7 @@ def git_over_http(request: Request) -> Response:
         raise Refused(404, "The project you were looking for could not be found.")
     if is_push and (level_of(gitlab, request.user, project) < 30 or project["archived"]):
         raise Refused(403, "You are not allowed to push code to this project.")
+    request.company.spend(len(request.body) if is_push else 0)
     response = run_backend(request, gitlab.path(project))
     if is_push and request.method == "POST":
         gitlab.after_push(project)

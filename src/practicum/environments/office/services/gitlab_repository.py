@@ -147,6 +147,7 @@ def commit_actions(
     files: dict[str, bytes | None] = {}
     for action in actions:
         apply_action(action, files, repository, start)
+    request.company.spend(len(request.body))
     return gitlab.commit(
         project,
         request.user,

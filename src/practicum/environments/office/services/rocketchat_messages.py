@@ -295,6 +295,7 @@ def upload(request: Request) -> Response:
     sent = files.get("file") or next(iter(files.values()), None)
     if sent is None:
         raise Refused(400, "File required [error-no-file]")
+    request.company.spend(len(sent.content))
     file_id = request.company.chat_id("file")
     name = Path(sent.name).name or "file"
     (request.company.folder / UPLOADS / file_id).write_bytes(sent.content)
