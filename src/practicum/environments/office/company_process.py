@@ -7,7 +7,9 @@ company and ends. As root, a child is an unprivileged user before it reads its f
 """
 
 import array
+import encodings.idna  # noqa: F401 - without root a child may not read Python's own files
 import json
+import mimetypes
 import os
 import shutil
 import signal
@@ -108,6 +110,7 @@ def give_up_root(folder: Path, user: int) -> None:
 
 def main() -> None:
     """Argument: the file descriptor of the owner's socket."""
+    mimetypes.init()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes the socket
     serve_owner(socket.socket(fileno=int(sys.argv[1])))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.environments.office.conftest import SEED, Served
+from tests.unit.environments.office.serving_companies import SEED, Served
 
 from practicum.core.task import Split
 from practicum.environments.office.companies import Companies

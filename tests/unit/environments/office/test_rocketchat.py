@@ -3,14 +3,9 @@
 import json
 
 import pytest
-from tests.unit.environments.office.conftest import Served
+from tests.unit.environments.office.serving_companies import Served
 
 from practicum.environments.office.office_client import Office, OfficeError
-
-
-@pytest.fixture
-def office(served: Served) -> Office:
-    return served.company.office
 
 
 def test_without_a_login_nothing_is_answered(office: Office) -> None:
