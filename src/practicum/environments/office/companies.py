@@ -40,8 +40,11 @@ class OpenCompany:
 
     @property
     def office(self) -> Office:
-        """A client of all its services for the owner: for graders, seeds and tests."""
-        return Office(door=str(self._folder / DOOR))
+        """A client of all its services for the owner: for graders, seeds and tests.
+
+        It needs no password, so that it works whatever the agent did to its accounts.
+        """
+        return Office(door=str(self._folder / DOOR), is_owner=True)
 
     @property
     def is_alive(self) -> bool:

@@ -33,6 +33,10 @@ PARTS = {
     "owncloud": (FILES,),
 }
 """The services that can be reset, and their folders; each has a document of its own name too."""
+MEMORY_BYTES = 64 << 20
+"""Bytes that requests may add to a company's memory, all together: some 100,000 of them."""
+REQUEST_BYTES = 512
+"""What a record needs besides its text."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTWXYZabcdefghijkmnopqrstuvwxyz"
 """Of ids in RocketChat: no characters that look alike."""
 
@@ -44,6 +48,7 @@ class Company:
         self.snapshot = snapshot
         self.folder = folder
         self.lock = threading.RLock()
+        self.held_bytes = 0
         self.on_message: Callable[[Document, Document], None] = lambda room, message: None
         """Told of what people say in chat, so that colleagues can answer."""
         folder.mkdir(mode=0o755, exist_ok=True)
@@ -105,6 +110,12 @@ class Company:
         self.number("bytes")  # so that the counter exists
         self.data["counters"]["bytes"] += size
         if self.data["counters"]["bytes"] > DISK_BYTES:
+            raise Refused(507, "Insufficient Storage")
+
+    def grow(self, size: int) -> None:
+        """Count what a request may add to the memory; refused beyond what a company may have."""
+        self.held_bytes += size + REQUEST_BYTES
+        if self.held_bytes > MEMORY_BYTES:
             raise Refused(507, "Insufficient Storage")
 
     def person(self, username: str) -> Document | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from practicum.environments.office.services.web import Document
 
-GIT_S = 60.0
+GIT_S = 20.0
+"""Seconds for one run of git."""
 SETTINGS = {
     "safe.directory": "*",
     "core.hooksPath": "/dev/null",

@@ -21,6 +21,7 @@ from practicum.environments.office.companies import Companies
 from practicum.environments.office.families.all_families import families
 from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
 from practicum.environments.office.office_session import (
+    HOSTS,
     OfficeGrader,
     OfficeTextSession,
     OfficeToolSession,
@@ -32,7 +33,6 @@ from practicum.environments.shell.shell_session import Limits
 ENV = "office"
 LEVELS = sorted({one.level for one in families().values()})
 ID = re.compile(r"office-(train|heldout)-(.+)-s(-?\d+)-(\d+)")
-HOSTS = b"127.0.0.1 localhost sandbox the-agent-company.com\n::1 localhost\n"
 COMMAND = "/usr/local/bin/office"
 
 

@@ -13,7 +13,7 @@ from practicum.core.trace import Message, ToolCall
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
-from practicum.environments.office.office_client import Office
+from practicum.environments.office.office_client import Office, OfficeError
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
 from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.shell_session import Limits, ShellTextSession, ShellToolSession
@@ -27,7 +27,8 @@ MACHINE = Plan(
     cwd=WORKSPACE,
 )
 """An office task for the shell's sessions: commands start in the workspace, answers are taken."""
-GRADING_S = 60.0
+HOSTS = b"127.0.0.1 localhost sandbox the-agent-company.com\n::1 localhost\n"
+GRADING_S = 90.0
 """Seconds for all checkpoints of a task together."""
 FILE_BYTES = 8 << 20
 """Most bytes of a file that a checkpoint reads."""
@@ -83,6 +84,7 @@ class SeenEvidence:
 
     def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
         """See `Evidence`."""
+        self._wait(self.box.write("/etc/hosts", HOSTS))  # the agent may have changed where it leads
         work = self.box.judge(command, timeout_s=self.timeout_s, stdin=stdin)
         result: CommandResult = self._wait(work)
         return result
@@ -149,6 +151,10 @@ def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Point
     for one in checkpoints:
         try:
             earned = one.passes(seen)
+        except OfficeError as error:
+            if error.status >= 500:
+                raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {error}") from error
+            earned = False  # what it asks for is not there, or not for the agent: it is not so
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {said}") from error

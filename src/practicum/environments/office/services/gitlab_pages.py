@@ -1,6 +1,5 @@
 """GitLab's pages, and its repositories for git itself over HTTP (`git http-backend`)."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -19,7 +18,8 @@ from practicum.environments.office.services.web import (
 )
 
 routes = Router()
-BACKEND_S = 120.0
+BACKEND_S = 30.0
+"""Seconds for git to answer a clone or a push."""
 SPACE = "{space:(?!api/|oauth/)[A-Za-z0-9_.][^/]*(?:/[^/]+)*?}"
 PLACE = f"/{SPACE}/{{project:[^/]+}}"
 
@@ -265,9 +265,3 @@ def refused_page(request: Request, refused: Refused) -> Response:
     if refused.status == 401:
         return as_page(sign_in_form("You need to sign in before continuing."), 401)
     return as_page(page("GitLab", f"<p>{escaped(refused.message)}</p>"), refused.status)
-
-
-def is_git_here() -> bool:
-    """Whether git and its part for HTTP are installed."""
-    done = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=False)
-    return os.path.exists(os.path.join(done.stdout.strip(), "git-http-backend"))

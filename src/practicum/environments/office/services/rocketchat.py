@@ -336,5 +336,6 @@ SERVICE = Service(
     .add(rocketchat_messages.routes)
     .add(rocketchat_pages.routes),
     authenticate=authenticate,
+    find_user=lambda company, name: Chat(company).user(name),
     refuse=refuse,
 )
