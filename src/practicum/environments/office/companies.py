@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,12 @@ KEPT_SNAPSHOTS = 64
 class OpenCompany:
     """One company that runs; `close` ends and removes it."""
 
-    def __init__(self, control: socket.socket, folder: Path, pid: int) -> None:
+    def __init__(
+        self, control: socket.socket, folder: Path, pid: int, on_close: Callable[[Path], None]
+    ) -> None:
         self._control = control
         self._folder = folder
+        self._on_close = on_close
         self.pid = pid
         """Of the process that serves it."""
 
@@ -76,6 +80,7 @@ class OpenCompany:
     def close(self) -> None:
         """End it; the process of the company removes its files."""
         self._control.close()
+        self._on_close(self._folder)
 
 
 class Companies:
@@ -89,7 +94,7 @@ class Companies:
         self._turn = threading.Lock()
         self._building = threading.Lock()
         self._snapshots: dict[str, Path] = {}
-        self._opened: list[Path] = []
+        self._closed: list[Path] = []
         self._number = 0
 
     async def open(self, seed: CompanySeed, listeners: Sequence[socket.socket] = ()) -> OpenCompany:
@@ -126,7 +131,7 @@ class Companies:
             ours.close()
             raise EnvironmentFailure("the company's services did not start")
         ours.settimeout(None)
-        return OpenCompany(ours, folder, pid)
+        return OpenCompany(ours, folder, pid, self._closed.append)
 
     def _start(
         self, snapshot: Path, sockets: list[socket.socket], ports: dict[int, int]
@@ -135,7 +140,6 @@ class Companies:
             self._number += 1
             folder = self._folder() / f"company-{self._number}"
             self._tidy()
-            self._opened.append(folder)
             asked = {
                 "snapshot": str(snapshot),
                 "folder": str(folder),
@@ -151,15 +155,11 @@ class Companies:
 
     def _tidy(self) -> None:
         """Remove what companies that ended left behind: a folder whose parent is not theirs."""
-        for folder in self._opened[:]:
-            try:
+        for folder in self._closed[:]:
+            with suppress(OSError):  # it may still be at it
                 folder.rmdir()
-            except FileNotFoundError:
-                self._opened.remove(folder)
-            except OSError:
-                continue  # it is still in use
-            else:
-                self._opened.remove(folder)
+            if not folder.exists():
+                self._closed.remove(folder)
 
     def _snapshot(self, seed: CompanySeed) -> Path:
         with self._building:

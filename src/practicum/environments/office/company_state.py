@@ -65,8 +65,11 @@ class Company:
         """Bring a service back to the snapshot."""
         self.data[name] = json.loads((self.snapshot / STATE).read_bytes())[name]
         for folder in PARTS[name]:
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
+            # Removing takes longer than all the rest, and nobody has to wait for it.
+            old = self.folder / f"old-{self.number('old')}"
+            (self.folder / folder).rename(old)
             copy_linked(self.snapshot / folder, self.folder / folder)
+            threading.Thread(target=shutil.rmtree, args=(old, True), daemon=True).start()
 
     def number(self, kind: str) -> int:
         """The next number of a kind, from 1 up."""
