@@ -104,7 +104,7 @@ class Request:
         for name in names:
             value = self.fields.get(name)
             if value is not None:
-                return value if isinstance(value, str) else str(value)
+                return (value if isinstance(value, str) else str(value)).replace("\0", "")
         return default
 
     def number(self, name: str, default: int, most: int = 1_000_000) -> int:
@@ -262,6 +262,8 @@ class Service:
             route, values, is_known = self.router.find(request.method, request.path)
             if route is None:
                 raise Refused(405 if is_known else 404, "Not Found")
+            if "%00" in request.path or "\0" in request.path:
+                raise Refused(400, "Bad Request")
             request.parameters = values
             named = request.headers.get(OWNER_HEADER) if request.is_owner else None
             request.user = (
