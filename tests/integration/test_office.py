@@ -1,9 +1,13 @@
 """Office episodes on real machines: what an agent can do to its company, and what it cannot."""
 
+import json
 import os
+import runpy
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,8 @@ from practicum.environments.office.office_environment import OfficeEnvironment
 from practicum.environments.registry import build_environment
 from practicum.environments.shell.protocol import bash_turn
 from practicum.sandboxes.opening import unchecked_sandboxes
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "office.py"
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +130,17 @@ async def test_the_tools_protocol_solves_a_task_too() -> None:
         played = await play_episode(environment, task, ReferenceActor(environment), turns)
         assert played.outcome.success is True
         assert played.outcome.evidence["s_score"] == 1.0
+
+
+def test_the_benchmark_runs_at_its_smallest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--rounds", "1", "--at-once", "2", "--json"]
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARK), *sizes])
+    runpy.run_path(str(BENCHMARK), run_name="__main__")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["many"]["saw_only_their_own"] == 2
+    assert 0 < found["one"]["pss_mb"] <= found["one"]["rss_mb"]
 
 
 def _points(outcome: Any) -> list[dict[str, int]]:

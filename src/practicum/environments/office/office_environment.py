@@ -33,6 +33,8 @@ from practicum.environments.shell.shell_session import Limits
 ENV = "office"
 LEVELS = sorted({one.level for one in families().values()})
 ID = re.compile(r"office-(train|heldout)-(.+)-s(-?\d+)-(\d+)")
+CHECKED_TASKS = 20
+"""Of each family, when all are checked."""
 COMMAND = "/usr/local/bin/office"
 
 
@@ -118,6 +120,11 @@ class OfficeEnvironment:
                 inside = [one for one in chosen if one.level == level]
                 order.shuffle(inside)
                 yield from (task_of(one, split, seed, number) for one in inside)
+
+    def tasks_to_check(self) -> Sequence[Task]:
+        """Twenty tasks of each family, held-out or not, at the levels of the options."""
+        inside = [one for one in self._families if one.level in self._options.levels]
+        return [task_of(one, one.split, 0, n) for one in inside for n in range(CHECKED_TASKS)]
 
     def find(self, text: str) -> Task:
         """The task with this id."""

@@ -178,7 +178,7 @@ class Plane:
         for name, known in (("assignees", self.users), ("labels", tables["labels"])):
             listed = given.get(name) or []
             if not isinstance(listed, list):
-                raise Refused(400, 'Expected a list of items but got another type.', key=name)
+                raise Refused(400, "Expected a list of items but got another type.", key=name)
             unknown = [one for one in listed if not isinstance(one, str) or one not in known]
             if unknown:
                 raise Refused(400, f'Invalid pk "{unknown[0]}" - object does not exist.', key=name)
