@@ -3,7 +3,7 @@
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from practicum.core.capabilities import ServesPorts, SessionKind
+from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
-from practicum.environments.machines import MachineOptions, Machines
+from practicum.environments.machines import MachineEnvironment, MachineOptions
 from practicum.environments.office import office_client
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.families.all_families import families
@@ -27,7 +27,7 @@ from practicum.environments.office.office_session import (
     OfficeToolSession,
 )
 from practicum.environments.office.services.all_services import PORTS
-from practicum.environments.shell.protocol import bash_turn, finish_turn, turn_from_line
+from practicum.environments.shell.protocol import bash_turn, finish_turn
 from practicum.environments.shell.shell_session import Limits
 
 ENV = "office"
@@ -64,11 +64,8 @@ class OfficeOptions(MachineOptions):
     all_levels: ClassVar[Collection[int]] = LEVELS
 
 
-class OfficeEnvironment:
-    """Work in a company; implements `Environment`.
-
-    Call `use_sandboxes` before the first session: it says where sandboxes come from.
-    """
+class OfficeEnvironment(MachineEnvironment):
+    """Work in a company; implements `Environment`."""
 
     name: str = ENV
     Options: ClassVar[type[OfficeOptions]] = OfficeOptions
@@ -79,8 +76,8 @@ class OfficeEnvironment:
     """Concurrent sessions while its tasks are checked."""
 
     def __init__(self, options: OfficeOptions) -> None:
+        super().__init__(options, ENV)
         self._options = options
-        self._machines = Machines(options, ENV)
         endpoint = {
             "url": options.colleague_endpoint,
             "model": options.colleague_model,
@@ -89,23 +86,9 @@ class OfficeEnvironment:
         self._companies = Companies(endpoint if options.colleague_endpoint else None)
         self._families = _chosen(options)
 
-    @property
-    def session_kind(self) -> SessionKind:
-        """Whether sessions take text turns or tool calls."""
-        return "tools" if self._options.protocol == "tools" else "discrete"
-
-    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
-        """Set the function that opens sandboxes of a kind; called when the first is needed."""
-        self._machines.use_sandboxes(opener)
-
-    @property
-    def sandbox_kind(self) -> str:
-        """What isolates the commands."""
-        return self._machines.kind
-
     async def close(self) -> None:
         """Close every machine and company; a later session opens new ones."""
-        await self._machines.close()
+        await super().close()
         self._companies.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
@@ -180,10 +163,6 @@ class OfficeEnvironment:
     def _turns(self, scripts: Sequence[str]) -> list[str]:
         protocol = self._options.protocol
         return [*(bash_turn(script, protocol) for script in scripts), finish_turn(protocol)]
-
-    def turn_from_line(self, line: str) -> str:
-        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
-        return turn_from_line(line, self._options.protocol)
 
 
 def _chosen(options: OfficeOptions) -> list[Family]:
