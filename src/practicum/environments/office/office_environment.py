@@ -25,6 +25,7 @@ from practicum.environments.office.office_session import (
     OfficeGrader,
     OfficeTextSession,
     OfficeToolSession,
+    example_messages,
 )
 from practicum.environments.office.services.all_services import PORTS
 from practicum.environments.shell.protocol import bash_turn, finish_turn
@@ -134,7 +135,11 @@ class OfficeEnvironment(MachineEnvironment):
                     f"a {box.kind} sandbox has no network of its own, which the office needs; "
                     "write env.sandbox=bubblewrap"
                 )
-            company = await self._companies.open(plan.company, await box.listen(PORTS))
+            try:
+                listeners = await box.listen(PORTS)
+            except ValueError as error:
+                raise EnvironmentFailure(f"the ports of the services: {error}") from error
+            company = await self._companies.open(plan.company, listeners)
             try:
                 await furnish(box, plan)
                 limits = Limits(
@@ -144,7 +149,8 @@ class OfficeEnvironment(MachineEnvironment):
                 )
                 grader = OfficeGrader(plan, company, box, options.command_timeout_s)
                 kind = OfficeToolSession if self.session_kind == "tools" else OfficeTextSession
-                session = kind(task, box, limits, grader)
+                shown = example_messages(options.protocol) if options.example else ()
+                session = kind(task, box, limits, grader, shown)
                 try:
                     yield session
                 finally:

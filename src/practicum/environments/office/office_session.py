@@ -9,14 +9,20 @@ from practicum.core.command import CommandResult
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Observation, Sandbox
 from practicum.core.task import JSON, Outcome, Task
-from practicum.core.trace import Message, ToolCall
+from practicum.core.trace import Message, Role, ToolCall
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
 from practicum.environments.office.office_client import Office, OfficeError
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
 from practicum.environments.shell.plan_of_task import Plan
-from practicum.environments.shell.shell_session import Limits, ShellTextSession, ShellToolSession
+from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
+from practicum.environments.shell.shell_session import (
+    OUTPUT_PREFIX,
+    Limits,
+    ShellTextSession,
+    ShellToolSession,
+)
 
 MACHINE = Plan(
     source="office",
@@ -60,6 +66,19 @@ Each turn holds one Act. There are {rounds} turns."""
 TOOL_FORM = """Call one tool a turn: bash runs commands and shows what they print, answer gives \
 the answer where the task asks a question, finish says that the task is done. There are {rounds} \
 turns."""
+
+
+def example_messages(protocol: Protocol) -> list[Message]:
+    """A small task and its solution: a one-shot example before the real task."""
+    answers: Role = "user" if protocol == "text" else "tool"
+    script = "office rocketchat POST channels.setTopic roomName=random topic='Cat pictures'"
+    shown = '{\n "topic": "Cat pictures",\n "success": true\n}'
+    return [
+        Message(role="user", content="Set the topic of the channel #random to: Cat pictures"),
+        Message(role="assistant", content=bash_turn(script, protocol)),
+        Message(role=answers, content=f"{OUTPUT_PREFIX}{shown}"),
+        Message(role="assistant", content=finish_turn(protocol)),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +185,15 @@ def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Point
 class OfficeTextSession(ShellTextSession):
     """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
 
-    def __init__(self, task: Task, box: Sandbox, limits: Limits, grader: OfficeGrader) -> None:
-        super().__init__(task, MACHINE, box, limits)
+    def __init__(
+        self,
+        task: Task,
+        box: Sandbox,
+        limits: Limits,
+        grader: OfficeGrader,
+        example: Sequence[Message] = (),
+    ) -> None:
+        super().__init__(task, MACHINE, box, limits, example)
         self._grader = grader
 
     def prompt(self) -> list[Message]:
@@ -189,8 +215,15 @@ class OfficeTextSession(ShellTextSession):
 class OfficeToolSession(ShellToolSession):
     """An episode by tool calls; implements `Session`."""
 
-    def __init__(self, task: Task, box: Sandbox, limits: Limits, grader: OfficeGrader) -> None:
-        super().__init__(task, MACHINE, box, limits)
+    def __init__(
+        self,
+        task: Task,
+        box: Sandbox,
+        limits: Limits,
+        grader: OfficeGrader,
+        example: Sequence[Message] = (),
+    ) -> None:
+        super().__init__(task, MACHINE, box, limits, example)
         self._grader = grader
 
     def prompt(self) -> list[Message]:
