@@ -13,9 +13,15 @@ from typing import Any
 import pytest
 from tests.integration.machines import why_no_machine
 
+from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Task
-from practicum.environments.office.office_environment import OfficeEnvironment
+from practicum.environments.office.office_environment import (
+    OfficeEnvironment,
+    furnish,
+    plan_of,
+)
+from practicum.environments.office.services.all_services import PORTS
 from practicum.environments.registry import build_environment
 from practicum.environments.shell.protocol import bash_turn
 from practicum.sandboxes.opening import unchecked_sandboxes
@@ -119,6 +125,19 @@ async def test_an_agent_that_holds_every_connection_does_not_keep_the_grader_out
     async with office() as environment, environment.open(task_of(environment)) as session:
         await shown(session, f'nohup python3 -c "{hold}" >/dev/null 2>&1 & sleep 1')
         assert (await session.outcome()).success is False
+
+
+async def test_a_second_machine_sees_the_same_company() -> None:
+    async with office() as environment, environment.open(task_of(environment)) as session:
+        await shown(session, "office rocketchat POST channels.create name=seen-by-both")
+        async with environment._machines.open() as graders:
+            assert isinstance(graders, ServesPorts)
+            session._grader._company.serve(await graders.listen(PORTS))
+            await furnish(graders, plan_of(task_of(environment)))
+            found = await graders.run(
+                ["office", "rocketchat", "GET", "channels.list"], timeout_s=20
+            )
+            assert "seen-by-both" in found.stdout
 
 
 async def test_the_tools_protocol_solves_a_task_too() -> None:

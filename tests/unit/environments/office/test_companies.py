@@ -35,6 +35,8 @@ def test_companies_of_one_seed_are_alike_and_do_not_share_what_happens(
     change = {"branch": "main", "content": "x", "commit_message": "new"}
     one.office.gitlab("POST", path, change)
     assert two.office.gitlab("GET", "projects/root%2Fshop/issues", {"search": "Only here"}) == []
+    one.office.dav("PUT", "Documents/logo.png", b"new")
+    assert two.office.read_file("Documents/logo.png") == b"\x89PNG"
     assert len(two.office.gitlab("GET", "projects/root%2Fshop/repository/commits")) == 1
     second = two.office.rocketchat("POST", "channels.create", {"name": "new"})["channel"]
     assert (first["_id"], first["ts"]) == (second["_id"], second["ts"])

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from tests.unit.environments.office.serving_companies import Served
 
+from practicum.core.errors import UserError
+from practicum.environments.office.companies import Companies
+from practicum.environments.office.company_seed import CompanySeed, Project
 from practicum.environments.office.office_client import Office, OfficeError
 
 SHOP = "projects/root%2Fshop"
@@ -148,3 +151,22 @@ def test_a_deleted_project_is_back_after_a_reset(office: Office) -> None:
     status, _, _ = office.request("api", "POST", "/api/reset-gitlab")
     assert status == 202
     assert len(office.gitlab("GET", f"{SHOP}/repository/commits")) == 1
+
+
+def test_a_clone_on_the_host_becomes_a_project(companies: Companies, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    git("init", "-b", "trunk", str(work))
+    (work / "a.txt").write_text("a")
+    git("add", ".", cwd=work)
+    git("commit", "-m", "First", cwd=work)
+    git("tag", "v1", cwd=work)
+    project = Project(path="root/taken", origin=str(work))
+    company = companies.open_now(CompanySeed(projects=(project,)))
+    office = company.office
+    assert office.gitlab("GET", "projects/root%2Ftaken")["default_branch"] == "trunk"
+    assert [tag["name"] for tag in office.gitlab("GET", "projects/1/repository/tags")] == ["v1"]
+    [entry] = office.gitlab("GET", "projects/1/repository/tree")
+    assert entry["path"] == "a.txt"
+    company.close()
+    with pytest.raises(UserError, match="is no folder"):
+        companies.open_now(CompanySeed(projects=(Project(path="root/x", origin="/nowhere"),)))
