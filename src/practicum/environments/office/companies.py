@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.environments.office.build_company import build_company
 from practicum.environments.office.company_process import DOOR, send_sockets
 from practicum.environments.office.company_seed import CompanySeed
-from practicum.environments.office.company_state import FAULTS
+from practicum.environments.office.company_state import FAULTS, STATE
 from practicum.environments.office.office_client import Office
 
 PROCESS = "practicum.environments.office.company_process"
@@ -165,7 +166,7 @@ class Companies:
         with self._building:
             key = seed.fingerprint()
             found = self._snapshots.pop(key, None)
-            if found is None:
+            if found is None or not (found / STATE).exists():  # /tmp may have been swept
                 found = self._folder() / f"snapshot-{key}"
                 build_company(seed, found)
             self._snapshots[key] = found
@@ -177,6 +178,7 @@ class Companies:
     def _folder(self) -> Path:
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="practicum-office-"))
+            self._forget = weakref.finalize(self, shutil.rmtree, str(self._root), True)
             os.chmod(self._root, 0o711)  # a company's own user must be able to enter its folder
         return self._root
 
@@ -215,6 +217,6 @@ class Companies:
         """End the process and remove every snapshot; companies that are open end by themselves."""
         self._drop_process()
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            self._forget()  # removes the folder; without `close`, the end of the program does
             self._root = None
         self._snapshots.clear()

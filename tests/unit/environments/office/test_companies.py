@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -95,3 +96,17 @@ def test_an_agents_file_paths_do_not_leave_the_company(served: Served) -> None:
 
 def test_people_have_addresses_from_their_names() -> None:
     assert Person(username="a_b", name="A B").email == "a.b@agentcompany.com"
+
+
+def test_a_snapshot_that_was_swept_away_is_built_again() -> None:
+    companies = Companies()
+    companies.open_now(SEED).close()
+    [snapshot] = companies._snapshots.values()
+    shutil.rmtree(snapshot)
+    company = companies.open_now(SEED)
+    assert company.office.files() == ["Documents"]
+    root = companies._root
+    company.close()
+    companies.close()
+    assert root is not None
+    assert not root.exists()
