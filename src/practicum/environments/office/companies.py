@@ -176,7 +176,7 @@ class Companies:
             return found
 
     def _folder(self) -> Path:
-        if self._root is None:
+        if self._root is None or not self._root.exists():
             self._root = Path(tempfile.mkdtemp(prefix="practicum-office-"))
             self._forget = weakref.finalize(self, shutil.rmtree, str(self._root), True)
             os.chmod(self._root, 0o711)  # a company's own user must be able to enter its folder
@@ -187,7 +187,7 @@ class Companies:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", PROCESS, str(theirs.fileno())],
+                    [sys.executable, "-m", PROCESS, str(theirs.fileno()), str(self._folder())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

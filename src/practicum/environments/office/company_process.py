@@ -121,10 +121,16 @@ def limit_memory() -> None:
 
 
 def main() -> None:
-    """Argument: the file descriptor of the owner's socket."""
+    """Arguments: the file descriptor of the owner's socket, and the folder of all its companies.
+
+    The folder is removed here, since an owner that was killed removes nothing.
+    """
     mimetypes.init()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes the socket
-    serve_owner(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        serve_owner(socket.socket(fileno=int(sys.argv[1])))
+    finally:
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 def send_sockets(channel: socket.socket, message: bytes, sockets: list[socket.socket]) -> None:

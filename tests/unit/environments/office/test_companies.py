@@ -4,6 +4,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.environments.office.serving_companies import SEED, Served
 
+from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Split
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import Channel, CompanySeed, Person
@@ -110,3 +113,44 @@ def test_a_snapshot_that_was_swept_away_is_built_again() -> None:
     companies.close()
     assert root is not None
     assert not root.exists()
+
+
+OWNER = """
+import sys, time
+from tests.unit.environments.office.serving_companies import SEED
+from practicum.environments.office.companies import Companies
+companies = Companies()
+company = companies.open_now(SEED)
+print(companies._root, company.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_owner_that_is_killed_leaves_nothing_behind() -> None:
+    paths = os.pathsep.join(path for path in (*sys.path, os.getcwd()) if path)
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    ) as owner:
+        assert owner.stdout is not None
+        root, pid = owner.stdout.readline().split()
+        assert Path(root).is_dir()
+        owner.kill()
+    assert wait_until(lambda: not Path(root).exists())
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_dead_process_of_companies_is_replaced() -> None:
+    companies = Companies()
+    companies.open_now(SEED).close()
+    assert companies._process is not None
+    companies._process.kill()
+    companies._process.wait()
+    with pytest.raises(EnvironmentFailure):
+        companies.open_now(SEED)
+    company = companies.open_now(SEED)
+    assert company.is_alive
+    company.close()
+    companies.close()
