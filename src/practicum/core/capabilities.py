@@ -7,6 +7,7 @@ A wrapper must define the methods it forwards: from Python 3.12 on, `isinstance`
 does not see what only `__getattr__` provides.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -80,6 +81,17 @@ class InSandboxes(Protocol):
 
 
 @runtime_checkable
+class ServesPorts(Protocol):
+    """A sandbox with a network of its own, in which the host can serve ports."""
+
+    async def listen(self, ports: Sequence[int]) -> list[socket.socket]:
+        """Sockets that listen at these ports inside; whoever holds them accepts the connections.
+
+        Raises `ValueError` where a port is taken.
+        """
+
+
+@runtime_checkable
 class HasSandboxKind(Protocol):
     """An environment whose episodes run commands; the kind is stored with a run.
 
@@ -126,6 +138,14 @@ class TellsSolution(Protocol):
     def solution(self, outcome: Outcome) -> str:
         """The solution that was reached, such as `x = 3`; empty for none."""
         ...
+
+
+@runtime_checkable
+class HasTasksToCheck(Protocol):
+    """An environment without end that knows which of its tasks stand for all of them."""
+
+    def tasks_to_check(self) -> Sequence[Task]:
+        """Some tasks of every kind, of both splits: what `--check all` plays."""
 
 
 @runtime_checkable

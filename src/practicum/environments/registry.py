@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 BUILT_IN = {
     "math": "practicum.environments.discrete.math.math_environment:MathEnvironment",
+    "office": "practicum.environments.office.office_environment:OfficeEnvironment",
     "remote": "practicum.environments.remote.remote_environment:RemoteEnvironment",
     "shell": "practicum.environments.shell.shell_environment:ShellEnvironment",
     "tasks": "practicum.environments.tasks_environment:TasksEnvironment",

@@ -36,6 +36,9 @@ from practicum.rewards.verifiable import (
 JUDGEMENTS = "judgements.jsonl"
 """File of a run with its judge's judgements and their cost."""
 
+BY_CHECKPOINTS = "agent_company"
+"""The default reward of an environment whose outcomes have checkpoints."""
+
 PLAIN: dict[type[parts.ComponentConfig], Callable[..., Reward]] = {
     parts.OutcomeComponent: OutcomeReward,
     parts.AgentCompanyComponent: AgentCompanyScore,
@@ -69,6 +72,8 @@ class RewardBuilder:
         name = default_reward(environment) if config.name == "auto" else config.name
         if name == PAID_BY_TURN:
             return _paid_by_turn(environment)
+        if name == BY_CHECKPOINTS:
+            return AgentCompanyScore()
         return OutcomeReward(
             correct=config.correct,
             incorrect=config.incorrect,

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -147,6 +147,24 @@ class ServedSandbox(CommandSandbox):
             answer = await self._request([b"write", os.fsencode(path), content], FILE_S)
         _content(answer, path)
 
+    async def listen(self, ports: Sequence[int]) -> list[socket.socket]:
+        """See `core.capabilities.ServesPorts`."""
+        async with self._turn:
+            words = [b"listen", *(str(port).encode() for port in ports)]
+            _content(await self._request(words, FILE_S), "its network")
+            try:
+                await within(FILE_S, _readable(self._socket))
+                _, fds, _, _ = socket.recv_fds(self._socket, 1, len(ports))
+            except (OSError, TimeoutError):
+                fds = []
+            listeners = [one for one in map(_socket_of, fds) if one is not None]
+            if len(listeners) == len(ports) and await self._received(FILE_S) is not None:
+                return listeners
+            self._is_dead = True
+            for listener in listeners:
+                listener.close()
+        raise EnvironmentFailure("the sandbox passed no listening sockets")
+
     async def close(self) -> None:
         """See `core.interfaces.Sandbox`."""
         if not self._is_closed:
@@ -239,6 +257,26 @@ class ServedSandboxes:
             await box.close()
             raise
         return box
+
+
+def _socket_of(fd: int) -> socket.socket | None:
+    """The socket of a file descriptor from inside; None, and it is closed, where it is none."""
+    try:
+        return socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        return None
+
+
+async def _readable(connection: socket.socket) -> None:
+    """Wait until there is something to read."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(connection)
 
 
 def _result(answer: list[bytes] | None) -> CommandResult | None:

@@ -346,9 +346,10 @@ def _mistake(sentence: str) -> PydanticCustomError:
 class RewardConfig(ConfigModel):
     """How an episode's evidence becomes its score."""
 
-    name: Literal["auto", "turns", "os"] = "auto"
+    name: Literal["auto", "turns", "os", "agent_company"] = "auto"
     """`turns`: the sum of what the environment paid for each turn; `os`: one value for the whole
-    episode, by its outcome; `auto`: what the environment is made for."""
+    episode, by its outcome; `agent_company`: the points of its checkpoints; `auto`: what the
+    environment is made for."""
     correct: float = 1.0
     """With `os`: the task was done."""
     incorrect: float = -0.5

@@ -1,23 +1,20 @@
 """The `shell` environment: tasks solved with commands, each episode in its own sandbox."""
 
-import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from practicum.core.capabilities import SessionKind
-from practicum.core.command import SandboxSpec
 from practicum.core.errors import UserError
-from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
-from practicum.environments.selection import LevelOptions, shuffled
+from practicum.environments.machines import MachineEnvironment, MachineOptions
+from practicum.environments.selection import shuffled
 from practicum.environments.shell.generated.task_generator import (
     LEVELS,
     Series,
@@ -30,7 +27,6 @@ from practicum.environments.shell.protocol import (
     answers_what_it_prints,
     example_messages,
     reference_turns,
-    turn_from_line,
     turns_of,
 )
 from practicum.environments.shell.shell_session import (
@@ -43,10 +39,9 @@ from practicum.environments.shell.shell_session import (
 from practicum.environments.shell.user_data import load_tasks
 
 ENV = "shell"
-SANDBOX = re.compile(r"auto|bubblewrap|landlock|process|(docker|podman)(:\S+)?")
 
 
-class ShellOptions(LevelOptions):
+class ShellOptions(MachineOptions):
     """Options of the `shell` environment."""
 
     level: int | list[int] = 1
@@ -58,38 +53,6 @@ class ShellOptions(LevelOptions):
     """A file or folder of LifelongAgentBench or AgentBench tasks; generated tasks unless given."""
     heldout_share: float = Field(default=0.3, gt=0.0, lt=1.0)
     """Share of the tasks in `data` that is kept for evaluation."""
-    protocol: Literal["text", "tools"] = "text"
-    """`text`: `Act: bash` and a fenced block; `tools`: calls of the tools bash, finish, answer."""
-    example: bool = False
-    """Whether a small task and its solution are shown first: small models need to see the form."""
-    rounds: int = Field(default=5, ge=1)
-    """Turns of an episode."""
-    command_timeout_s: float = Field(default=20.0, gt=0.0)
-    """Seconds a command, the set-up or the checker may take."""
-    output_chars: int = Field(default=2000, ge=100)
-    """Characters of a command's output that are shown."""
-    sandbox: str = "auto"
-    """What isolates the commands: auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE or
-    process; `auto` takes the strongest that works here."""
-    memory_mb: int = Field(default=512, ge=32)
-    """Memory of each machine, its files included."""
-    disk_mb: int = Field(default=256, ge=8)
-    """Files of each machine."""
-    processes: int = Field(default=128, ge=8)
-    """Processes of each machine."""
-    machines: int = Field(default=128, ge=1)
-    """Machines that are open together; an episode beyond that waits for one to close."""
-
-    @field_validator("sandbox")
-    @classmethod
-    def _known_sandbox(cls, value: str) -> str:
-        if not SANDBOX.fullmatch(value):
-            raise PydanticCustomError(
-                "sandbox",
-                "kinds are auto, bubblewrap, landlock, docker:IMAGE, podman:IMAGE and process; "
-                "write auto to take the strongest that works here",
-            )
-        return value
 
     all_levels: ClassVar[Collection[int]] = LEVELS
 
@@ -102,15 +65,8 @@ class ShellOptions(LevelOptions):
         return self
 
 
-FRESH_MACHINES = 4
-"""Machines beside those of episodes, in which a checker that failed is tried out."""
-
-
-class ShellEnvironment:
-    """Tasks solved with shell commands; implements `Environment`.
-
-    Call `use_sandboxes` before the first session: it says where sandboxes come from.
-    """
+class ShellEnvironment(MachineEnvironment):
+    """Tasks solved with shell commands; implements `Environment`."""
 
     name: str = ENV
     Options: ClassVar[type[ShellOptions]] = ShellOptions
@@ -121,41 +77,16 @@ class ShellEnvironment:
     """Concurrent sessions while its tasks are checked."""
 
     def __init__(self, options: ShellOptions) -> None:
+        super().__init__(options, ENV)
         self._options = options
         self._user_tasks = (
             load_tasks(Path(options.data), ENV, options.heldout_share) if options.data else []
         )
-        self._open_sandboxes: Callable[[str], Sandboxes] | None = None
-        self._sandboxes: Sandboxes | None = None
-        self._slots = asyncio.Semaphore(options.machines)
-        self._fresh_slots = asyncio.Semaphore(FRESH_MACHINES)
-
-    @property
-    def session_kind(self) -> SessionKind:
-        """Whether sessions take text turns or tool calls."""
-        return "tools" if self._options.protocol == "tools" else "discrete"
 
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels with these options: a user's tasks have only level 1."""
         return (1,) if self._user_tasks else self.all_levels
-
-    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
-        """Set the function that opens sandboxes of a kind; called when the first is needed."""
-        self._open_sandboxes = opener
-
-    @property
-    def sandbox_kind(self) -> str:
-        """What isolates the commands."""
-        return self._all_sandboxes().kind
-
-    async def close(self) -> None:
-        """Close every sandbox; a later session opens new ones."""
-        if self._sandboxes is not None:
-            opened, self._sandboxes = self._sandboxes, None
-            self._slots = asyncio.Semaphore(self._options.machines)
-            self._fresh_slots = asyncio.Semaphore(FRESH_MACHINES)
-            await opened.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """Generated tasks without end, or the user's, whose training tasks repeat."""
@@ -194,7 +125,7 @@ class ShellEnvironment:
     @asynccontextmanager
     async def _session(self, task: Task) -> AsyncIterator[ShellTextSession | ShellToolSession]:
         plan = Plan.of(task)
-        async with self._machine(plan, self._slots) as box:
+        async with self._machine(plan) as box:
             limits = Limits(
                 rounds=self._options.rounds,
                 command_timeout_s=self._options.command_timeout_s,
@@ -202,8 +133,7 @@ class ShellEnvironment:
             )
             kind = ShellToolSession if self.session_kind == "tools" else ShellTextSession
             shown = example_messages(self._options.protocol) if self._options.example else ()
-            # Slots of its own: while an episode waits for one, it holds one of the others.
-            fresh = partial(self._machine, plan, self._fresh_slots)
+            fresh = partial(self._machine, plan, beside_another=True)
             session = kind(task, plan, box, limits, fresh, shown)
             try:
                 yield session
@@ -211,22 +141,11 @@ class ShellEnvironment:
                 session.close()
 
     @asynccontextmanager
-    async def _machine(self, plan: Plan, slots: asyncio.Semaphore) -> AsyncIterator[Sandbox]:
+    async def _machine(self, plan: Plan, *, beside_another: bool = False) -> AsyncIterator[Sandbox]:
         """A new sandbox with the task's set-up done; closed afterwards."""
-        options = self._options
-        spec = SandboxSpec(
-            profile="machine",
-            memory_mb=options.memory_mb,
-            disk_mb=options.disk_mb,
-            processes=options.processes,
-        )
-        async with slots:
-            box = await self._all_sandboxes().open(spec)
-            try:
-                await set_up(plan, box, timeout_s=options.command_timeout_s)
-                yield box
-            finally:
-                await box.close()
+        async with self._machines.open(beside_another=beside_another) as box:
+            await set_up(plan, box, timeout_s=self._options.command_timeout_s)
+            yield box
 
     def reference(self, task: Task) -> Sequence[str]:
         """The turns that solve it; empty where the task has no solution."""
@@ -249,14 +168,3 @@ class ShellEnvironment:
         """Plausible wrong solutions, each as the turns of an episode."""
         protocol = self._options.protocol
         return [turns_of(script, protocol) for script in Plan.of(task).near_misses]
-
-    def turn_from_line(self, line: str) -> str:
-        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
-        return turn_from_line(line, self._options.protocol)
-
-    def _all_sandboxes(self) -> Sandboxes:
-        if self._sandboxes is None:
-            if self._open_sandboxes is None:
-                raise RuntimeError("the shell environment was given no sandboxes to work in")
-            self._sandboxes = self._open_sandboxes(self._options.sandbox)
-        return self._sandboxes

@@ -104,7 +104,9 @@ class _Episode:
     plan: Plan
     box: Sandbox
     limits: Limits
-    fresh: FreshMachine
+    fresh: FreshMachine | None
+    """Opens another machine in which a checker that failed is tried out; None where a session has
+    no checker of the task's own."""
     status: Status = "running"
     reason: str = ""
     answer: str | None = None
@@ -155,6 +157,7 @@ class _Episode:
     async def outcome(self) -> Outcome:
         """The outcome; the check runs once."""
         if self.checked is None:
+            assert self.fresh is not None
             timeout_s = self.limits.command_timeout_s
             self.checked = await check_plan(
                 self.plan, self.box, self.answer, timeout_s=timeout_s, fresh=self.fresh
@@ -174,7 +177,7 @@ class _Episode:
         return Outcome(success=checked.verdict.success, evidence=evidence)
 
 
-class _ShellSession:
+class ShellSession:
     """What the sessions of both protocols share."""
 
     def __init__(
@@ -183,7 +186,7 @@ class _ShellSession:
         plan: Plan,
         box: Sandbox,
         limits: Limits,
-        fresh: FreshMachine,
+        fresh: FreshMachine | None,
         example: Sequence[Message] = (),
     ) -> None:
         self._episode = _Episode(task=task, plan=plan, box=box, limits=limits, fresh=fresh)
@@ -205,7 +208,7 @@ class _ShellSession:
         self._episode.is_open = False
 
 
-class ShellTextSession(_ShellSession):
+class ShellTextSession(ShellSession):
     """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
 
     def prompt(self) -> list[Message]:
@@ -234,7 +237,7 @@ class ShellTextSession(_ShellSession):
         return _observed(CLOSED, "user", episode.status)
 
 
-class ShellToolSession(_ShellSession):
+class ShellToolSession(ShellSession):
     """An episode by tool calls; implements `Session`."""
 
     def prompt(self) -> list[Message]:

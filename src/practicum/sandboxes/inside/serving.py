@@ -42,6 +42,7 @@ class Server(ABC):
             b"judge": self._run,
             b"read": self._read,
             b"write": self._write,
+            b"listen": self._listen,
         }
         self._send([b"ready"])
         while True:
@@ -58,6 +59,10 @@ class Server(ABC):
         (size,) = LENGTH.unpack(head)
         body = self._exactly(size) if size <= FRAME_LIMIT else None
         return None if body is None else unpack(body)
+
+    def _listen(self, parts: "list[bytes]") -> "list[bytes]":
+        """Pass listening sockets to the host; only a sandbox with a network of its own does."""
+        return [b"failed", b"%d this sandbox has no network of its own" % errno.EOPNOTSUPP]
 
     def _read(self, parts: "list[bytes]") -> "list[bytes]":
         path, limit = parts[1], int(parts[2])

@@ -1,0 +1,244 @@
+"""`Cloud`: the state of ownCloud: a folder of files for each user, and shares of what is in it.
+
+Files lie under `files/USER/`. Paths come from requests, so every one goes through `Cloud.place`,
+which knows no way out of a user's folder; links are never made and never followed.
+"""
+
+import hashlib
+import mimetypes
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from practicum.environments.office.company_state import FILES, Company
+from practicum.environments.office.services.web import Document, Refused
+
+READ, UPDATE, CREATE, DELETE, SHARE = 1, 2, 4, 8, 16
+ALL = READ | UPDATE | CREATE | DELETE | SHARE
+USER_SHARE, GROUP_SHARE, LINK_SHARE = 0, 1, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a path leads: whose folder, the path in it, and what may be done there."""
+
+    owner: str
+    path: str
+    """Without slashes at its ends; empty for the whole folder."""
+    file: Path
+    permissions: int = ALL
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Cloud:
+    """ownCloud's state in a company."""
+
+    def __init__(self, company: Company) -> None:
+        self.company = company
+        self.data = company.part("owncloud")
+        self.users: dict[str, Document] = self.data["users"]
+        self.shares: dict[str, Document] = self.data["shares"]
+
+    def root(self, username: str) -> Path:
+        """A user's folder."""
+        return self.company.folder / FILES / username
+
+    def add_user(self, username: str, name: str, password: str, email: str = "") -> None:
+        """A new account with an empty folder."""
+        self.users[username] = {
+            "id": username,
+            "display-name": name,
+            "email": email,
+            "password": password,
+            "enabled": "true",
+        }
+        self.root(username).mkdir(parents=True, exist_ok=True)
+
+    def place(self, username: str, path: str) -> Place:
+        """Where a user's path leads; what others share with them is in their own folder too."""
+        parts = parts_of(path)
+        for share in self.received(username) if parts else ():
+            if share["file_target"].strip("/") == parts[0]:
+                inside = "/".join([share["path"].strip("/"), *parts[1:]])
+                return self._own(share["owner"], inside, share["permissions"])
+        return self._own(username, "/".join(parts), ALL)
+
+    def _own(self, owner: str, path: str, permissions: int) -> Place:
+        return Place(owner=owner, path=path, file=self.root(owner) / path, permissions=permissions)
+
+    def entries(self, username: str, place: Place) -> list[str]:
+        """The names in a folder, shares included."""
+        names = [one.name for one in os.scandir(place.file)]
+        if not place.path and place.owner == username:
+            names += [share["file_target"].strip("/") for share in self.received(username)]
+        return sorted(set(names))
+
+    def received(self, username: str) -> list[Document]:
+        """What others share with a user."""
+        return [
+            share
+            for share in self.shares.values()
+            if share["share_type"] == USER_SHARE and share["share_with"] == username
+        ]
+
+    # Changes.
+
+    def write(self, place: Place, content: bytes) -> bool:
+        """Put a file in place; whether it is new."""
+        is_new = not place.file.exists()
+        require(place, CREATE if is_new else UPDATE)
+        if place.file.is_dir():
+            raise Refused(409, "There is already a folder with that name")
+        if not place.file.parent.is_dir():
+            raise Refused(409, "Parent node does not exist")
+        self.company.spend(len(content))
+        fresh = self.company.folder / f"partial-{self.company.number('partial')}"
+        fresh.write_bytes(content)
+        at = self.company.now().timestamp()
+        os.utime(fresh, (at, at))
+        fresh.replace(place.file)
+        return is_new
+
+    def make_folder(self, place: Place) -> None:
+        """A new folder."""
+        require(place, CREATE)
+        if place.file.exists():
+            raise Refused(405, "The resource you tried to create already exists")
+        if not place.file.parent.is_dir():
+            raise Refused(409, "Parent node does not exist")
+        place.file.mkdir()
+        at = self.company.now().timestamp()
+        os.utime(place.file, (at, at))
+
+    def delete(self, place: Place) -> None:
+        """Delete a file or folder, and the shares of it."""
+        require(place, DELETE)
+        if not place.path:
+            raise Refused(403, "The folder of a user cannot be deleted")
+        self._remove(place.file)
+        for key, share in list(self.shares.items()):
+            path = share["path"].strip("/")
+            if share["owner"] == place.owner and f"{path}/".startswith(f"{place.path}/"):
+                del self.shares[key]
+
+    def _remove(self, file: Path) -> None:
+        if not os.path.lexists(file):
+            raise Refused(404, "File not found")
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+    def carry(self, source: Place, target: Place, *, is_move: bool, overwrites: bool) -> bool:
+        """Move or copy a file or folder; whether nothing was at the target before."""
+        require(source, DELETE if is_move else READ)
+        is_new = not target.file.exists()
+        require(target, CREATE if is_new else UPDATE)
+        if not source.file.exists():
+            raise Refused(404, "File not found")
+        if not is_new and not overwrites:
+            raise Refused(412, "The destination node already exists, and the overwrite header is F")
+        if not target.file.parent.is_dir():
+            raise Refused(409, "The destination node is not found")
+        inside = f"{target.owner}/{target.path}/".startswith(f"{source.owner}/{source.path}/")
+        if inside or not source.path:
+            raise Refused(403, "A folder cannot be put into itself")
+        if not is_new:
+            self._remove(target.file)
+        if is_move:
+            source.file.rename(target.file)
+            self._follow(source, target)
+        elif source.file.is_dir():
+            shutil.copytree(source.file, target.file, symlinks=True)
+        else:
+            self.company.spend(source.file.stat().st_size)
+            shutil.copyfile(source.file, target.file)
+        return is_new
+
+    def _follow(self, source: Place, target: Place) -> None:
+        """Shares lead to where their files are now."""
+        for share in self.shares.values():
+            path = share["path"].strip("/")
+            if share["owner"] == source.owner and f"{path}/".startswith(f"{source.path}/"):
+                share["path"] = "/" + (target.path + path[len(source.path) :]).strip("/")
+
+    # Shares.
+
+    def share(self, username: str, place: Place, share_type: int, **more: object) -> Document:
+        """Share a file or folder with a user, or with whoever has the link."""
+        if not place.file.exists() or not place.path:
+            raise Refused(404, "wrong path, file/folder doesn't exist")
+        number = self.company.number("share")
+        is_link = share_type == LINK_SHARE
+        allowed = int(str(more.get("permissions") or (READ if is_link else ALL)))
+        share: Document = {
+            "id": str(number),
+            "share_type": share_type,
+            "owner": place.owner,
+            "uid_owner": username,
+            "displayname_owner": self.users[username]["display-name"],
+            "permissions": allowed if place.file.is_dir() else allowed & ~(CREATE | DELETE),
+            "stime": int(self.company.now().timestamp()),
+            "expiration": more.get("expiration"),
+            "token": self.company.chat_id("share")[:15] if is_link else None,
+            "path": f"/{place.path}",
+            "file_target": f"/{place.name}",
+            "item_type": "folder" if place.file.is_dir() else "file",
+            "share_with": more.get("share_with"),
+            "password": more.get("password"),
+            "name": more.get("name") or "",
+        }
+        self.shares[str(number)] = share
+        return share
+
+
+def parts_of(path: str) -> list[str]:
+    """The parts of a path; refused where one of them leads elsewhere.
+
+    >>> parts_of("/Documents/a.txt")
+    ['Documents', 'a.txt']
+    >>> parts_of("../x")
+    Traceback (most recent call last):
+    practicum.environments.office.services.web.Refused: File name contains an invalid character
+    """
+    parts = [part for part in path.split("/") if part]
+    for part in parts:
+        if part in (".", "..") or "\0" in part or "\\" in part or len(part.encode()) > 250:
+            raise Refused(400, "File name contains an invalid character")
+    return parts
+
+
+def require(place: Place, permission: int) -> None:
+    """Refuse what a share does not allow."""
+    if not place.permissions & permission:
+        raise Refused(403, "You are not allowed to do that here")
+
+
+def kind_of(file: Path) -> str:
+    """The content type of a file by its name."""
+    return mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+
+
+def etag_of(file: Path) -> str:
+    """A text that changes with a file."""
+    found = file.stat()
+    text = f"{found.st_mtime_ns} {found.st_size} {file.name}"
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def file_id(place: Place) -> int:
+    """The number of a file: the same in every run of the company."""
+    digest = hashlib.sha256(f"{place.owner}/{place.path}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+def changed_at(file: Path) -> str:
+    """When a file was changed, as WebDAV writes it."""
+    at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    return at.strftime("%a, %d %b %Y %H:%M:%S GMT")

@@ -1,0 +1,1 @@
+"""The families of office tasks."""

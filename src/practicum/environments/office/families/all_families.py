@@ -1,0 +1,11 @@
+"""Imports every module with families, which fills `FAMILIES`."""
+
+from practicum.environments.office.families import first_steps
+from practicum.environments.office.office_plan import FAMILIES, Family
+
+MODULES = (first_steps,)
+
+
+def families() -> dict[str, Family]:
+    """Every family by name."""
+    return dict(FAMILIES)

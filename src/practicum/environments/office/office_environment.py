@@ -1,0 +1,228 @@
+"""The `office` environment: a company for each episode, with its services, people and files."""
+
+import os
+import random
+import re
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from practicum.core.capabilities import ServesPorts
+from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.interfaces import Sandbox
+from practicum.core.task import Split, Task
+from practicum.environments.machines import MachineEnvironment, MachineOptions
+from practicum.environments.office import office_client
+from practicum.environments.office.companies import Companies
+from practicum.environments.office.families.all_families import families
+from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
+from practicum.environments.office.office_session import (
+    HOSTS,
+    OfficeGrader,
+    OfficeTextSession,
+    OfficeToolSession,
+    example_messages,
+)
+from practicum.environments.office.services.all_services import PORTS
+from practicum.environments.shell.protocol import bash_turn, finish_turn
+from practicum.environments.shell.shell_session import Limits
+
+ENV = "office"
+LEVELS = sorted({one.level for one in families().values()})
+ID = re.compile(r"office-(train|heldout)-(.+)-s(-?\d+)-(\d+)")
+CHECKED_TASKS = 20
+"""Of each family, when all are checked."""
+COMMAND = "/usr/local/bin/office"
+
+
+class OfficeOptions(MachineOptions):
+    """Options of the `office` environment."""
+
+    level: int | list[int] = 1
+    """Difficulty, or several levels, evenly mixed: 1 is one service and one step."""
+    heldout: Literal["kinds", "names"] = "kinds"
+    """What held-out tasks have that no training task has: `kinds`, other families of tasks;
+    `names`, the same families with other people, names and numbers."""
+    families: tuple[str, ...] = ()
+    """Only these families; all unless given."""
+    domains: tuple[str, ...] = ()
+    """Only tasks of these domains, such as admin or finance; all unless given."""
+    services: tuple[str, ...] = ()
+    """Only tasks that need no service but these; all unless given."""
+    rounds: int = Field(default=12, ge=1)
+    """Turns of an episode."""
+    colleague_endpoint: str = ""
+    """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
+    colleague_model: str = ""
+    """The name of that model."""
+    colleague_key_env: str = "OPENAI_API_KEY"
+    """The environment variable with its key, where it needs one."""
+
+    all_levels: ClassVar[Collection[int]] = LEVELS
+
+
+class OfficeEnvironment(MachineEnvironment):
+    """Work in a company; implements `Environment`."""
+
+    name: str = ENV
+    Options: ClassVar[type[OfficeOptions]] = OfficeOptions
+    all_levels: ClassVar[tuple[int, ...]] = tuple(LEVELS)
+    default_reward: ClassVar[str] = "agent_company"
+    """The points of the checkpoints, as TheAgentCompany scores them."""
+    sessions_at_once: ClassVar[int] = 4
+    """Concurrent sessions while its tasks are checked."""
+
+    def __init__(self, options: OfficeOptions) -> None:
+        super().__init__(options, ENV)
+        self._options = options
+        endpoint = {
+            "url": options.colleague_endpoint,
+            "model": options.colleague_model,
+            "key": os.environ.get(options.colleague_key_env, ""),
+        }
+        self._companies = Companies(endpoint if options.colleague_endpoint else None)
+        self._families = _chosen(options)
+
+    async def close(self) -> None:
+        """Close every machine and company; a later session opens new ones."""
+        await super().close()
+        self._companies.close()
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        """Tasks without end, family by family, level by level."""
+        uses = "train" if split == "train" or self._options.heldout == "names" else "heldout"
+        chosen = [one for one in self._families if one.split == uses]
+        order = random.Random(f"{split} {seed}")
+        if not chosen:
+            return
+        for number in count():
+            for level in self._options.levels:
+                inside = [one for one in chosen if one.level == level]
+                order.shuffle(inside)
+                yield from (task_of(one, split, seed, number) for one in inside)
+
+    def tasks_to_check(self) -> Sequence[Task]:
+        """Twenty tasks of each family, held-out or not, at the levels of the options."""
+        inside = [one for one in self._families if one.level in self._options.levels]
+        return [task_of(one, one.split, 0, n) for one in inside for n in range(CHECKED_TASKS)]
+
+    def find(self, text: str) -> Task:
+        """The task with this id."""
+        found = ID.fullmatch(text)
+        known = families()
+        if found is None or found.group(2) not in known:
+            raise UserError(f"there is no task {text!r}; list tasks for their ids")
+        split: Split = "train" if found.group(1) == "train" else "heldout"
+        return task_of(known[found.group(2)], split, int(found.group(3)), int(found.group(4)))
+
+    def open(
+        self, task: Task
+    ) -> AbstractAsyncContextManager[OfficeTextSession | OfficeToolSession]:
+        """Start one episode: a new machine beside a new company."""
+        return self._session(task)
+
+    @asynccontextmanager
+    async def _session(self, task: Task) -> AsyncIterator[OfficeTextSession | OfficeToolSession]:
+        plan = plan_of(task)
+        options = self._options
+        async with self._machines.open() as box:
+            if not isinstance(box, ServesPorts):
+                raise UserError(
+                    f"a {box.kind} sandbox has no network of its own, which the office needs; "
+                    "write env.sandbox=bubblewrap"
+                )
+            try:
+                listeners = await box.listen(PORTS)
+            except ValueError as error:
+                raise EnvironmentFailure(f"the ports of the services: {error}") from error
+            company = await self._companies.open(plan.company, listeners)
+            try:
+                await furnish(box, plan)
+                limits = Limits(
+                    rounds=options.rounds,
+                    command_timeout_s=options.command_timeout_s,
+                    output_chars=options.output_chars,
+                )
+                grader = OfficeGrader(plan, company, box, options.command_timeout_s)
+                kind = OfficeToolSession if self.session_kind == "tools" else OfficeTextSession
+                shown = example_messages(options.protocol) if options.example else ()
+                session = kind(task, box, limits, grader, shown)
+                try:
+                    yield session
+                finally:
+                    session.close()
+            finally:
+                company.close()
+
+    def reference(self, task: Task) -> Sequence[str]:
+        """The turns that solve it."""
+        return self._turns(plan_of(task).reference)
+
+    def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
+        """Plausible wrong solutions, each as the turns of an episode."""
+        return [self._turns(scripts) for scripts in plan_of(task).near_misses]
+
+    def _turns(self, scripts: Sequence[str]) -> list[str]:
+        protocol = self._options.protocol
+        return [*(bash_turn(script, protocol) for script in scripts), finish_turn(protocol)]
+
+
+def _chosen(options: OfficeOptions) -> list[Family]:
+    """The families that the options ask for."""
+    known = families()
+    unknown = [name for name in options.families if name not in known]
+    if unknown:
+        raise UserError(
+            f"there is no family {unknown[0]!r} of office tasks; there are "
+            f"{', '.join(sorted(known))}"
+        )
+    return [
+        one
+        for one in known.values()
+        if (not options.families or one.name in options.families)
+        and (not options.domains or one.domain in options.domains)
+        and (not options.services or set(one.services) <= set(options.services))
+    ]
+
+
+def task_of(family: Family, split: Split, seed: int, number: int) -> Task:
+    """The task of a family, a seed and a number."""
+    plan = family.plan(f"{seed} {number}", split)
+    return Task(
+        id=f"office-{split}-{family.name}-s{seed}-{number}",
+        env=ENV,
+        split=split,
+        level=family.level,
+        instruction=plan.instruction,
+        data={
+            "family": family.name,
+            "seed": f"{seed} {number}",
+            "domain": family.domain,
+            "services": list(family.services),
+        },
+    )
+
+
+def plan_of(task: Task) -> OfficePlan:
+    """The plan of a task, made again from its family and seed."""
+    family = families().get(str(task.data.get("family")))
+    if family is None:
+        raise EnvironmentFailure(f"there is no family {task.data.get('family')!r} of office tasks")
+    return family.plan(str(task.data["seed"]), task.split)
+
+
+async def furnish(box: Sandbox, plan: OfficePlan) -> None:
+    """Give a machine the names of the services, the command `office`, and the task's files."""
+    await box.write("/etc/hosts", HOSTS)
+    client = Path(office_client.__file__).read_bytes()
+    await box.write(COMMAND, b"#!/usr/bin/python3 -I\n" + client)
+    done = await box.run(["sh", "-c", f"chmod 755 {COMMAND} && mkdir -p {WORKSPACE}"], timeout_s=20)
+    if done.exit_code != 0:
+        raise EnvironmentFailure(f"the machine could not be furnished: {done.stderr[:200]}")
+    for path, content in plan.files.items():
+        whole = path if path.startswith("/") else f"{WORKSPACE}/{path}"
+        await box.write(whole, content if isinstance(content, bytes) else content.encode())

@@ -1,0 +1,129 @@
+"""`OfficePlan`: one task of the office, from its company to its checkpoints.
+
+A family is a function that makes plans from a `Setting`:
+
+    @family("announce", level=1, domain="admin", services=("rocketchat",), split="train")
+    def announce(setting: Setting) -> OfficePlan:
+        ...
+
+The same setting gives the same plan, so that a `Task` holds no more than the family and a seed.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from practicum.core.command import CommandResult
+from practicum.core.task import Split
+from practicum.environments.office.checkpoint_scoring import Strategy
+from practicum.environments.office.company_seed import CompanySeed, Person
+from practicum.environments.office.generated_company import generate_company
+from practicum.environments.office.office_client import Office
+
+ServiceName = Literal["rocketchat", "gitlab", "plane", "owncloud"]
+WORKSPACE = "/workspace"
+"""The agent's folder, in which its commands start."""
+
+
+class Evidence(Protocol):
+    """What a checkpoint may look at, after the agent's last turn."""
+
+    @property
+    def office(self) -> Office:
+        """The company's services, with the agent's account and the administrators' tokens."""
+
+    @property
+    def trajectory(self) -> str:
+        """All that the agent wrote and saw, as one text."""
+
+    @property
+    def answer(self) -> str | None:
+        """What the agent gave as its answer; None where it gave none."""
+
+    def file(self, path: str) -> bytes | None:
+        """A file of the agent's machine; None where there is none."""
+
+    def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
+        """Run a checker in the agent's machine, safe from what the agent did to its programs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Something that must be so at the end, and what it is worth."""
+
+    says: str
+    """In words, as in `checkpoints.md`."""
+    passes: Callable[[Evidence], bool | int]
+    """Whether it is so, or how many of its points are earned."""
+    points: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficePlan:
+    """One task: the company it begins with, what is asked, how it is solved and checked."""
+
+    instruction: str
+    company: CompanySeed
+    checkpoints: tuple[Checkpoint, ...]
+    reference: tuple[str, ...]
+    """Bash scripts, one a turn, that earn full marks; they may use the command `office`."""
+    near_misses: tuple[tuple[str, ...], ...]
+    """Solutions that are wrong in one thing; none may earn full marks."""
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    """Files of the agent's machine, by path; relative ones are in the workspace."""
+    strategy: Strategy = "sum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where a plan is made: chance, and a company with people and channels to add to."""
+
+    rng: random.Random
+    base: CompanySeed
+    split: Split
+
+    def people(self, count: int) -> list[Person]:
+        """Different people of the company."""
+        return self.rng.sample(self.base.people, count)
+
+    def person(self) -> Person:
+        """One of the people."""
+        return self.rng.choice(self.base.people)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A kind of task."""
+
+    name: str
+    level: int
+    domain: str
+    services: tuple[ServiceName, ...]
+    split: Split
+    make: Callable[[Setting], OfficePlan]
+
+    def plan(self, seed: str, split: Split) -> OfficePlan:
+        """The plan of a seed; names of people and things differ between the splits."""
+        rng = random.Random(f"{self.name} {split} {seed}")
+        return self.make(Setting(rng=rng, base=generate_company(rng, split), split=split))
+
+
+FAMILIES: dict[str, Family] = {}
+"""Every family by name; `families.all_families` imports the modules that fill it."""
+
+
+def family(
+    name: str, *, level: int, domain: str, services: tuple[ServiceName, ...], split: Split
+) -> Callable[[Callable[[Setting], OfficePlan]], Callable[[Setting], OfficePlan]]:
+    """Register a function as a family."""
+
+    def register(make: Callable[[Setting], OfficePlan]) -> Callable[[Setting], OfficePlan]:
+        if name in FAMILIES:
+            raise ValueError(f"there are two families {name!r}")
+        FAMILIES[name] = Family(
+            name=name, level=level, domain=domain, services=services, split=split, make=make
+        )
+        return make
+
+    return register
