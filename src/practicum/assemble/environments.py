@@ -32,9 +32,7 @@ async def check_config(
     config: EnvConfig, level: int | None, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:
     """Check tasks of one level, or of every level; `n` None takes all there are."""
-    shared = SharedSandboxes(open_sandboxes)
-    first = open_environment(config)
-    built = [first]
+    shared, built = SharedSandboxes(open_sandboxes), [open_environment(config)]
 
     def build(one: int) -> Environment:
         environment = build_level(config.name, one, config.options)
@@ -43,9 +41,9 @@ async def check_config(
         built.append(environment)
         return environment
 
-    levels = (level,) if level is not None else _levels(first, config.name)
+    levels = (level,) if level is not None else _levels(built[0], config.name)
     try:
-        found = await check_levels(first, build, levels, n, seed, watch)
+        found = await check_levels(built[0], build, levels, n, seed, watch)
         return replace(found, env=config.name)
     finally:
         for environment in built:

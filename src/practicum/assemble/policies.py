@@ -183,10 +183,9 @@ def load_policy(
 
         opened = open_gguf(Path(model.name), adapter)
         return sampling_policy(model.name, opened.sampler, opened.codec, params, opened.tokenizer)
-    dtype, device = placement(model)
-    loaded = load_for_policy(model.name, dtype, device)
-    sampler = load_adapted_sampler(loaded, adapter)
+    loaded = load_for_policy(model.name, *placement(model))
     name = f"{model.name} + {adapter.name}" if adapter else model.name
+    sampler = load_adapted_sampler(loaded, adapter)
     return sampling_policy(name, sampler, loaded.codec, params, loaded.tokenizer)
 
 
@@ -237,8 +236,7 @@ async def record_episodes(
     on_episode: Callable[[Episode], None],
 ) -> list[Episode]:
     """`eval.k` episodes of each of `eval.n` training tasks; what was made is kept as it goes."""
-    tasks = environment.tasks("train", config.eval.seed)
-    parts = handle.parts(environment, config)
+    tasks, parts = environment.tasks("train", config.eval.seed), handle.parts(environment, config)
     made: list[Episode] = []
     with SqliteTraceStore(store) as kept:
         for begin in range(0, config.eval.n, TOGETHER):
