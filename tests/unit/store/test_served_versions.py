@@ -261,7 +261,7 @@ def test_what_was_compared_with_another_version_is_not_served(
 ) -> None:
     compared = served.publish(make_run("a"))
     served.publish(make_run("b", b"meanwhile"))
-    with pytest.raises(UserError, match="serves version 0002 now, and .* compared with 0001"):
+    with pytest.raises(UserError, match=r"serves version 0002 now, and .* compared with 0001"):
         served.publish(make_run("c"), instead_of=compared)
     assert weights(served) == b"meanwhile"
     assert served.versions() == ["0001", "0002"]

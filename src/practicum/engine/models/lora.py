@@ -76,7 +76,7 @@ def _start_from(model: Any, lora: "LoraConfig") -> None:
 
 @contextmanager
 def _peft_on_new_transformers() -> Iterator[None]:
-    """peft 0.21 reads a property that transformers 5.23 renamed, and each read is a warning."""
+    """Peft 0.21 reads a property that transformers 5.23 renamed, and each read is a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated")
         yield
