@@ -69,6 +69,9 @@ class AccessLog:
 
         try:
             await self._app(scope, receive, send_and_note)
+        except Exception:
+            status = 500  # answered so outside of all middleware
+            raise
         finally:
             seconds = time.monotonic() - started
             self._metrics.requests[(exchange.route, exchange.model, str(status))] += 1
