@@ -27,7 +27,10 @@ def create(
 
     from practicum.delivery.ollama_program import create as make
 
-    made = make(folder, tag or folder.resolve().name.lower())
+    place = folder.resolve()
+    # Beside other kinds the folder is called after its kind.
+    named = place.parent.name if place.name == "ollama" else place.name
+    made = make(folder, tag or named.lower())
     if json_output:
         print(json.dumps({"created": [asdict(one) for one in made]}))
         return

@@ -6,6 +6,7 @@ that is tried on many conversations: one that does is refused instead of being w
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from practicum.core.errors import UserError
@@ -124,11 +125,7 @@ def _try(render: Render) -> TurnForm:
     )
     later = _later_opening(render, form)
     openings |= {} if later is None else {SYSTEM: later}
-    return TurnForm(**{**_fields(form), "openings": openings, "tools": _try_tools(render, form)})
-
-
-def _fields(form: TurnForm) -> dict[str, Any]:
-    return {name: getattr(form, name) for name in TurnForm.__dataclass_fields__}
+    return replace(form, openings=openings, tools=_try_tools(render, form))
 
 
 def _trims(render: Render) -> bool:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,7 @@ def renderer(template: str) -> Render:
     return render
 
 
+@cache
 def rendered(name: str) -> tuple[TurnForm, list[tuple[Messages, Tools]], list[str]]:
     """A family's form, conversations, and what Jinja makes of them."""
     render = renderer(ACCEPTED[name])
