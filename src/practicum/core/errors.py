@@ -98,6 +98,15 @@ def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
         raise kind(f"{what}: {type(error).__name__}: {as_failure(error)}") from error
 
 
+@contextmanager
+def staying(what: str) -> Iterator[None]:
+    """Turn an exit of the program that user code asks for in the block into an error of `what`."""
+    try:
+        yield
+    except SystemExit as error:
+        raise PracticumError(f"{what}: {as_failure(error)}") from error
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether code that raised this has failed, and nobody wants it or the program to stop.
 
