@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ import nbformat
 import pytest
 
 import practicum as pr
+from practicum.core.errors import PracticumError
+from practicum.core.task import Split
+from practicum.environments.registry import build_environment
 
 REPOSITORY = Path(__file__).parents[2]
 QUICK: dict[str, Any] = {
@@ -179,3 +184,34 @@ def test_a_notebook_that_follows_the_readme_works(tmp_path: Path) -> None:
     assert "step 2 of 2: grpo" in said  # progress
     assert re.search(r"success\D+[\d.]+ \[[\d.]+, [\d.]+\]", said)
     assert "3x + 7 = 16" in said
+
+
+class ShortOfTasks:
+    """Leaves the program in place of its third task."""
+
+    name = "short of tasks"
+    all_levels = (1,)
+    session_kind = "discrete"
+
+    class Options(pr.ConfigModel):
+        pass
+
+    def __init__(self, options: Options) -> None:
+        self.inner = build_environment("math", {"level": 1})
+
+    def tasks(self, split: Split, seed: int) -> Iterator[pr.Task]:
+        yield from islice(self.inner.tasks(split, seed), 2)
+        sys.exit(0)
+
+    def open(self, task: pr.Task) -> Any:
+        return self.inner.open(task)
+
+    def reference(self, task: pr.Task) -> Sequence[str]:
+        return self.inner.reference(task)
+
+
+def test_an_environment_whose_tasks_leave_the_program_does_not_end_the_run_in_silence(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(PracticumError, match="exit code 0"):
+        pr.train(ShortOfTasks, runs_dir=str(tmp_path), name="short", **QUICK)

@@ -115,6 +115,15 @@ def user_line(error: BaseException) -> str:
     return places[-1] if places else ""
 
 
+@contextmanager
+def staying(what: str) -> Iterator[None]:
+    """Turn an exit of the program that user code asks for in the block into an error of `what`."""
+    try:
+        yield
+    except SystemExit as error:
+        raise PracticumError(f"{what}: {as_failure(error)}") from error
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether code that raised this has failed, and nobody wants it or the program to stop.
 
