@@ -20,6 +20,7 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.environments.office.build_company import build_company
 from practicum.environments.office.company_process import DOOR, send_sockets
 from practicum.environments.office.company_seed import CompanySeed
+from practicum.environments.office.company_state import FAULTS
 from practicum.environments.office.office_client import Office
 
 PROCESS = "practicum.environments.office.company_process"
@@ -51,6 +52,14 @@ class OpenCompany:
             return True
         except OSError:
             return False
+
+    @property
+    def faults(self) -> str:
+        """What went wrong in its services so far, one note after the other; empty mostly."""
+        try:
+            return (self._folder / FAULTS).read_text(errors="replace")
+        except OSError:
+            return ""
 
     def serve(self, listeners: Sequence[socket.socket]) -> None:
         """Serve connections of more listening sockets, such as those of another sandbox."""

@@ -195,10 +195,14 @@ class Fact:
     when: tuple[str, ...]
     """Words; a message that has one word of each of these (`budget|money`) asks for it."""
     say: str
+    again: tuple[str, ...] = ()
+    """Said in turn when it is asked for again; the last of them ever after."""
     needs: tuple[str, ...] = ()
     """Words that must have been in an earlier or this message, such as a reason or an approval."""
     otherwise: str = ""
     """Said when `needs` is not met."""
+    is_last: bool = False
+    """Told only where no other fact is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

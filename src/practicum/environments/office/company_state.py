@@ -22,6 +22,8 @@ FILES = "files"
 REPOSITORIES = "repositories"
 UPLOADS = "uploads"
 FAULTS = "faults.log"
+COLLEAGUE_FAULT = "a colleague's model gave no answer:"
+"""How a fault begins that a grader must know of."""
 DISK_BYTES = 1 << 30
 """Bytes that may be written into a company, by all requests together."""
 PARTS = {

@@ -1,5 +1,6 @@
 """The `office` environment: a company for each episode, with its services, people and files."""
 
+import os
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
@@ -55,6 +56,8 @@ class OfficeOptions(MachineOptions):
     """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
     colleague_model: str = ""
     """The name of that model."""
+    colleague_key_env: str = "OPENAI_API_KEY"
+    """The environment variable with its key, where it needs one."""
 
     all_levels: ClassVar[Collection[int]] = LEVELS
 
@@ -76,7 +79,11 @@ class OfficeEnvironment:
     def __init__(self, options: OfficeOptions) -> None:
         self._options = options
         self._machines = Machines(options, ENV)
-        endpoint = {"url": options.colleague_endpoint, "model": options.colleague_model}
+        endpoint = {
+            "url": options.colleague_endpoint,
+            "model": options.colleague_model,
+            "key": os.environ.get(options.colleague_key_env, ""),
+        }
         self._companies = Companies(endpoint if options.colleague_endpoint else None)
         self._families = _chosen(options)
 

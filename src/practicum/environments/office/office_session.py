@@ -12,6 +12,7 @@ from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Message, ToolCall
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
+from practicum.environments.office.company_state import COLLEAGUE_FAULT
 from practicum.environments.office.office_client import Office
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
 from practicum.environments.shell.plan_of_task import Plan
@@ -115,6 +116,8 @@ class OfficeGrader:
     async def _graded(self, answer: str | None) -> dict[str, JSON]:
         if not self._company.is_alive:
             raise EnvironmentFailure("the company's services ended before the task was graded")
+        if COLLEAGUE_FAULT in self._company.faults:
+            raise EnvironmentFailure(self._company.faults.strip()[-300:])
         seen = SeenEvidence(
             office=self._company.office,
             trajectory="\n".join(self.said),
