@@ -119,6 +119,7 @@ class Companies:
             is_ready = ours.recv(5) == b"ready"
         except OSError:
             is_ready = False
+        self._opened.append(folder)  # not before: a folder that is still empty would be tidied away
         if not is_ready:
             ours.close()
             raise EnvironmentFailure("the company's services did not start")
@@ -132,7 +133,6 @@ class Companies:
             self._number += 1
             folder = self._folder() / f"company-{self._number}"
             self._tidy()
-            self._opened.append(folder)
             asked = {
                 "snapshot": str(snapshot),
                 "folder": str(folder),
