@@ -1,9 +1,23 @@
 """Imports every module with families, which fills `FAMILIES`."""
 
-from practicum.environments.office.families import (admin_families, data_science_families, finance_families, first_steps)
+from practicum.environments.office.families import (
+    admin_families,
+    data_science_families,
+    finance_families,
+    first_steps,
+    human_resources_families,
+    machine_learning_families,
+)
 from practicum.environments.office.office_plan import FAMILIES, Family
 
-MODULES = (first_steps, admin_families, data_science_families, finance_families)
+MODULES = (
+    first_steps,
+    admin_families,
+    data_science_families,
+    finance_families,
+    human_resources_families,
+    machine_learning_families,
+)
 
 
 def families() -> dict[str, Family]:

@@ -116,3 +116,19 @@ def edited(scripts: Sequence[str], *changes: tuple[str, str]) -> tuple[str, ...]
             raise ValueError(f"no script has {old!r}")
         found = [script.replace(old, new) for script in found]
     return tuple(found)
+
+
+def on_board(board: str, *lines: str) -> str:
+    """Commands for a board of Plane, whose route is in $P."""
+    where = q(f"/results/name={board}/id")
+    return "\n".join((f"P=projects/$(office plane GET projects/ {where})", *lines))
+
+
+def plane_id(kind: str, name: str) -> str:
+    """Bash for the id of an issue, state, label or cycle of the board."""
+    return f"$(office plane GET $P/{kind}/ {q(f'/results/name={name}/id')})"
+
+
+def plane_user(person: Person) -> str:
+    """Bash for the id of someone in Plane."""
+    return f"$(office plane GET members/ /email={person.email}/id)"
