@@ -7,6 +7,8 @@ from practicum.environments.office.families import (
     first_steps,
     human_resources_families,
     machine_learning_families,
+    project_management_families,
+    software_engineering_families,
 )
 from practicum.environments.office.office_plan import FAMILIES, Family
 
@@ -17,6 +19,8 @@ MODULES = (
     finance_families,
     human_resources_families,
     machine_learning_families,
+    project_management_families,
+    software_engineering_families,
 )
 
 
