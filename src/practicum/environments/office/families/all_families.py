@@ -2,6 +2,7 @@
 
 from practicum.environments.office.families import (
     admin_families,
+    business_families,
     data_science_families,
     finance_families,
     first_steps,
@@ -15,6 +16,7 @@ from practicum.environments.office.office_plan import FAMILIES, Family
 MODULES = (
     first_steps,
     admin_families,
+    business_families,
     data_science_families,
     finance_families,
     human_resources_families,

@@ -50,6 +50,12 @@ def project_name(setting: Setting) -> str:
     return f"root/{setting.rng.choice(kinds)}-{setting.rng.randrange(2, 90)}"
 
 
+def computed(expression: str) -> list[float]:
+    """The values of an expression of this module for n from 0 to 59."""
+    names = {"max": max, "min": min, "__builtins__": {}}
+    return [eval(expression, {**names, "n": n}) for n in range(60)]
+
+
 @family(
     "close-a-fixed-issue",
     level=1,
@@ -104,18 +110,25 @@ def fix_a_function(setting: Setting) -> OfficePlan:
     name, right, wrong, says = rng.choice(
         (
             ("fee", f"{low} + {step} * n", f"{low} + {step} + n", f"{low} plus {step} times n"),
-            ("bonus", f"n // {low} * {step}", f"n / {low} * {step}", f"{step} for every full {low} of n"),
+            (
+                *("bonus", f"n // {low} * {step}", f"n / {low} * {step}"),
+                f"{step} for every full {low} of n",
+            ),
             ("refund", f"max(0, n - {step})", f"n - {step}", f"n less {step}, but never below 0"),
-            ("score", f"min(n * {low}, {step})", f"max(n * {low}, {step})", f"{low} times n, at most {step}"),
+            (
+                *("score", f"min(n * {low}, {step})", f"max(n * {low}, {step})"),
+                f"{low} times n, at most {step}",
+            ),
         )
     )
     path, file = project_name(setting), f"{name}_rules.py"
     source = f'def {name}(n):\n    """Return {says}."""\n    return {wrong}\n'
-    value = {n: eval(right, {"n": n, "max": max, "min": min}) for n in range(0, 40, 3)}  # noqa: S307
+    value, before = computed(right), computed(wrong)
+    one, two = rng.sample([n for n in range(60) if value[n] != before[n]], 2)
     tests = (
         f"import unittest\nfrom {name}_rules import {name}\n\n\nclass Tests(unittest.TestCase):\n"
-        f"    def test_values(self):\n        self.assertEqual({name}(9), {value[9]})\n"
-        f"        self.assertEqual({name}(0), {value[0]})\n"
+        f"    def test_values(self):\n        self.assertEqual({name}({one}), {value[one]})\n"
+        f"        self.assertEqual({name}({two}), {value[two]})\n"
     )
     files = {file: source, f"test_{name}.py": tests, "README.md": "# Rules\n"}
     company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
@@ -130,10 +143,10 @@ def fix_a_function(setting: Setting) -> OfficePlan:
         code = repository(seen, path).get(file, "")
         check = (
             "import json, sys\nspace = {}\nexec(sys.stdin.read(), space)\n"
-            f"print(json.dumps([space['{name}'](n) for n in range(0, 40, 3)]))"
+            f"print(json.dumps([space['{name}'](n) for n in range(60)]))"
         )
         done = seen.run(("python3", "-I", "-c", check), code.encode())
-        return done.exit_code == 0 and json_of(done.stdout.encode()) == list(value.values())
+        return done.exit_code == 0 and json_of(done.stdout.encode()) == value
 
     def rest(seen: Evidence) -> bool:
         found = repository(seen, path)
@@ -156,7 +169,7 @@ def fix_a_function(setting: Setting) -> OfficePlan:
         ),
         reference=push(right),
         near_misses=(
-            push(f"{{9: {value[9]}, 0: {value[0]}}}[n]"),
+            push(f"{{{one}: {value[one]}, {two}: {value[two]}}}[n]"),
             push(right, "\necho done > NOTES\ngit add NOTES"),
             push(right)[:1],
         ),
@@ -190,7 +203,8 @@ def cut_a_release(setting: Setting) -> OfficePlan:
         )
         return (
             look,
-            f"{bump}\noffice gitlab POST {route}/releases tag_name={tag} ref=main name={tag} "
+            bump,
+            f"office gitlab POST {route}/releases tag_name={tag} ref=main name={tag} "
             f"description={q(says)}",
         )
 
@@ -368,7 +382,7 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the approved ones are merged, the others are open", merged, 2),
-            must("the others have the comment, once asked for", lambda seen: bool(states(seen)) and told(seen)),
+            must("the others have the comment, the merged ones do not", lambda seen: bool(states(seen)) and told(seen)),
             must(
                 "main has what was merged and nothing else",
                 lambda seen: merged(seen)
