@@ -47,7 +47,9 @@ def set_a_topic(setting: Setting) -> OfficePlan:
     channel, other = rng.sample(names, 2)
     event = rng.choice(("Fire drill", "Summer party", "Open day", "Stock count", "Repainting"))
     room = rng.choice(ROOMS)
-    topic = f"{event} on {rng.choice(DAYS)} at {rng.randrange(8, 18)}:{rng.choice((15, 45))}, {room}"
+    topic = (
+        f"{event} on {rng.choice(DAYS)} at {rng.randrange(8, 18)}:{rng.choice((15, 45))}, {room}"
+    )
 
     def topics(seen: Evidence) -> dict[str, str]:
         found = seen.office.rocketchat("GET", "channels.list", {"count": 0})["channels"]
@@ -71,8 +73,10 @@ def set_a_topic(setting: Setting) -> OfficePlan:
             must(f"the topic of #{channel} is set", lambda seen: topics(seen)[channel] == topic),
             must(
                 "no other channel has changed, and nothing was posted",
-                lambda seen: topics(seen) == {**dict.fromkeys(names, ""), channel: topic}
-                and not spoken(seen),
+                lambda seen: (
+                    topics(seen) == {**dict.fromkeys(names, ""), channel: topic}
+                    and not spoken(seen)
+                ),
             ),
         ),
         reference=set_to(channel, topic),
@@ -95,7 +99,10 @@ def book_a_room(setting: Setting) -> OfficePlan:
     first = rng.randrange(0, 6 - busy - best)
     needed = rng.randrange(sizes[first - 1] + 1 if first else 2, sizes[first] + 1)
     right = rooms[first + busy]
-    bookings = [(day, f"{hour:02d}:00", room, setting.person().name) for room, _ in rooms[first:first + busy]]
+    bookings = [
+        (day, f"{hour:02d}:00", room, setting.person().name)
+        for room, _ in rooms[first : first + busy]
+    ]
     bookings += [
         (date_in(rng), f"{rng.randrange(8, 17):02d}:00", rng.choice(rooms)[0], one.name)
         for one in setting.people(6)
@@ -141,11 +148,16 @@ open("bookings.csv", "a").write(f"{day},{hour:02d}:00,{{room}},{owner}\\n")
         company=company,
         checkpoints=(
             must("there is one new booking for that time and person", is_booked),
-            must("it is the right room", lambda seen: is_booked(seen) and rows(seen).count(line) == 1, 2),
+            must(
+                "it is the right room",
+                lambda seen: is_booked(seen) and rows(seen).count(line) == 1,
+                2,
+            ),
             must(
                 "the other bookings and files are as they were",
-                lambda seen: rows(seen) == [head, *bookings, line]
-                and changed_files(seen, company) == {path},
+                lambda seen: (
+                    rows(seen) == [head, *bookings, line] and changed_files(seen, company) == {path}
+                ),
             ),
         ),
         reference=reference,
@@ -227,8 +239,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     """Add up what people asked for in a channel."""
     rng = setting.rng
     wishes = [
-        (one.username, rng.randrange(2, 12), rng.choice(SUPPLIES[:4]))
-        for one in setting.people(7)
+        (one.username, rng.randrange(2, 12), rng.choice(SUPPLIES[:4])) for one in setting.people(7)
     ]
     cancelled = rng.choice(wishes[:5])
     posts = [Post(sender=who, text=f"Please order {n} x {what}.") for who, n, what in wishes]
@@ -250,7 +261,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         ),
         folders=("Orders",),
     )
-    look = f"office rocketchat GET channels.messages roomName={channel} count=0 | grep '\"msg\"\\|\"username\"'"
+    look = f'office rocketchat GET channels.messages roomName={channel} count=0 | grep \'"msg"\\|"username"\''
 
     def solve(text: str) -> tuple[str, ...]:
         return (look, write("order.csv", text) + "\n" + put("order.csv", path))
@@ -271,13 +282,16 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("the items are listed", lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted]),
+            must(
+                "the items are listed",
+                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+            ),
             must("the quantities are right", lambda seen: rows(seen) == wanted, 2),
             must(
                 "no other file was written and nothing was posted",
-                lambda seen: changed_files(seen, company) == {path}
-                and bool(rows(seen))
-                and not spoken(seen),
+                lambda seen: (
+                    changed_files(seen, company) == {path} and bool(rows(seen)) and not spoken(seen)
+                ),
             ),
         ),
         reference=solve(totals(kept)),
@@ -358,14 +372,18 @@ def order_equipment(setting: Setting) -> OfficePlan:
             must("the cost center was asked for, with the total", has_asked),
             must(
                 "item, quantity and amounts are right",
-                lambda seen: [row(seen).get(k) for k in ("item", "quantity", "unit_price", "total")]
-                == [item, str(count), price, total],
+                lambda seen: (
+                    [row(seen).get(k) for k in ("item", "quantity", "unit_price", "total")]
+                    == [item, str(count), price, total]
+                ),
             ),
             must("the cost center is right", lambda seen: row(seen).get("cost_center") == center),
             must(
                 "no other file was written, nobody else was asked",
-                lambda seen: changed_files(seen, company) == {path}
-                and set(spoken(seen)) == {f"@{clerk.username}", f"@{boss.username}"},
+                lambda seen: (
+                    changed_files(seen, company) == {path}
+                    and set(spoken(seen)) == {f"@{clerk.username}", f"@{boss.username}"}
+                ),
             ),
         ),
         reference=(*steps, order(*right)),

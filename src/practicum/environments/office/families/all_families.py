@@ -9,6 +9,8 @@ from practicum.environments.office.families import (
     human_resources_families,
     machine_learning_families,
     project_management_families,
+    quality_families,
+    research_families,
     software_engineering_families,
 )
 from practicum.environments.office.office_plan import FAMILIES, Family
@@ -22,6 +24,8 @@ MODULES = (
     human_resources_families,
     machine_learning_families,
     project_management_families,
+    quality_families,
+    research_families,
     software_engineering_families,
 )
 

@@ -11,7 +11,6 @@ from practicum.environments.office.families.end_state import (
     text_of,
 )
 from practicum.environments.office.families.family_parts import (
-    AREAS,
     CITIES,
     CUSTOMERS,
     PRODUCTS,
@@ -23,7 +22,6 @@ from practicum.environments.office.families.family_parts import (
     post,
     put,
     python,
-    q,
     read_talk,
     table,
     with_role,
@@ -69,8 +67,10 @@ def share_an_offer(setting: Setting) -> OfficePlan:
             must("the file is shared with the person", is_shared),
             must(
                 "it is to read only, and nothing else is shared or changed",
-                lambda seen: shares(seen) == {(path, person.username, 1)}
-                and not changed_files(seen, company),
+                lambda seen: (
+                    shares(seen) == {(path, person.username, 1)}
+                    and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=share(path, person.username, 1),
@@ -135,8 +135,9 @@ csv.writer(open("new.csv", "w")).writerows(rows)
             must(f"the prices of {group} are right", is_raised, 2),
             must(
                 "the rest of the list and all other files are as they were",
-                lambda seen: rows_now(seen) == [head, *new]
-                and changed_files(seen, company) == {path},
+                lambda seen: (
+                    rows_now(seen) == [head, *new] and changed_files(seen, company) == {path}
+                ),
             ),
         ),
         reference=reference,
@@ -154,7 +155,13 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     rng = setting.rng
     customers = rng.sample(CUSTOMERS, 9)
     limit = f"2026-{rng.randrange(3, 11):02d}-01"
-    states = ["active", "active", "active", "closed", *(rng.choice(("active", "closed")) for _ in range(5))]
+    states = [
+        "active",
+        "active",
+        "active",
+        "closed",
+        *(rng.choice(("active", "closed")) for _ in range(5)),
+    ]
     days = [f"2025-{rng.randrange(1, 13):02d}-15", "2026-01-20", limit, "2025-11-11"]
     days += [date_in(rng) for _ in range(5)]
     rows = [
@@ -191,12 +198,18 @@ csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d)
         ),
         company=company,
         checkpoints=(
-            must("the right customers are listed", lambda seen: sorted(found(seen)) == sorted(wanted), 2),
+            must(
+                "the right customers are listed",
+                lambda seen: sorted(found(seen)) == sorted(wanted),
+                2,
+            ),
             must("the oldest contact comes first", lambda seen: found(seen) == wanted),
             must(
                 "no other file has changed",
-                lambda seen: sorted(found(seen)) == sorted(wanted)
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    sorted(found(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -208,7 +221,7 @@ csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d)
     )
 
 
-@family("outline-a-deck", level=2, domain="business", services=("owncloud",), split="train")
+@family("outline-a-deck", level=2, domain="business", services=("owncloud",), split="heldout")
 def outline_a_deck(setting: Setting) -> OfficePlan:
     """Write down the titles of a presentation's slides."""
     rng = setting.rng
@@ -245,11 +258,16 @@ open("outline.txt", "w").write("\\n".join(lines) + "\\n")
         ),
         company=company,
         checkpoints=(
-            must("every slide has a line", lambda seen: len(lines(seen)) == len(wanted) and wanted[0] in lines(seen)),
+            must(
+                "every slide has a line",
+                lambda seen: len(lines(seen)) == len(wanted) and wanted[0] in lines(seen),
+            ),
             must("the outline is right", lambda seen: lines(seen) == wanted, 2),
             must(
                 "no other file has changed",
-                lambda seen: lines(seen)[:1] == wanted[:1] and changed_files(seen, company) == {target},
+                lambda seen: (
+                    lines(seen)[:1] == wanted[:1] and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -314,12 +332,16 @@ print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>"
         ),
         company=company,
         checkpoints=(
-            must("the message names the customer", lambda seen: any(one.startswith(f"Quote for {customer}: ") for one in told(seen))),
+            must(
+                "the message names the customer",
+                lambda seen: any(one.startswith(f"Quote for {customer}: ") for one in told(seen)),
+            ),
             must("the price is right", lambda seen: told(seen) == [text], 2),
             must(
                 "nobody else was told, nothing has changed",
-                lambda seen: said_only(seen, f"@{boss.username}", text)
-                and not changed_files(seen, company),
+                lambda seen: (
+                    said_only(seen, f"@{boss.username}", text) and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=(find, post(f"@{boss.username}", text)),
@@ -414,13 +436,16 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
             must("the delivery is right", lambda seen: found(seen).get("delivery") == day),
             must(
                 "the offer has nothing else",
-                lambda seen: found(seen)
-                == {"customer": customer, "total": float(right), "delivery": day},
+                lambda seen: (
+                    found(seen) == {"customer": customer, "total": float(right), "delivery": day}
+                ),
             ),
             must(
                 "nobody else was asked, no other file has changed",
-                lambda seen: set(spoken(seen)) == {f"@{boss.username}", f"@{maker.username}"}
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    set(spoken(seen)) == {f"@{boss.username}", f"@{maker.username}"}
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=(*steps, offer(right, day)),
@@ -428,6 +453,10 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
             (*steps, offer(f"{count * price / 100:.2f}", day)),
             (*steps[:3], offer(right, "2026-01-01")),
             (*steps, offer(f"{total + 1}.5", day)),
-            (*steps, post(f"@{with_role(setting, 'HR Manager').username}", customer), offer(right, day)),
+            (
+                *steps,
+                post(f"@{with_role(setting, 'HR Manager').username}", customer),
+                offer(right, day),
+            ),
         ),
     )

@@ -22,8 +22,8 @@ from practicum.environments.office.families.family_parts import (
     edited,
     fetch,
     must,
-    python,
     put,
+    python,
     table,
 )
 from practicum.environments.office.families.seed_documents import xlsx
@@ -39,7 +39,8 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
     names = rng.sample(("visits", "orders", "returns", "calls"), 3)
     column = rng.randrange(3)
     rows = [
-        (date_in(rng), *(rng.randrange(10, 900) for _ in names)) for _ in range(rng.randrange(8, 16))
+        (date_in(rng), *(rng.randrange(10, 900) for _ in names))
+        for _ in range(rng.randrange(8, 16))
     ]
     path = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
     company = setting.base + CompanySeed(files={path: table([("date", *names), *rows])})
@@ -62,8 +63,10 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
             must("the sum is right", lambda seen: text_of(seen.file("total.txt")) == str(total)),
             must(
                 "ownCloud is as it was",
-                lambda seen: text_of(seen.file("total.txt")) == str(total)
-                and not changed_files(seen, company),
+                lambda seen: (
+                    text_of(seen.file("total.txt")) == str(total)
+                    and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=reference,
@@ -114,12 +117,16 @@ csv.writer(open("clean.csv", "w")).writerows([head, *kept])
         ),
         company=company,
         checkpoints=(
-            must("no line is missing or double", lambda seen: sorted(rows(seen)) == sorted(wanted), 2),
+            must(
+                "no line is missing or double", lambda seen: sorted(rows(seen)) == sorted(wanted), 2
+            ),
             must("the lines are sorted under the header", lambda seen: rows(seen) == wanted),
             must(
                 "no other file has changed",
-                lambda seen: sorted(rows(seen)) == sorted(wanted)
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    sorted(rows(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -137,14 +144,21 @@ def query_a_database(setting: Setting) -> OfficePlan:
     rng = setting.rng
     customers = rng.sample(CUSTOMERS, 5)
     orders = [
-        (n, rng.randrange(1, 6), rng.choice(("paid", "paid", "open", "cancelled")), rng.randrange(20, 900))
+        (
+            n,
+            rng.randrange(1, 6),
+            rng.choice(("paid", "paid", "open", "cancelled")),
+            rng.randrange(20, 900),
+        )
         for n in range(1, 31)
     ]
     orders += [(31, 1, "paid", rng.randrange(20, 900)), (32, 2, "open", 55)]
     state = rng.choice(("paid", "open"))
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE customers (id INTEGER, name TEXT)")
-    base.execute("CREATE TABLE orders (id INTEGER, customer_id INTEGER, status TEXT, amount INTEGER)")
+    base.execute(
+        "CREATE TABLE orders (id INTEGER, customer_id INTEGER, status TEXT, amount INTEGER)"
+    )
     base.executemany("INSERT INTO customers VALUES (?, ?)", enumerate(customers, 1))
     base.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", orders)
     base.commit()
@@ -187,8 +201,10 @@ csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
             must("they are in order", lambda seen: rows(seen) == wanted),
             must(
                 "no other file has changed",
-                lambda seen: sorted(rows(seen)) == sorted(wanted)
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    sorted(rows(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -330,9 +346,13 @@ print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
             ),
             must(
                 "nothing else was said or changed",
-                lambda seen: is_right(seen)
-                and said_only(seen, f"#{channel}", f"{start}{parts(seen)[0][0]}, low answers {low}")
-                and not changed_files(seen, company),
+                lambda seen: (
+                    is_right(seen)
+                    and said_only(
+                        seen, f"#{channel}", f"{start}{parts(seen)[0][0]}, low answers {low}"
+                    )
+                    and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=reference,

@@ -32,7 +32,7 @@ ROLE = "an accountant"
 KINDS = ("travel", "meals", "hotel", "software", "training")
 
 
-@family("count-an-invoice", level=1, domain="finance", services=("owncloud",), split="train")
+@family("count-an-invoice", level=1, domain="finance", services=("owncloud",), split="heldout")
 def count_an_invoice(setting: Setting) -> OfficePlan:
     """Add the amounts of an invoice in a text file."""
     rng = setting.rng
@@ -61,8 +61,9 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
             must("the total is right", lambda seen: text_of(seen.file("total.txt")) == total),
             must(
                 "ownCloud is as it was",
-                lambda seen: text_of(seen.file("total.txt")) == total
-                and not changed_files(seen, company),
+                lambda seen: (
+                    text_of(seen.file("total.txt")) == total and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=reference,
@@ -134,9 +135,11 @@ for r in csv.DictReader(open("expenses.csv")):
             must("every line is right and in order", lambda seen: rows(seen) == wanted),
             must(
                 "no other file has changed",
-                lambda seen: rows(seen)[1:] != []
-                and {one[0] for one in rows(seen)} == {one[0] for one in wanted}
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    rows(seen)[1:] != []
+                    and {one[0] for one in rows(seen)} == {one[0] for one in wanted}
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -155,7 +158,8 @@ def convert_currencies(setting: Setting) -> OfficePlan:
     parts = {name: rng.randrange(200, 19_000) for name in names}
     rates = {name: f"{part / 10_000:.4f}" for name, part in parts.items()}
     payments = [
-        (f"P{n}", rng.choice(names), rng.randrange(100, 90_000)) for n in rng.sample(range(100, 999), 9)
+        (f"P{n}", rng.choice(names), rng.randrange(100, 90_000))
+        for n in rng.sample(range(100, 999), 9)
     ]
     cents = [(amount * parts[name] + 50) // 100 for _, name, amount in payments]
     target = f"Finance/euro-{date_in(rng)}.csv"
@@ -203,8 +207,9 @@ csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
             must("the total is right", lambda seen: rows(seen)[-1:] == wanted[-1:]),
             must(
                 "no other file has changed",
-                lambda seen: rows(seen)[-1:] == wanted[-1:]
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    rows(seen)[-1:] == wanted[-1:] and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -248,9 +253,9 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     )
     owner = owners[late].username
     text = f"{numbers[late]} is not paid in full: {missing} EUR are open."
-    solve = f"""
+    solve = """
 import csv
-paid = {{}}
+paid = {}
 for r in csv.DictReader(open("payments.csv")):
     paid[r["invoice"]] = paid.get(r["invoice"], 0) + int(r["amount"])
 for r in csv.DictReader(open("invoices.csv")):
@@ -274,11 +279,16 @@ for r in csv.DictReader(open("invoices.csv")):
         ),
         company=company,
         checkpoints=(
-            must("the owner was written to", lambda seen: f"@{owner}" in spoken(seen) and len(spoken(seen)) == 1),
+            must(
+                "the owner was written to",
+                lambda seen: f"@{owner}" in spoken(seen) and len(spoken(seen)) == 1,
+            ),
             must("the message has the right invoice and amount", told, 2),
             must(
                 "nobody else was told, nothing has changed",
-                lambda seen: said_only(seen, f"@{owner}", text) and not changed_files(seen, company),
+                lambda seen: (
+                    said_only(seen, f"@{owner}", text) and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=(find, post(f"@{owner}", text)),
@@ -335,8 +345,12 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
             ),
         ),
     )
-    look = fetch(path) + "\nunzip -p request.docx word/document.xml 2>/dev/null || " + python(
-        'import zipfile\nprint(zipfile.ZipFile("request.docx").read("word/document.xml").decode())'
+    look = (
+        fetch(path)
+        + "\nunzip -p request.docx word/document.xml 2>/dev/null || "
+        + python(
+            'import zipfile\nprint(zipfile.ZipFile("request.docx").read("word/document.xml").decode())'
+        )
     )
     ask = post(f"@{planner.username}", f"What is the budget number of {name}?")
     claim = post(f"@{boss.username}", f"Do you approve {amount} EUR from budget {number}?")
@@ -367,14 +381,17 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
         checkpoints=(
             must(
                 "project and amount are those of the document",
-                lambda seen: (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount)),
+                lambda seen: (
+                    (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount))
+                ),
             ),
             must("the budget number is right", lambda seen: row(seen).get("budget") == number),
             must("the approval code is right", lambda seen: row(seen).get("approval") == code, 2),
             must(
                 "nobody else was asked, no other file has changed",
-                lambda seen: set(spoken(seen)) == people
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    set(spoken(seen)) == people and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=(*steps, record(name, amount, number, code)),

@@ -66,8 +66,14 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
         ),
         company=setting.base,
         checkpoints=(
-            must("the person has the message", lambda seen: text in spoken(seen).get(f"@{person.username}", [])),
-            must("nobody else was written to", lambda seen: said_only(seen, f"@{person.username}", text)),
+            must(
+                "the person has the message",
+                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+            ),
+            must(
+                "nobody else was written to",
+                lambda seen: said_only(seen, f"@{person.username}", text),
+            ),
         ),
         reference=reference,
         near_misses=(
@@ -131,12 +137,17 @@ csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.it
         ),
         company=company,
         checkpoints=(
-            must("everyone is listed in order", lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted]),
+            must(
+                "everyone is listed in order",
+                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+            ),
             must("the days that are left are right", lambda seen: rows(seen) == wanted, 2),
             must(
                 "no other file has changed",
-                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted]
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    [r[0] for r in rows(seen)] == [r[0] for r in wanted]
+                    and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -217,8 +228,9 @@ open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
             must("they are sorted", lambda seen: names(seen) == chosen),
             must(
                 "no other file has changed",
-                lambda seen: sorted(names(seen)) == chosen
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    sorted(names(seen)) == chosen and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=reference,
@@ -241,7 +253,10 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
     rng = setting.rng
     first, last = rng.choice(FIRST), rng.choice(LAST)
     name, user = f"{first} {last}", f"{first}_{last}".lower()
-    email, password = f"{first}.{last}@agentcompany.com".lower(), f"Start-{rng.randrange(10**6):06d}"
+    email, password = (
+        f"{first}.{last}@agentcompany.com".lower(),
+        f"Start-{rng.randrange(10**6):06d}",
+    )
     channel, wrong = rng.sample([c.name for c in setting.base.channels if c.name != "general"], 2)
     project = f"root/{rng.choice(('shop', 'pipeline', 'portal', 'mobile'))}-{rng.randrange(1, 40)}"
     level, level_name = rng.choice(((20, "Reporter"), (30, "Developer"), (40, "Maintainer")))
@@ -335,7 +350,10 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
                 username=keeper.username,
                 facts=(
                     Fact(
-                        when=("locker", f"{second.name}|{second.username}|{second.name.split()[0]}"),
+                        when=(
+                            "locker",
+                            f"{second.name}|{second.username}|{second.name.split()[0]}",
+                        ),
                         say=f"{second.name} has locker {numbers[1]}.",
                     ),
                 ),
@@ -374,11 +392,15 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
         checkpoints=(
             must("the first number is right", lambda seen: lines[0] in rows(seen)),
             must("the second number is right", lambda seen: lines[1] in rows(seen), 2),
-            must("the file has nothing else", lambda seen: rows(seen) == [("person", "locker"), *lines]),
+            must(
+                "the file has nothing else",
+                lambda seen: rows(seen) == [("person", "locker"), *lines],
+            ),
             must(
                 "only those three were asked, no other file has changed",
-                lambda seen: set(spoken(seen)) == asked_people
-                and changed_files(seen, company) == {target},
+                lambda seen: (
+                    set(spoken(seen)) == asked_people and changed_files(seen, company) == {target}
+                ),
             ),
         ),
         reference=(*steps, record(*numbers)),

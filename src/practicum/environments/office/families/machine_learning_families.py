@@ -32,7 +32,9 @@ ROLE = "a machine learning engineer"
 CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
 
 
-@family("score-predictions", level=2, domain="machine learning", services=("owncloud",), split="train")
+@family(
+    "score-predictions", level=2, domain="machine learning", services=("owncloud",), split="train"
+)
 def score_predictions(setting: Setting) -> OfficePlan:
     """Accuracy, precision and recall of predictions."""
     rng = setting.rng
@@ -91,7 +93,9 @@ json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.js
         company=company,
         checkpoints=(
             must("the accuracy is right", lambda seen: has(seen, "accuracy")),
-            must("precision and recall are right", lambda seen: has(seen, "precision", "recall"), 2),
+            must(
+                "precision and recall are right", lambda seen: has(seen, "precision", "recall"), 2
+            ),
             must(
                 "no other file has changed",
                 lambda seen: has(seen, "accuracy") and changed_files(seen, company) == {target},
@@ -99,13 +103,19 @@ json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.js
         ),
         reference=reference,
         near_misses=(
-            edited(reference, ('"precision": hit / sum(p ==', '"precision": hit / (1 + sum(p =='), ('for t, p in rows),\n    "recall"', 'for t, p in rows)),\n    "recall"')),
+            edited(
+                reference,
+                ('"precision": hit / sum(p ==', '"precision": hit / (1 + sum(p =='),
+                ('for t, p in rows),\n    "recall"', 'for t, p in rows)),\n    "recall"'),
+            ),
             edited(reference, ("round(value, 4)", "round(value, 1) + 0.001")),
         ),
     )
 
 
-@family("pick-the-best-run", level=2, domain="machine learning", services=("gitlab",), split="train")
+@family(
+    "pick-the-best-run", level=2, domain="machine learning", services=("gitlab",), split="train"
+)
 def pick_the_best_run(setting: Setting) -> OfficePlan:
     """Find the run with the lowest validation loss and commit its name."""
     rng = setting.rng
@@ -150,8 +160,10 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
             must("it is the best run", lambda seen: best_of(seen) == runs[best], 2),
             must(
                 "no other file has changed",
-                lambda seen: best_of(seen) in runs
-                and {k: v for k, v in repository(seen, path).items() if k != "BEST"} == files,
+                lambda seen: (
+                    best_of(seen) in runs
+                    and {k: v for k, v in repository(seen, path).items() if k != "BEST"} == files
+                ),
             ),
         ),
         reference=commit(runs[best]),
@@ -223,8 +235,14 @@ def propose_a_config(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the branch has the change and no other", is_changed, 2),
-            must("the merge request is open", lambda seen: requests(seen) == [(title, branch, "main", "opened")]),
-            must("main is as it was", lambda seen: is_changed(seen) and repository(seen, path) == files),
+            must(
+                "the merge request is open",
+                lambda seen: requests(seen) == [(title, branch, "main", "opened")],
+            ),
+            must(
+                "main is as it was",
+                lambda seen: is_changed(seen) and repository(seen, path) == files,
+            ),
         ),
         reference=(push, merge),
         near_misses=(
@@ -235,7 +253,9 @@ def propose_a_config(setting: Setting) -> OfficePlan:
     )
 
 
-@family("split-a-dataset", level=2, domain="machine learning", services=("owncloud",), split="heldout")
+@family(
+    "split-a-dataset", level=2, domain="machine learning", services=("owncloud",), split="heldout"
+)
 def split_a_dataset(setting: Setting) -> OfficePlan:
     """Split examples into two files by a rule."""
     rng = setting.rng
@@ -286,8 +306,10 @@ csv.writer(open("train.csv", "w")).writerows([head, *train])
             must("the training set is right", lambda seen: has(seen, "train")),
             must(
                 "no other file has changed",
-                lambda seen: (has(seen, "test") or has(seen, "train"))
-                and changed_files(seen, company) == both,
+                lambda seen: (
+                    (has(seen, "test") or has(seen, "train"))
+                    and changed_files(seen, company) == both
+                ),
             ),
         ),
         reference=reference,
@@ -353,14 +375,21 @@ print({h: round(new[h] - old[h], 6) for h in old})
         checkpoints=(
             must(
                 "the right column was named",
-                lambda seen: [one.rpartition(" ")[0] for one in spoken(seen).get(f"@{person.username}", [])]
-                == [text.rpartition(" ")[0]],
+                lambda seen: (
+                    [one.rpartition(" ")[0] for one in spoken(seen).get(f"@{person.username}", [])]
+                    == [text.rpartition(" ")[0]]
+                ),
             ),
-            must("how far it moved is right", lambda seen: text in spoken(seen).get(f"@{person.username}", [])),
+            must(
+                "how far it moved is right",
+                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+            ),
             must(
                 "nobody else was told, nothing has changed",
-                lambda seen: said_only(seen, f"@{person.username}", text)
-                and not changed_files(seen, company),
+                lambda seen: (
+                    said_only(seen, f"@{person.username}", text)
+                    and not changed_files(seen, company)
+                ),
             ),
         ),
         reference=(find, post(f"@{person.username}", text)),

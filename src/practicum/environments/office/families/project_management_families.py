@@ -23,13 +23,11 @@ from practicum.environments.office.families.family_parts import (
     AREAS,
     brief,
     date_in,
-    edited,
     must,
     on_board,
     plane_id,
     plane_user,
     post,
-    q,
     read_talk,
 )
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
@@ -143,7 +141,9 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
 
     def planned(seen: Evidence) -> int:
         inside = {one.name for one in cards(seen, name) if one.cycle == sprint}
-        return len(inside & {names[n] for n in chosen}) if inside <= {names[n] for n in chosen} else 0
+        return (
+            len(inside & {names[n] for n in chosen}) if inside <= {names[n] for n in chosen} else 0
+        )
 
     return OfficePlan(
         instruction=brief(
@@ -169,7 +169,9 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
     )
 
 
-@family("raise-what-is-late", level=2, domain="project management", services=("plane",), split="train")
+@family(
+    "raise-what-is-late", level=2, domain="project management", services=("plane",), split="train"
+)
 def raise_what_is_late(setting: Setting) -> OfficePlan:
     """Make late issues urgent."""
     rng = setting.rng
@@ -189,8 +191,8 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
     )
     look = on_board(
         name,
-        "office plane GET $P/states/ | grep '\"name\"\\|\"id\"'",
-        "office plane GET $P/issues/ | grep '\"name\"\\|\"target_date\"\\|\"state\"'",
+        'office plane GET $P/states/ | grep \'"name"\\|"id"\'',
+        'office plane GET $P/issues/ | grep \'"name"\\|"target_date"\\|"state"\'',
     )
 
     def raised(picked: list[int], priority: str = "urgent") -> tuple[str, ...]:
@@ -215,7 +217,10 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("a late issue is urgent, and only late ones are", lambda seen: bool(urgent(seen)) and urgent(seen) <= set(names[:2])),
+            must(
+                "a late issue is urgent, and only late ones are",
+                lambda seen: bool(urgent(seen)) and urgent(seen) <= set(names[:2]),
+            ),
             must("all late issues are urgent", lambda seen: urgent(seen) == set(names[:2]), 2),
             must("the board is otherwise as it was", lambda seen: cards_are(seen, name, after)),
         ),
@@ -249,11 +254,14 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
     )
     look = (
         f"office gitlab GET projects/{path.replace('/', '%2F')}/issues state=closed | "
-        "grep '\"title\"'\n" + on_board(name, "office plane GET $P/issues/ | grep '\"name\"\\|\"state\"'")
+        "grep '\"title\"'\n"
+        + on_board(name, 'office plane GET $P/issues/ | grep \'"name"\\|"state"\'')
     )
 
     def done(picked: list[str]) -> tuple[str, ...]:
-        lines = [f"office plane PATCH $P/issues/{plane_id('issues', one)}/ state=$S" for one in picked]
+        lines = [
+            f"office plane PATCH $P/issues/{plane_id('issues', one)}/ state=$S" for one in picked
+        ]
         return (look, on_board(name, f"S={plane_id('states', 'Done')}", *lines))
 
     def finished(seen: Evidence) -> int:
@@ -303,7 +311,9 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
     name, names = board_name(setting), card_names(setting, 12)
     sprint, other = f"Sprint {rng.randrange(10, 90)}", "Sprint 9"
     before = [
-        BoardIssue(name=one, cycle=rng.choice((sprint, sprint, other, "")), state=rng.choice(STATES[1:4]))
+        BoardIssue(
+            name=one, cycle=rng.choice((sprint, sprint, other, "")), state=rng.choice(STATES[1:4])
+        )
         for one in names
     ]
     before[0] = replace(before[0], cycle=sprint, state="Done")
@@ -323,14 +333,16 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
     channel, wrong = rng.sample([one.name for one in setting.base.channels], 2)
 
     def report(of: list[BoardIssue]) -> str:
-        counts = [sum(one.state == state for one in of) for state in ("Done", "In Progress", "Todo")]
+        counts = [
+            sum(one.state == state for one in of) for state in ("Done", "In Progress", "Todo")
+        ]
         return f"{sprint}: {counts[0]} done, {counts[1]} in progress, {counts[2]} to do"
 
     text = report([one for one in before if one.cycle == sprint])
     look = on_board(
         name,
         f"C={plane_id('cycles', sprint)}",
-        "office plane GET $P/states/ | grep '\"name\"\\|\"id\"'",
+        'office plane GET $P/states/ | grep \'"name"\\|"id"\'',
         "office plane GET $P/cycles/$C/cycle-issues/ | grep '\"state\"' | sort | uniq -c",
     )
 
@@ -349,7 +361,10 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("the number of done issues is right", lambda seen: [one.split(",")[0] for one in said(seen)] == [text.split(",")[0]]),
+            must(
+                "the number of done issues is right",
+                lambda seen: [one.split(",")[0] for one in said(seen)] == [text.split(",")[0]],
+            ),
             must("all numbers are right", lambda seen: text in said(seen), 2),
             must(
                 "nothing else was said, the board is as it was",
@@ -445,8 +460,10 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
             must("its target date is the one that was named", is_dated),
             must(
                 "the board is otherwise as it was, nobody else was asked",
-                lambda seen: cards_are(seen, name, after)
-                and set(spoken(seen)) == {f"@{first.username}", f"@{second.username}"},
+                lambda seen: (
+                    cards_are(seen, name, after)
+                    and set(spoken(seen)) == {f"@{first.username}", f"@{second.username}"}
+                ),
             ),
         ),
         reference=(*steps, act),

@@ -82,9 +82,7 @@ def docx(paragraphs: Sequence[str]) -> bytes:
     inner = "".join(f"<w:p><w:r><w:t>{escape(text)}</w:t></w:r></w:p>" for text in paragraphs)
     return _zip(
         {
-            "[Content_Types].xml": _types(
-                {"word/document.xml": "wordprocessingml.document.main"}
-            ),
+            "[Content_Types].xml": _types({"word/document.xml": "wordprocessingml.document.main"}),
             "_rels/.rels": _links([("officeDocument", "word/document.xml")]),
             "word/document.xml": (
                 f'<w:document xmlns:w="{WORD}"><w:body>{inner}</w:body></w:document>'
@@ -93,9 +91,7 @@ def docx(paragraphs: Sequence[str]) -> bytes:
     )
 
 
-TREE = (
-    '<p:nvGrpSpPr><p:cNvPr id="1" name=""/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>'
-)
+TREE = '<p:nvGrpSpPr><p:cNvPr id="1" name=""/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>'
 
 
 def _slide(tag: str, lines: Sequence[str], more: str = "") -> str:
@@ -180,7 +176,9 @@ def pdf(lines: Sequence[str]) -> bytes:
         body += f"{number} 0 obj\n{content}\nendobj\n"
     entries = "".join(f"{place:010d} 00000 n \n" for place in places)
     size = len(objects) + 1
-    tail = f"xref\n0 {size}\n0000000000 65535 f \n{entries}trailer\n<< /Size {size} /Root 1 0 R >>\n"
+    tail = (
+        f"xref\n0 {size}\n0000000000 65535 f \n{entries}trailer\n<< /Size {size} /Root 1 0 R >>\n"
+    )
     return f"{body}{tail}startxref\n{len(body)}\n%%EOF\n".encode("ascii")
 
 

@@ -29,7 +29,6 @@ from practicum.environments.office.families.family_parts import (
     GIT,
     brief,
     date_in,
-    edited,
     must,
     post,
     python,
@@ -150,7 +149,9 @@ def fix_a_function(setting: Setting) -> OfficePlan:
 
     def rest(seen: Evidence) -> bool:
         found = repository(seen, path)
-        return found.pop(file, source) != source and found == {k: files[k] for k in files if k != file}
+        return found.pop(file, source) != source and found == {
+            k: files[k] for k in files if k != file
+        }
 
     return OfficePlan(
         instruction=brief(
@@ -186,7 +187,11 @@ def cut_a_release(setting: Setting) -> OfficePlan:
     major, minor, patch = rng.randrange(0, 9), rng.randrange(0, 30), rng.randrange(0, 30)
     part = rng.randrange(3)
     new = (
-        (major + 1, 0, 0) if part == 0 else (major, minor + 1, 0) if part == 1 else (major, minor, patch + 1)
+        (major + 1, 0, 0)
+        if part == 0
+        else (major, minor + 1, 0)
+        if part == 1
+        else (major, minor, patch + 1)
     )
     old, version = f"{major}.{minor}.{patch}", ".".join(map(str, new))
     kind = ("major", "minor", "patch")[part]
@@ -233,13 +238,20 @@ def cut_a_release(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("VERSION is right", is_raised),
-            must("the release has the right tag and text", lambda seen: releases(seen) == [(f"v{version}", headline)]),
-            must("its tag has the new version", lambda seen: bool(releases(seen)) and is_tagged(seen)),
+            must(
+                "the release has the right tag and text",
+                lambda seen: releases(seen) == [(f"v{version}", headline)],
+            ),
+            must(
+                "its tag has the new version", lambda seen: bool(releases(seen)) and is_tagged(seen)
+            ),
             must(
                 "no other file has changed",
-                lambda seen: is_raised(seen)
-                and repository(seen, path).keys() == files.keys()
-                and repository(seen, path)["README.md"] == files["README.md"],
+                lambda seen: (
+                    is_raised(seen)
+                    and repository(seen, path).keys() == files.keys()
+                    and repository(seen, path)["README.md"] == files["README.md"]
+                ),
             ),
         ),
         reference=cut(version, f"v{version}"),
@@ -258,7 +270,9 @@ def triage_issues(setting: Setting) -> OfficePlan:
     """Label issues by what their descriptions say."""
     rng = setting.rng
     path = project_name(setting)
-    word, label = rng.choice((("traceback", "bug"), ("password", "security"), ("slow", "performance")))
+    word, label = rng.choice(
+        (("traceback", "bug"), ("password", "security"), ("slow", "performance"))
+    )
     texts = [
         f"We saw a {word} today.",
         f"Nothing new since {date_in(rng)}.",
@@ -280,7 +294,9 @@ def triage_issues(setting: Setting) -> OfficePlan:
         projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=tuple(before)),)
     )
     route = f"{project_route(path)}/issues"
-    look = f"office gitlab GET {route} search={word} in=description | grep '\"iid\"\\|\"description\"'"
+    look = (
+        f'office gitlab GET {route} search={word} in=description | grep \'"iid"\\|"description"\''
+    )
 
     def add(numbers: list[int], field: str = "add_labels") -> tuple[str, ...]:
         return (look, "\n".join(f"office gitlab PUT {route}/{n} {field}={label}" for n in numbers))
@@ -302,9 +318,14 @@ def triage_issues(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("some of them have the label, and no others", lambda seen: bool(labelled(seen)) and labelled(seen) <= titles),
+            must(
+                "some of them have the label, and no others",
+                lambda seen: bool(labelled(seen)) and labelled(seen) <= titles,
+            ),
             must("all of them have it, and no others", lambda seen: labelled(seen) == titles, 2),
-            must("the issues are otherwise as they were", lambda seen: issues_are(seen, path, after)),
+            must(
+                "the issues are otherwise as they were", lambda seen: issues_are(seen, path, after)
+            ),
         ),
         reference=add(hits),
         near_misses=(add(hits[:2]), add([*hits, other]), add(hits, "labels")),
@@ -349,7 +370,7 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
     route = f"{project_route(path)}/merge_requests"
     look = (
         f"for n in 1 2 3 4; do echo $n; office gitlab GET {route}/$n/notes | "
-        "grep '\"body\"\\|\"username\"'; done"
+        'grep \'"body"\\|"username"\'; done'
     )
 
     def act(merged: list[int], told: list[int]) -> tuple[str, ...]:
@@ -382,16 +403,25 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the approved ones are merged, the others are open", merged, 2),
-            must("the others have the comment, the merged ones do not", lambda seen: bool(states(seen)) and told(seen)),
+            must(
+                "the others have the comment, the merged ones do not",
+                lambda seen: bool(states(seen)) and told(seen),
+            ),
             must(
                 "main has what was merged and nothing else",
-                lambda seen: merged(seen)
-                and repository(seen, path).keys()
-                == {"README.md", *(f"{pairs[n - 1][0]}.txt" for n in good)},
+                lambda seen: (
+                    merged(seen)
+                    and repository(seen, path).keys()
+                    == {"README.md", *(f"{pairs[n - 1][0]}.txt" for n in good)}
+                ),
             ),
         ),
         reference=act(good, bad),
-        near_misses=(act([*good, wrong], [n for n in bad if n != wrong]), act(good, []), act(good, [1, 2, 3, 4])),
+        near_misses=(
+            act([*good, wrong], [n for n in bad if n != wrong]),
+            act(good, []),
+            act(good, [1, 2, 3, 4]),
+        ),
     )
 
 
@@ -406,7 +436,10 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
     """Ask two engineers for settings that only they know, and commit them."""
     rng = setting.rng
     path, (first, second, third) = project_name(setting), setting.people(3)
-    port, host = rng.randrange(2000, 60_000), f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal"
+    port, host = (
+        rng.randrange(2000, 60_000),
+        f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal",
+    )
     ticket = f"OPS-{rng.randrange(100, 1000)}"
     config = {"host": "TODO", "port": 0, "workers": rng.randrange(2, 9)}
     files = {"deploy.json": json.dumps(config, indent=1) + "\n", "README.md": "# Service\n"}
@@ -438,7 +471,10 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
         ),
     )
     steps = (
-        *(post(f"@{first.username}", "Which port does the service use?"), read_talk(first.username)),
+        *(
+            post(f"@{first.username}", "Which port does the service use?"),
+            read_talk(first.username),
+        ),
         *(
             post(f"@{second.username}", f"Which host shall I use? It is for {ticket}."),
             read_talk(second.username),
@@ -483,7 +519,10 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
         checkpoints=(
             must("the port is right", lambda seen: deploy(seen).get("port") == port),
             must("the host is right", lambda seen: deploy(seen).get("host") == host, 2),
-            must("the issue is closed", lambda seen: deploy(seen).get("host") == host and is_closed(seen)),
+            must(
+                "the issue is closed",
+                lambda seen: deploy(seen).get("host") == host and is_closed(seen),
+            ),
             must("nothing else has changed, nobody else was asked", rest),
         ),
         reference=(*steps, commit(host, port)),
