@@ -5,12 +5,15 @@ from practicum.environments.office.company_seed import (
     Colleague,
     CompanySeed,
     Fact,
+    Person,
     Post,
 )
 from practicum.environments.office.families.end_state import (
     asked,
+    asked_only,
     changed_files,
     cloud,
+    record_of,
     rows_of,
     spoken,
 )
@@ -18,6 +21,7 @@ from practicum.environments.office.families.family_parts import (
     CUSTOMERS,
     DAYS,
     PRODUCTS,
+    ask,
     brief,
     date_in,
     edited,
@@ -27,7 +31,6 @@ from practicum.environments.office.families.family_parts import (
     put,
     python,
     q,
-    read_talk,
     table,
     with_role,
     write,
@@ -37,6 +40,16 @@ from practicum.environments.office.office_plan import Evidence, OfficePlan, Sett
 ROLE = "the office assistant"
 ROOMS = ("Amber", "Basil", "Cedar", "Dune", "Elm", "Fern", "Grove", "Heath")
 SUPPLIES = ("stapler", "marker", "folder", "envelope", "battery pack", "notepad")
+
+SET_A_TOPIC = brief(
+    ROLE,
+    "Set the topic of the RocketChat channel #{channel} to this text, word for word:\n"
+    "{topic}\n"
+    "The topic is the line under a channel's name; do not post a message. The route is POST "
+    "channels.setTopic with the fields roomName and topic. The topics of all other channels "
+    "stay as they are, and no channel is renamed or made.",
+    where=("rocketchat",),
+)
 
 
 @family("set-a-topic", level=1, domain="admin", services=("rocketchat",), split="train")
@@ -59,15 +72,7 @@ def set_a_topic(setting: Setting) -> OfficePlan:
         return (f"office rocketchat POST channels.setTopic roomName={where} topic={q(text)}",)
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Set the topic of the RocketChat channel #{channel} to this text, word for word:",
-            topic,
-            "The topic is the line under a channel's name; do not post a message. The route is "
-            "POST channels.setTopic with the fields roomName and topic. The topics of all other "
-            "channels stay as they are, and no channel is renamed or made.",
-            where=("rocketchat",),
-        ),
+        instruction=SET_A_TOPIC.format(channel=channel, topic=topic),
         company=setting.base,
         checkpoints=(
             must(f"the topic of #{channel} is set", lambda seen: topics(seen)[channel] == topic),
@@ -88,44 +93,51 @@ def set_a_topic(setting: Setting) -> OfficePlan:
     )
 
 
+BOOK_A_ROOM = brief(
+    ROLE,
+    "{owner} needs a meeting room on {day} at {start} for {needed} people.\n"
+    "The file Rooms/rooms.csv in ownCloud has every room with its seats, the file {path} has "
+    "the bookings; a booking lasts one hour. Book the smallest room that has enough seats and"
+    " is free then: add one line at the end of the bookings, with date, start, room and "
+    "booked_by ({owner}), and upload the file under the same path.",
+    where=("owncloud",),
+)
+
+BOOK_A_ROOM_SOLUTION = """
+import csv
+booked = list(csv.DictReader(open("bookings.csv")))
+taken = {{r["room"] for r in booked if (r["date"], r["start"]) == ("{day}", "{start}")}}
+rooms = [(int(r["seats"]), r["room"]) for r in csv.DictReader(open("rooms.csv"))]
+room = min(r for r in rooms if r[0] >= {needed} and r[1] not in taken)[1]
+open("bookings.csv", "a").write(f"{day},{start},{{room}},{owner}\\n")
+"""
+
+
 @family("book-a-room", level=2, domain="admin", services=("owncloud",), split="train")
 def book_a_room(setting: Setting) -> OfficePlan:
     """Book the smallest free room that is large enough."""
     rng = setting.rng
     sizes = sorted(rng.sample(range(3, 40), 6))
     rooms = list(zip(rng.sample(ROOMS, 6), sizes, strict=True))
-    day, hour, owner = date_in(rng), rng.randrange(8, 17), setting.person().name
-    busy, best = rng.randrange(1, 3), rng.randrange(1, 3)
-    first = rng.randrange(0, 6 - busy - best)
+    day, start, owner = date_in(rng), f"{rng.randrange(8, 17):02d}:00", setting.person().name
+    first, busy = rng.randrange(0, 3), rng.randrange(1, 3)
     needed = rng.randrange(sizes[first - 1] + 1 if first else 2, sizes[first] + 1)
     right = rooms[first + busy]
     bookings = [
-        (day, f"{hour:02d}:00", room, setting.person().name)
-        for room, _ in rooms[first : first + busy]
+        (day, start, room, setting.person().name) for room, _ in rooms[first : first + busy]
     ]
-    bookings += [
-        (date_in(rng), f"{rng.randrange(8, 17):02d}:00", rng.choice(rooms)[0], one.name)
-        for one in setting.people(6)
-    ]
-    bookings = [one for one in bookings if one[:3] != (day, f"{hour:02d}:00", right[0])]
+    bookings += [(date_in(rng), start, rng.choice(rooms)[0], one.name) for one in setting.people(6)]
+    bookings = [one for one in bookings if one[:3] != (day, start, right[0])]
     rng.shuffle(bookings)
-    shuffled = rng.sample(rooms, 6)
-    head = ("date", "start", "room", "booked_by")
-    line = (day, f"{hour:02d}:00", right[0], owner)
+    head, line = ("date", "start", "room", "booked_by"), (day, start, right[0], owner)
     path = "Rooms/bookings.csv"
     company = setting.base + CompanySeed(
         files={
             path: table([head, *bookings]),
-            "Rooms/rooms.csv": table([("room", "seats"), *shuffled]),
+            "Rooms/rooms.csv": table([("room", "seats"), *rng.sample(rooms, 6)]),
         }
     )
-    solve = f"""
-import csv
-taken = {{r["room"] for r in csv.DictReader(open("bookings.csv")) if r["date"] == "{day}" and r["start"] == "{hour:02d}:00"}}
-rooms = [(int(r["seats"]), r["room"]) for r in csv.DictReader(open("rooms.csv"))]
-room = min(r for r in rooms if r[0] >= {needed} and r[1] not in taken)[1]
-open("bookings.csv", "a").write(f"{day},{hour:02d}:00,{{room}},{owner}\\n")
-"""
+    solve = BOOK_A_ROOM_SOLUTION.format(day=day, start=start, needed=needed, owner=owner)
     reference = (fetch(path, "Rooms/rooms.csv"), python(solve) + "\n" + put("bookings.csv", path))
 
     def rows(seen: Evidence) -> list[tuple[str, ...]]:
@@ -136,15 +148,7 @@ open("bookings.csv", "a").write(f"{day},{hour:02d}:00,{{room}},{owner}\\n")
         return len(mine) == 1 and mine[0][:2] == line[:2] and mine[0][3:] == line[3:]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"{owner} needs a meeting room on {day} at {hour:02d}:00 for {needed} people.",
-            "The file Rooms/rooms.csv in ownCloud has every room with its seats, the file "
-            f"{path} has the bookings; a booking lasts one hour. Book the smallest room that has "
-            "enough seats and is free then: add one line at the end of the bookings, with date, "
-            f"start, room and booked_by ({owner}), and upload the file under the same path.",
-            where=("owncloud",),
-        ),
+        instruction=BOOK_A_ROOM.format(owner=owner, day=day, start=start, needed=needed, path=path),
         company=company,
         checkpoints=(
             must("there is one new booking for that time and person", is_booked),
@@ -167,6 +171,17 @@ open("bookings.csv", "a").write(f"{day},{hour:02d}:00,{{room}},{owner}\\n")
             edited(reference, ('"a").write(', '"w").write(')),
         ),
     )
+
+
+FILE_THE_LETTERS = brief(
+    ROLE,
+    "The folder Inbox in ownCloud has letters. The name of each begins with its date, such as"
+    " 2024-03-19-lumen.txt. Move every letter from before {limit} into the folder of its "
+    "year: Archive/2023, Archive/2024 and so on, under the same name. Letters of {limit} and "
+    "later stay in Inbox. The folders of the years are there already. Do not change what is "
+    "in the letters, and leave no copies behind.",
+    where=("owncloud",),
+)
 
 
 @family("file-the-letters", level=2, domain="admin", services=("owncloud",), split="train")
@@ -203,15 +218,7 @@ def file_the_letters(setting: Setting) -> OfficePlan:
         return 2 if there == len(old) else int(there * 2 >= len(old))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "The folder Inbox in ownCloud has letters. The name of each begins with its date, such "
-            f"as 2024-03-19-lumen.txt. Move every letter from before {limit} into the folder of "
-            "its year: Archive/2023, Archive/2024 and so on, under the same name. Letters of "
-            f"{limit} and later stay in Inbox. The folders of the years are there already. Do not "
-            "change what is in the letters, and leave no copies behind.",
-            where=("owncloud",),
-        ),
+        instruction=FILE_THE_LETTERS.format(limit=limit),
         company=company,
         checkpoints=(
             must("the old letters are in their folders", moved, 2),
@@ -226,6 +233,17 @@ def file_the_letters(setting: Setting) -> OfficePlan:
             edited(reference, ("Archive/2023", "Archive/2024")),
         ),
     )
+
+
+COLLECT_SUPPLIES = brief(
+    ROLE,
+    "In the RocketChat channel #{channel} people have asked for supplies, such as 'Please "
+    "order 3 x marker.' One of them cancelled later: leave out all of that person's order. "
+    "Add up the rest by item and write a csv file with the header item,quantity and one line "
+    "for each item that is wanted, sorted by item. Upload it to ownCloud as {path}. Do not "
+    "answer in the channel.",
+    where=("rocketchat", "owncloud"),
+)
 
 
 @family(
@@ -261,7 +279,10 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         ),
         folders=("Orders",),
     )
-    look = f'office rocketchat GET channels.messages roomName={channel} count=0 | grep \'"msg"\\|"username"\''
+    look = (
+        f"office rocketchat GET channels.messages roomName={channel} count=0 | "
+        'grep \'"msg"\\|"username"\''
+    )
 
     def solve(text: str) -> tuple[str, ...]:
         return (look, write("order.csv", text) + "\n" + put("order.csv", path))
@@ -271,15 +292,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
 
     wanted = rows_of(totals(kept).encode())
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the RocketChat channel #{channel} people have asked for supplies, such as "
-            "'Please order 3 x marker.' One of them cancelled later: leave out all of that "
-            "person's order. Add up the rest by item and write a csv file with the header "
-            "item,quantity and one line for each item that is wanted, sorted by item. Upload it "
-            f"to ownCloud as {path}. Do not answer in the channel.",
-            where=("rocketchat", "owncloud"),
-        ),
+        instruction=COLLECT_SUPPLIES.format(channel=channel, path=path),
         company=company,
         checkpoints=(
             must(
@@ -302,6 +315,41 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     )
 
 
+def colleagues_of_order_equipment(
+    clerk: Person, boss: Person, item: str, total: str, price: str, center: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=clerk.username,
+            facts=(Fact(when=("price|cost|costs", item), say=f"One {item} costs {price}."),),
+            sends_to=boss.username,
+        ),
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("cost center|cost centre|centre|center",),
+                    say=f"With that total, use cost center {center}.",
+                    needs=(total,),
+                    otherwise="Tell me the total of the order first, such as 1234.50.",
+                ),
+            ),
+        ),
+    )
+
+
+ORDER_EQUIPMENT = brief(
+    ROLE,
+    "Order {count} x {item}. {clerk.name} (@{clerk.username}) knows what one costs, but not "
+    "which cost center pays; {boss.name} (@{boss.username}) knows that. Ask them by direct "
+    "message in RocketChat. Then upload the order to ownCloud as {path}: a csv file with the "
+    "header item,quantity,unit_price,total,cost_center and one line, the amounts with two "
+    "decimals.",
+    where=("rocketchat", "owncloud"),
+)
+
+
 @family(
     "order-equipment",
     level=4,
@@ -320,52 +368,29 @@ def order_equipment(setting: Setting) -> OfficePlan:
     path = f"Orders/order-{rng.randrange(100, 1000)}.csv"
     company = setting.base + CompanySeed(
         folders=("Orders",),
-        colleagues=(
-            Colleague(
-                username=clerk.username,
-                facts=(Fact(when=("price|cost|costs", item), say=f"One {item} costs {price}."),),
-                sends_to=boss.username,
-            ),
-            Colleague(
-                username=boss.username,
-                facts=(
-                    Fact(
-                        when=("cost center|cost centre|centre|center",),
-                        say=f"With that total, use cost center {center}.",
-                        needs=(total,),
-                        otherwise="Tell me the total of the order first, such as 1234.50.",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_order_equipment(clerk, boss, item, total, price, center),
     )
-    ask = post(f"@{clerk.username}", f"What is the price of one {item}?")
-    claim = post(f"@{boss.username}", f"The total is {total}. Which cost center shall I use?")
+    steps = ask(
+        (clerk, f"What is the price of one {item}?"),
+        (boss, f"The total is {total}. Which cost center shall I use?"),
+    )
 
     def order(*cells: object) -> str:
         head = ("item", "quantity", "unit_price", "total", "cost_center")
         return write("order.csv", table([head, cells])) + "\n" + put("order.csv", path)
 
-    steps = (ask, read_talk(clerk.username), claim, read_talk(boss.username))
     right = (item, count, price, total, center)
 
     def row(seen: Evidence) -> dict[str, str]:
-        rows = rows_of(seen.office.read_file(path))
-        return dict(zip(*rows, strict=False)) if len(rows) == 2 else {}
+        return record_of(seen.office.read_file(path))
 
     def has_asked(seen: Evidence) -> bool:
         found = asked(seen.office.rocketchat, "im.history", {"roomId": boss.username, "count": 0})
         return any(center in one["msg"] for one in found["messages"])
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Order {count} x {item}. {clerk.name} (@{clerk.username}) knows what one costs, but "
-            f"not which cost center pays; {boss.name} (@{boss.username}) knows that. Ask them by "
-            "direct message in RocketChat. Then upload the order to ownCloud as "
-            f"{path}: a csv file with the header item,quantity,unit_price,total,cost_center and "
-            "one line, the amounts with two decimals.",
-            where=("rocketchat", "owncloud"),
+        instruction=ORDER_EQUIPMENT.format(
+            count=count, item=item, clerk=clerk, boss=boss, path=path
         ),
         company=company,
         checkpoints=(
@@ -381,15 +406,14 @@ def order_equipment(setting: Setting) -> OfficePlan:
             must(
                 "no other file was written, nobody else was asked",
                 lambda seen: (
-                    changed_files(seen, company) == {path}
-                    and set(spoken(seen)) == {f"@{clerk.username}", f"@{boss.username}"}
+                    changed_files(seen, company) == {path} and asked_only(seen, clerk, boss)
                 ),
             ),
         ),
         reference=(*steps, order(*right)),
         near_misses=(
             (*steps, order(item, count, price, price, center)),
-            (ask, order(item, count, price, total, "CC-0000")),
+            (*steps[:1], order(item, count, price, total, "CC-0000")),
             (*steps, post("#general", f"We order {item}."), order(*right)),
         ),
     )

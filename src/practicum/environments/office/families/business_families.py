@@ -1,9 +1,10 @@
 """Tasks of sales and business: prices, offers, customers, presentations."""
 
-from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
 from practicum.environments.office.families.end_state import (
+    asked_only,
     changed_files,
-    json_of,
+    object_of,
     rows_of,
     said_only,
     shares,
@@ -14,6 +15,7 @@ from practicum.environments.office.families.family_parts import (
     CITIES,
     CUSTOMERS,
     PRODUCTS,
+    ask,
     brief,
     date_in,
     edited,
@@ -22,7 +24,6 @@ from practicum.environments.office.families.family_parts import (
     post,
     put,
     python,
-    read_talk,
     table,
     with_role,
     write,
@@ -32,6 +33,16 @@ from practicum.environments.office.office_plan import Evidence, OfficePlan, Sett
 
 ROLE = "an assistant in sales"
 SHARES = "http://the-agent-company.com:8092/ocs/v1.php/apps/files_sharing/api/v1/shares"
+
+SHARE_AN_OFFER = brief(
+    ROLE,
+    "Share the file {path} of ownCloud with {person.name} (account {person.username}), to "
+    "read only, which is permissions=1. Share no other file, and share it with nobody else. A"
+    " share is made by a POST to {SHARES} with your login theagentcompany (password "
+    "theagentcompany) and the fields path (with a slash in front), shareType=0, shareWith and"
+    " permissions.",
+    where=("owncloud",),
+)
 
 
 @family("share-an-offer", level=1, domain="business", services=("owncloud",), split="train")
@@ -53,15 +64,7 @@ def share_an_offer(setting: Setting) -> OfficePlan:
         return (path, person.username) in {one[:2] for one in shares(seen)}
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Share the file {path} of ownCloud with {person.name} (account {person.username}), to "
-            "read only, which is permissions=1. Share no other file, and share it with nobody "
-            "else. A share is made by a POST to "
-            f"{SHARES} with your login theagentcompany (password theagentcompany) and the fields "
-            "path (with a slash in front), shareType=0, shareWith and permissions.",
-            where=("owncloud",),
-        ),
+        instruction=SHARE_AN_OFFER.format(path=path, person=person, SHARES=SHARES),
         company=company,
         checkpoints=(
             must("the file is shared with the person", is_shared),
@@ -83,6 +86,27 @@ def share_an_offer(setting: Setting) -> OfficePlan:
     )
 
 
+RAISE_PRICES = brief(
+    ROLE,
+    "The price list {path} in ownCloud has the columns product, group and price. Raise the "
+    "price of every product of the group {group} by {percent} percent. Round to two decimals,"
+    " half a cent up, and write every price with two decimals. The products of other groups, "
+    "the header and the order of the lines stay as they are. Upload the list under the same "
+    "path.",
+    where=("owncloud",),
+)
+
+RAISE_PRICES_SOLUTION = """
+import csv
+from decimal import Decimal as D, ROUND_HALF_UP
+rows = list(csv.reader(open("{file}")))
+for r in rows[1:]:
+    if r[1] == "{group}":
+        r[2] = (D(r[2]) * {value1} / 100).quantize(D("0.01"), ROUND_HALF_UP)
+csv.writer(open("new.csv", "w")).writerows(rows)
+"""
+
+
 @family("raise-prices", level=2, domain="business", services=("owncloud",), split="train")
 def raise_prices(setting: Setting) -> OfficePlan:
     """Raise the prices of one group, rounded to cents."""
@@ -102,15 +126,7 @@ def raise_prices(setting: Setting) -> OfficePlan:
     path = f"Sales/prices-{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
     company = setting.base + CompanySeed(files={path: table([head, *rows])})
     file = path.rpartition("/")[2]
-    solve = f"""
-import csv
-from decimal import Decimal as D, ROUND_HALF_UP
-rows = list(csv.reader(open("{file}")))
-for r in rows[1:]:
-    if r[1] == "{group}":
-        r[2] = (D(r[2]) * {100 + percent} / 100).quantize(D("0.01"), ROUND_HALF_UP)
-csv.writer(open("new.csv", "w")).writerows(rows)
-"""
+    solve = RAISE_PRICES_SOLUTION.format(file=file, group=group, value1=100 + percent)
     reference = (fetch(path) + f"\nhead -4 {file}", python(solve) + "\n" + put("new.csv", path))
 
     def rows_now(seen: Evidence) -> list[tuple[str, ...]]:
@@ -121,15 +137,7 @@ csv.writer(open("new.csv", "w")).writerows(rows)
         return found == [one for one in new if one[1] == group]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The price list {path} in ownCloud has the columns product, group and price. Raise "
-            f"the price of every product of the group {group} by {percent} percent. Round to two "
-            "decimals, half a cent up, and write every price with two decimals. The products of "
-            "other groups, the header and the order of the lines stay as they are. Upload the list "
-            "under the same path.",
-            where=("owncloud",),
-        ),
+        instruction=RAISE_PRICES.format(path=path, group=group, percent=percent),
         company=company,
         checkpoints=(
             must(f"the prices of {group} are right", is_raised, 2),
@@ -147,6 +155,26 @@ csv.writer(open("new.csv", "w")).writerows(rows)
             edited(reference, ('D("0.01")', 'D("0.001")')),
         ),
     )
+
+
+LIST_FOLLOW_UPS = brief(
+    ROLE,
+    "The workbook {path} in ownCloud has our customers: customer, city, status and "
+    "last_contact. An xlsx file is a zip file; its sheet is the XML file "
+    "xl/worksheets/sheet1.xml in it, with a row element for each line. List the customers "
+    "whose status is active and whose last contact was before {limit}, the oldest contact "
+    "first, equal days by name. Upload {target} to ownCloud: a csv file with the header "
+    "customer,last_contact.",
+    where=("owncloud",),
+)
+
+LIST_FOLLOW_UPS_SOLUTION = """
+import csv, re, zipfile
+sheet = zipfile.ZipFile("customers.xlsx").read("xl/worksheets/sheet1.xml").decode()
+rows = [re.findall("<t>(.*?)</t>", row) for row in re.findall("<row.*?</row>", sheet)][1:]
+late = sorted((r[3], r[0]) for r in rows if r[2] == "active" and r[3] < "{limit}")
+csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d) for d, n in late)])
+"""
 
 
 @family("list-follow-ups", level=2, domain="business", services=("owncloud",), split="heldout")
@@ -173,29 +201,14 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: xlsx([head, *rng.sample(rows, 9)])})
     late = sorted((day, name) for name, _, state, day in rows if state == "active" and day < limit)
     wanted = rows_of(table([("customer", "last_contact"), *((n, d) for d, n in late)]).encode())
-    solve = f"""
-import csv, re, zipfile
-sheet = zipfile.ZipFile("customers.xlsx").read("xl/worksheets/sheet1.xml").decode()
-rows = [re.findall("<t>(.*?)</t>", row) for row in re.findall("<row.*?</row>", sheet)][1:]
-late = sorted((r[3], r[0]) for r in rows if r[2] == "active" and r[3] < "{limit}")
-csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d) for d, n in late)])
-"""
+    solve = LIST_FOLLOW_UPS_SOLUTION.format(limit=limit)
     reference = (fetch(path), python(solve) + "\n" + put("f.csv", target))
 
     def found(seen: Evidence) -> list[tuple[str, ...]]:
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The workbook {path} in ownCloud has our customers: customer, city, status and "
-            "last_contact. An xlsx file is a zip file; its sheet is the XML file "
-            "xl/worksheets/sheet1.xml in it, with a row element for each line. List the customers "
-            f"whose status is active and whose last contact was before {limit}, the oldest contact "
-            f"first, equal days by name. Upload {target} to ownCloud: a csv file with the header "
-            "customer,last_contact.",
-            where=("owncloud",),
-        ),
+        instruction=LIST_FOLLOW_UPS.format(path=path, limit=limit, target=target),
         company=company,
         checkpoints=(
             must(
@@ -221,6 +234,27 @@ csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d)
     )
 
 
+OUTLINE_A_DECK = brief(
+    ROLE,
+    "The presentation {path} in ownCloud needs an outline. A pptx file is a zip file; its "
+    "slides are ppt/slides/slide1.xml, slide2.xml and so on, and the first text (an a:t "
+    "element) of each is its title. Upload {target} to ownCloud: a text file with one line "
+    "for each slide in order, the number, a dot, a space and the title, such as '1. Sales in "
+    "Porto'. The other text of the slides does not belong there.",
+    where=("owncloud",),
+)
+
+OUTLINE_A_DECK_SOLUTION = """
+import re, zipfile
+deck, lines = zipfile.ZipFile("{name}.pptx"), []
+count = sum(n.startswith("ppt/slides/slide") for n in deck.namelist())
+for n in range(1, count + 1):
+    title = re.findall("<a:t>(.*?)</a:t>", deck.read(f"ppt/slides/slide{{n}}.xml").decode())[0]
+    lines.append(f"{{n}}. {{title}}")
+open("outline.txt", "w").write("\\n".join(lines) + "\\n")
+"""
+
+
 @family("outline-a-deck", level=2, domain="business", services=("owncloud",), split="heldout")
 def outline_a_deck(setting: Setting) -> OfficePlan:
     """Write down the titles of a presentation's slides."""
@@ -232,30 +266,14 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
     path, target = f"Decks/{name}.pptx", f"Decks/{name}-outline.txt"
     company = setting.base + CompanySeed(files={path: pptx(slides)})
     wanted = [f"{n}. {title}" for n, title in enumerate(titles, 1)]
-    solve = f"""
-import re, zipfile
-deck, lines = zipfile.ZipFile("{name}.pptx"), []
-count = sum(n.startswith("ppt/slides/slide") for n in deck.namelist())
-for n in range(1, count + 1):
-    title = re.findall("<a:t>(.*?)</a:t>", deck.read(f"ppt/slides/slide{{n}}.xml").decode())[0]
-    lines.append(f"{{n}}. {{title}}")
-open("outline.txt", "w").write("\\n".join(lines) + "\\n")
-"""
+    solve = OUTLINE_A_DECK_SOLUTION.format(name=name)
     reference = (fetch(path), python(solve) + "\n" + put("outline.txt", target))
 
     def lines(seen: Evidence) -> list[str]:
         return [one.strip() for one in text_of(seen.office.read_file(target)).splitlines()]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The presentation {path} in ownCloud needs an outline. A pptx file is a zip file; its "
-            "slides are ppt/slides/slide1.xml, slide2.xml and so on, and the first text (an a:t "
-            f"element) of each is its title. Upload {target} to ownCloud: a text file with one "
-            "line for each slide in order, the number, a dot, a space and the title, such as "
-            "'1. Sales in Porto'. The other text of the slides does not belong there.",
-            where=("owncloud",),
-        ),
+        instruction=OUTLINE_A_DECK.format(path=path, target=target),
         company=company,
         checkpoints=(
             must(
@@ -277,6 +295,26 @@ open("outline.txt", "w").write("\\n".join(lines) + "\\n")
             edited(reference, ("{n}. {title}", "{n - 1}. {title}")),
         ),
     )
+
+
+QUOTE_A_CUSTOMER = brief(
+    ROLE,
+    "In ownCloud, Sales/letter.docx is a letter in which a customer asks for a quote, and "
+    "Sales/prices.csv has the price of one piece of each product in EUR. A docx file is a zip"
+    " file with its text in word/document.xml. Work out the price of all that the customer "
+    "asks for. Then send the Sales Director, {boss.name} (@{boss.username}), one direct "
+    "message in RocketChat in this form, with the name of the customer as in the letter: "
+    "'Quote for Acme: 1234 EUR'.",
+    where=("owncloud", "rocketchat"),
+)
+
+QUOTE_A_CUSTOMER_SOLUTION = """
+import csv, re, zipfile
+letter = zipfile.ZipFile("letter.docx").read("word/document.xml").decode()
+print(re.findall("<w:t>(.*?)</w:t>", letter))
+prices = {r["product"]: int(r["price"]) for r in csv.DictReader(open("prices.csv"))}
+print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>", letter)))
+"""
 
 
 @family(
@@ -307,29 +345,14 @@ def quote_a_customer(setting: Setting) -> OfficePlan:
     )
     total = sum(count * prices[one] for one, count in wants)
     text = f"Quote for {customer}: {total} EUR"
-    solve = """
-import csv, re, zipfile
-letter = zipfile.ZipFile("letter.docx").read("word/document.xml").decode()
-print(re.findall("<w:t>(.*?)</w:t>", letter))
-prices = {r["product"]: int(r["price"]) for r in csv.DictReader(open("prices.csv"))}
-print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>", letter)))
-"""
+    solve = QUOTE_A_CUSTOMER_SOLUTION
     find = fetch("Sales/letter.docx", "Sales/prices.csv") + "\n" + python(solve)
 
     def told(seen: Evidence) -> list[str]:
         return spoken(seen).get(f"@{boss.username}", [])
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Sales/letter.docx is a letter in which a customer asks for a quote, and "
-            "Sales/prices.csv has the price of one piece of each product in EUR. A docx file is a "
-            "zip file with its text in word/document.xml. Work out the price of all that the "
-            f"customer asks for. Then send the Sales Director, {boss.name} (@{boss.username}), one "
-            "direct message in RocketChat in this form, with the name of the customer as in the "
-            "letter: 'Quote for Acme: 1234 EUR'.",
-            where=("owncloud", "rocketchat"),
-        ),
+        instruction=QUOTE_A_CUSTOMER.format(boss=boss),
         company=company,
         checkpoints=(
             must(
@@ -353,6 +376,49 @@ print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>"
     )
 
 
+def colleagues_of_grant_a_discount(
+    boss: Person, maker: Person, customer: str, item: str, percent: int, count: int, day: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("discount|rebate|percent",),
+                    say=f"{customer} gets {percent} percent.",
+                    needs=(customer,),
+                    otherwise="For which customer? It is not the same for all.",
+                ),
+            ),
+            sends_to=maker.username,
+        ),
+        Colleague(
+            username=maker.username,
+            facts=(
+                Fact(
+                    when=("deliver|delivery|ship|ready|when", item),
+                    say=f"We can deliver {count} x {item} on {day}.",
+                    needs=(str(count),),
+                    otherwise="That depends on how many pieces they want.",
+                ),
+            ),
+        ),
+    )
+
+
+GRANT_A_DISCOUNT = brief(
+    ROLE,
+    "{customer} wants {count} x {item}. Sales/prices.csv in ownCloud has the price of one "
+    "piece. {boss.name} (@{boss.username}) knows the customer's discount in percent, "
+    "{maker.name} (@{maker.username}) the day of delivery; ask them by direct message in "
+    "RocketChat. Then upload {target} to ownCloud: a JSON object with the keys customer, "
+    "total (the price of all pieces less the discount, a number with at most two decimals) "
+    "and delivery (the day, such as 2026-05-31).",
+    where=("owncloud", "rocketchat"),
+)
+
+
 @family(
     "grant-a-discount",
     level=4,
@@ -366,97 +432,52 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
     customer = rng.choice(CUSTOMERS)
     boss, maker = with_role(setting, "Sales Director"), with_role(setting, "Product Manager")
     item, count = rng.choice(PRODUCTS), rng.randrange(10, 60)
-    price, percent, day = rng.randrange(10, 300) * 100, rng.randrange(3, 25), date_in(rng)
-    total = count * price * (100 - percent) // 10_000
+    price, percent, day = rng.randrange(10, 300), rng.randrange(3, 25), date_in(rng)
+    right = f"{count * price * (100 - percent) / 100:.2f}"
     target = f"Offers/{customer.split()[0].lower()}-{rng.randrange(100, 1000)}.json"
     pieces = [(one, rng.randrange(10, 300)) for one in PRODUCTS if one != item][:4]
-    rows = rng.sample([*pieces, (item, price // 100)], 5)
+    rows = rng.sample([*pieces, (item, price)], 5)
     company = setting.base + CompanySeed(
         files={"Sales/prices.csv": table([("product", "price"), *rows])},
         folders=("Offers",),
-        colleagues=(
-            Colleague(
-                username=boss.username,
-                facts=(
-                    Fact(
-                        when=("discount|rebate|percent",),
-                        say=f"{customer} gets {percent} percent.",
-                        needs=(customer,),
-                        otherwise="For which customer? It is not the same for all.",
-                    ),
-                ),
-                sends_to=maker.username,
-            ),
-            Colleague(
-                username=maker.username,
-                facts=(
-                    Fact(
-                        when=("deliver|delivery|ship|ready|when", item),
-                        say=f"We can deliver {count} x {item} on {day}.",
-                        needs=(str(count),),
-                        otherwise="That depends on how many pieces they want.",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_grant_a_discount(boss, maker, customer, item, percent, count, day),
     )
-    steps = (
-        fetch("Sales/prices.csv") + "\ncat prices.csv",
-        post(f"@{boss.username}", f"Which discount does {customer} get?"),
-        read_talk(boss.username),
-        post(f"@{maker.username}", f"When can we deliver {count} x {item}?"),
-        read_talk(maker.username),
+    questions = (
+        (boss, f"Which discount does {customer} get?"),
+        (maker, f"When can we deliver {count} x {item}?"),
     )
+    steps = (fetch("Sales/prices.csv") + "\ncat prices.csv", *ask(*questions))
 
     def offer(value: object, when: str) -> str:
-        sums = f"python3 -c 'print({count} * {price // 100} * (100 - {percent}) / 100)'"
+        sums = f"python3 -c 'print({count} * {price} * (100 - {percent}) / 100)'"
         text = f'{{"customer": "{customer}", "total": {value}, "delivery": "{when}"}}'
         return f"{sums}\n{write('offer.json', text)}\n{put('offer.json', target)}"
 
     def found(seen: Evidence) -> dict[str, object]:
-        got = json_of(seen.office.read_file(target))
-        return got if isinstance(got, dict) else {}
+        return object_of(seen.office.read_file(target))
 
-    exact = count * price * (100 - percent) / 10_000
-    right = f"{exact:.2f}"
+    wanted = {"customer": customer, "total": float(right), "delivery": day}
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"{customer} wants {count} x {item}. Sales/prices.csv in ownCloud has the price of one "
-            f"piece. {boss.name} (@{boss.username}) knows the customer's discount in percent, "
-            f"{maker.name} (@{maker.username}) the day of delivery; ask them by direct message in "
-            f"RocketChat. Then upload {target} to ownCloud: a JSON object with the keys customer, "
-            "total (the price of all pieces less the discount, a number with at most two decimals) "
-            "and delivery (the day, such as 2026-05-31).",
-            where=("owncloud", "rocketchat"),
+        instruction=GRANT_A_DISCOUNT.format(
+            customer=customer, count=count, item=item, boss=boss, maker=maker, target=target
         ),
         company=company,
         checkpoints=(
             must("the total is right", lambda seen: found(seen).get("total") == float(right), 2),
             must("the delivery is right", lambda seen: found(seen).get("delivery") == day),
-            must(
-                "the offer has nothing else",
-                lambda seen: (
-                    found(seen) == {"customer": customer, "total": float(right), "delivery": day}
-                ),
-            ),
+            must("the offer has nothing else", lambda seen: found(seen) == wanted),
             must(
                 "nobody else was asked, no other file has changed",
                 lambda seen: (
-                    set(spoken(seen)) == {f"@{boss.username}", f"@{maker.username}"}
-                    and changed_files(seen, company) == {target}
+                    asked_only(seen, boss, maker) and changed_files(seen, company) == {target}
                 ),
             ),
         ),
         reference=(*steps, offer(right, day)),
         near_misses=(
-            (*steps, offer(f"{count * price / 100:.2f}", day)),
+            (*steps, offer(count * price, day)),
             (*steps[:3], offer(right, "2026-01-01")),
-            (*steps, offer(f"{total + 1}.5", day)),
-            (
-                *steps,
-                post(f"@{with_role(setting, 'HR Manager').username}", customer),
-                offer(right, day),
-            ),
+            (*steps, offer(float(right) + 0.1, day)),
+            (*steps, post("#general", customer), offer(right, day)),
         ),
     )

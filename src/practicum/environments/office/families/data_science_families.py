@@ -31,6 +31,15 @@ from practicum.environments.office.office_plan import Evidence, OfficePlan, Sett
 
 ROLE = "a data analyst"
 
+ADD_UP_A_COLUMN = brief(
+    ROLE,
+    "The file {path} in ownCloud is a csv file with a header; each line is a day. Add up the "
+    "column {value1} and write the sum, a whole number and nothing else, to "
+    "/workspace/total.txt on your machine. `office files get PATH` downloads a file into the "
+    "workspace; awk and python3 are on your machine. Leave the files in ownCloud as they are.",
+    where=("owncloud",),
+)
+
 
 @family("add-up-a-column", level=1, domain="data science", services=("owncloud",), split="train")
 def add_up_a_column(setting: Setting) -> OfficePlan:
@@ -38,26 +47,16 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
     rng = setting.rng
     names = rng.sample(("visits", "orders", "returns", "calls"), 3)
     column = rng.randrange(3)
-    rows = [
-        (date_in(rng), *(rng.randrange(10, 900) for _ in names))
-        for _ in range(rng.randrange(8, 16))
-    ]
+    values = [[rng.randrange(10, 900) for _ in names] for _ in range(rng.randrange(8, 16))]
+    rows = [(date_in(rng), *row) for row in values]
     path = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
     company = setting.base + CompanySeed(files={path: table([("date", *names), *rows])})
-    total = sum(int(row[column + 1]) for row in rows)
+    total = sum(row[column] for row in values)
     file = path.rpartition("/")[2]
     sums = f"awk -F, '{{s += ${column + 2}}} END {{print s}}' {file} > total.txt"
     reference = (f"{fetch(path)}\n{sums}",)
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud is a csv file with a header; each line is a day. Add up "
-            f"the column {names[column]} and write the sum, a whole number and nothing else, to "
-            "/workspace/total.txt on your machine. `office files get PATH` downloads a file into "
-            "the workspace; awk and python3 are on your machine. Leave the files in ownCloud as "
-            "they are.",
-            where=("owncloud",),
-        ),
+        instruction=ADD_UP_A_COLUMN.format(path=path, value1=names[column]),
         company=company,
         checkpoints=(
             must("the sum is right", lambda seen: text_of(seen.file("total.txt")) == str(total)),
@@ -78,6 +77,24 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
     )
 
 
+CLEAN_A_TABLE = brief(
+    ROLE,
+    "The file {source} in ownCloud has the columns id, customer, city and amount. Some lines "
+    "are there twice, and some have an empty cell. Make a clean csv file: the same header, "
+    "every complete line once, no line with an empty cell, sorted by id from the lowest to "
+    "the highest. Upload it to ownCloud as {target}. The raw file stays as it is. The cells "
+    "are not changed.",
+    where=("owncloud",),
+)
+
+CLEAN_A_TABLE_SOLUTION = """
+import csv
+head, *rows = csv.reader(open("raw.csv"))
+kept = sorted({tuple(r) for r in rows if all(r)}, key=lambda r: int(r[0]))
+csv.writer(open("clean.csv", "w")).writerows([head, *kept])
+"""
+
+
 @family("clean-a-table", level=2, domain="data science", services=("owncloud",), split="train")
 def clean_a_table(setting: Setting) -> OfficePlan:
     """Leave out lines that are double or incomplete, and sort."""
@@ -86,19 +103,16 @@ def clean_a_table(setting: Setting) -> OfficePlan:
         (number, rng.choice(CUSTOMERS), rng.choice(CITIES), rng.randrange(100, 9000))
         for number in rng.sample(range(1000, 9999), 8)
     ]
-    bad = [(n, who, "", amount) for n, (_, who, _, amount) in enumerate(good[:2], 10_001)]
+    bad: list[tuple[object, ...]] = [
+        (n, who, "", amount) for n, (_, who, _, amount) in enumerate(good[:2], 10_001)
+    ]
     bad += [(10_100, rng.choice(CUSTOMERS), rng.choice(CITIES), "")]
     lines = [*good, *bad, *rng.sample(good, 3)]
     rng.shuffle(lines)
     head = ("id", "customer", "city", "amount")
     source, target = "Data/raw.csv", f"Data/clean-{date_in(rng)}.csv"
     company = setting.base + CompanySeed(files={source: table([head, *lines])})
-    solve = """
-import csv
-head, *rows = csv.reader(open("raw.csv"))
-kept = sorted({tuple(r) for r in rows if all(r)}, key=lambda r: int(r[0]))
-csv.writer(open("clean.csv", "w")).writerows([head, *kept])
-"""
+    solve = CLEAN_A_TABLE_SOLUTION
     reference = (fetch(source) + "\nhead raw.csv", python(solve) + "\n" + put("clean.csv", target))
     wanted = rows_of(table([head, *sorted(good)]).encode())
 
@@ -106,15 +120,7 @@ csv.writer(open("clean.csv", "w")).writerows([head, *kept])
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {source} in ownCloud has the columns id, customer, city and amount. Some "
-            "lines are there twice, and some have an empty cell. Make a clean csv file: the same "
-            "header, every complete line once, no line with an empty cell, sorted by id from the "
-            f"lowest to the highest. Upload it to ownCloud as {target}. The raw file stays as it "
-            "is. The cells are not changed.",
-            where=("owncloud",),
-        ),
+        instruction=CLEAN_A_TABLE.format(source=source, target=target),
         company=company,
         checkpoints=(
             must(
@@ -136,6 +142,25 @@ csv.writer(open("clean.csv", "w")).writerows([head, *kept])
             edited(reference, (target, source)),
         ),
     )
+
+
+QUERY_A_DATABASE = brief(
+    ROLE,
+    "The file {path} in ownCloud is an SQLite database with the tables customers (id, name) "
+    "and orders (id, customer_id, status, amount). Python's module sqlite3 reads it. For each"
+    " customer, add up the amounts of the orders with the status {state}. Write a csv file "
+    "with the header customer,total and one line for each customer who has such orders, the "
+    "highest total first; equal totals by name. Upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+QUERY_A_DATABASE_SOLUTION = """
+import csv, sqlite3
+rows = sqlite3.connect("shop.db").execute('''SELECT name, SUM(amount) AS total FROM orders
+  JOIN customers ON customers.id = customer_id WHERE status = '{state}'
+  GROUP BY name ORDER BY total DESC, name''')
+csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
+"""
 
 
 @family("query-a-database", level=2, domain="data science", services=("owncloud",), split="heldout")
@@ -172,29 +197,14 @@ def query_a_database(setting: Setting) -> OfficePlan:
     }
     ranked = sorted(((k, v) for k, v in totals.items() if v), key=lambda one: (-one[1], one[0]))
     wanted = rows_of(table([("customer", "total"), *ranked]).encode())
-    solve = f"""
-import csv, sqlite3
-rows = sqlite3.connect("shop.db").execute('''SELECT name, SUM(amount) AS total FROM orders
-  JOIN customers ON customers.id = customer_id WHERE status = '{state}'
-  GROUP BY name ORDER BY total DESC, name''')
-csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
-"""
+    solve = QUERY_A_DATABASE_SOLUTION.format(state=state)
     reference = (fetch(path), python(solve) + "\n" + put("report.csv", target))
 
     def rows(seen: Evidence) -> list[tuple[str, ...]]:
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud is an SQLite database with the tables customers (id, "
-            "name) and orders (id, customer_id, status, amount). Python's module sqlite3 reads it. "
-            f"For each customer, add up the amounts of the orders with the status {state}. Write a "
-            "csv file with the header customer,total and one line for each customer who has such "
-            "orders, the highest total first; equal totals by name. Upload it to ownCloud as "
-            f"{target}.",
-            where=("owncloud",),
-        ),
+        instruction=QUERY_A_DATABASE.format(path=path, state=state, target=target),
         company=company,
         checkpoints=(
             must("the totals are right", lambda seen: sorted(rows(seen)) == sorted(wanted), 2),
@@ -214,6 +224,26 @@ csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
             edited(reference, ("SUM(", "COUNT(")),
         ),
     )
+
+
+JOIN_TWO_TABLES = brief(
+    ROLE,
+    "In ownCloud, Data/sales.csv has a line for each sale (date, product, quantity) and "
+    "Data/prices.json the price of one piece of each product. Work out the revenue of each "
+    "product in the month {month}: quantity times price, added up. Write a JSON object from "
+    "product to revenue, whole numbers, with only the products that were sold in that month, "
+    "and upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+JOIN_TWO_TABLES_SOLUTION = """
+import csv, json
+prices, found = json.load(open("prices.json")), {{}}
+for r in csv.DictReader(open("sales.csv")):
+    if r["date"].startswith("{month}"):
+        found[r["product"]] = found.get(r["product"], 0) + int(r["quantity"]) * prices[r["product"]]
+json.dump(found, open("revenue.json", "w"))
+"""
 
 
 @family("join-two-tables", level=2, domain="data science", services=("owncloud",), split="train")
@@ -237,14 +267,7 @@ def join_two_tables(setting: Setting) -> OfficePlan:
     for day, name, count in sales:
         if day.startswith(month):
             wanted[name] = wanted.get(name, 0) + count * prices[name]
-    solve = f"""
-import csv, json
-prices, found = json.load(open("prices.json")), {{}}
-for r in csv.DictReader(open("sales.csv")):
-    if r["date"].startswith("{month}"):
-        found[r["product"]] = found.get(r["product"], 0) + int(r["quantity"]) * prices[r["product"]]
-json.dump(found, open("revenue.json", "w"))
-"""
+    solve = JOIN_TWO_TABLES_SOLUTION.format(month=month)
     reference = (
         fetch("Data/sales.csv", "Data/prices.json") + "\nhead -3 sales.csv prices.json",
         python(solve) + "\n" + put("revenue.json", target),
@@ -258,15 +281,7 @@ json.dump(found, open("revenue.json", "w"))
         return isinstance(got, dict) and got.keys() == wanted.keys()
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Data/sales.csv has a line for each sale (date, product, quantity) and "
-            "Data/prices.json the price of one piece of each product. Work out the revenue of each "
-            f"product in the month {month}: quantity times price, added up. Write a JSON object "
-            "from product to revenue, whole numbers, with only the products that were sold in that "
-            f"month, and upload it to ownCloud as {target}.",
-            where=("owncloud",),
-        ),
+        instruction=JOIN_TWO_TABLES.format(month=month, target=target),
         company=company,
         checkpoints=(
             must("the products of the month are there", products_of),
@@ -284,6 +299,25 @@ json.dump(found, open("revenue.json", "w"))
     )
 
 
+REPORT_A_SURVEY = brief(
+    ROLE,
+    "The workbook {path} in ownCloud has the answers of a survey: a line for each person, a "
+    "column for each question, answers from 1 to 5. There is no spreadsheet program on your "
+    "machine; an xlsx file is a zip file, and its sheet is the XML file "
+    "xl/worksheets/sheet1.xml in it. Post one message in the RocketChat channel #{channel} "
+    "with the mean of {value1}, two decimals, and how many people answered 1 or 2 there, in "
+    "this form: '{start}3.25, low answers 4'.",
+    where=("owncloud", "rocketchat"),
+)
+
+REPORT_A_SURVEY_SOLUTION = """
+import re, zipfile
+sheet = zipfile.ZipFile("{file}").read("xl/worksheets/sheet1.xml").decode()
+v = [int(x) for x in re.findall(r'<c r="{letter}\\d+"><v>(\\d+)', sheet)]
+print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
+"""
+
+
 @family(
     "report-a-survey",
     level=3,
@@ -296,22 +330,18 @@ def report_a_survey(setting: Setting) -> OfficePlan:
     rng = setting.rng
     topics = rng.sample(("food", "tools", "office", "training", "pay", "teamwork"), 3)
     count = rng.randrange(9, 20)
-    answers = [(f"P{n:02d}", *(rng.randrange(1, 6) for _ in topics)) for n in range(1, count + 1)]
+    scores = [[rng.randrange(1, 6) for _ in topics] for _ in range(count)]
+    answers = [(f"P{n:02d}", *row) for n, row in enumerate(scores, 1)]
     column = rng.randrange(3)
-    values = [int(row[column + 1]) for row in answers]
+    values = [row[column] for row in scores]
     mean = sum(values) / count
     path = f"Surveys/survey-{rng.randrange(2020, 2027)}-{rng.randrange(1, 13):02d}.xlsx"
     channel = rng.choice(setting.base.channels).name
     company = setting.base + CompanySeed(files={path: xlsx([("person", *topics), *answers])})
     start = f"Survey: {topics[column]} "
     low = sum(value <= 2 for value in values)
-    letter = "BCD"[column]
-    solve = f"""
-import re, zipfile
-sheet = zipfile.ZipFile("{path.rpartition("/")[2]}").read("xl/worksheets/sheet1.xml").decode()
-v = [int(x) for x in re.findall(r'<c r="{letter}\\d+"><v>(\\d+)', sheet)]
-print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
-"""
+    file, letter = path.rpartition("/")[2], "BCD"[column]
+    solve = REPORT_A_SURVEY_SOLUTION.format(file=file, letter=letter, start=start)
     send = f"office rocketchat POST chat.postMessage channel='#{channel}' text=\"$TEXT\""
     reference = (fetch(path), f"TEXT=$({python(solve)}\n)\n{send}")
 
@@ -326,16 +356,13 @@ print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
         found = parts(seen)
         return len(found) == 1 and is_rounded(found[0][0], mean, 2) and len(found[0][0]) == 4
 
+    def is_alone(seen: Evidence) -> bool:
+        text = f"{start}{parts(seen)[0][0]}, low answers {low}" if is_right(seen) else ""
+        return said_only(seen, f"#{channel}", text)
+
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The workbook {path} in ownCloud has the answers of a survey: a line for each person, "
-            "a column for each question, answers from 1 to 5. There is no spreadsheet program on "
-            "your machine; an xlsx file is a zip file, and its sheet is the XML file "
-            "xl/worksheets/sheet1.xml in it. Post one message in the RocketChat channel "
-            f"#{channel} with the mean of {topics[column]}, two decimals, and how many people "
-            f"answered 1 or 2 there, in this form: '{start}3.25, low answers 4'.",
-            where=("owncloud", "rocketchat"),
+        instruction=REPORT_A_SURVEY.format(
+            path=path, channel=channel, value1=topics[column], start=start
         ),
         company=company,
         checkpoints=(
@@ -346,13 +373,7 @@ print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
             ),
             must(
                 "nothing else was said or changed",
-                lambda seen: (
-                    is_right(seen)
-                    and said_only(
-                        seen, f"#{channel}", f"{start}{parts(seen)[0][0]}, low answers {low}"
-                    )
-                    and not changed_files(seen, company)
-                ),
+                lambda seen: is_alone(seen) and not changed_files(seen, company),
             ),
         ),
         reference=reference,

@@ -20,6 +20,7 @@ from practicum.environments.office.company_seed import (
     BoardIssue,
     CompanySeed,
     Issue,
+    Person,
 )
 from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.office_plan import Evidence
@@ -70,6 +71,11 @@ def said_only(seen: Evidence, where: str, text: str, *asked_too: str) -> bool:
     found = spoken(seen)
     rest = {room for room in found if room != where and room not in asked_too}
     return found.get(where) == [text] and not rest
+
+
+def asked_only(seen: Evidence, *people: Person) -> bool:
+    """Whether the agent wrote to each of these people, by direct message, and nowhere else."""
+    return spoken(seen).keys() == {f"@{one.username}" for one in people}
 
 
 def channel_members(seen: Evidence, name: str) -> set[str]:
@@ -254,9 +260,9 @@ def text_of(content: bytes | None) -> str:
 
 
 def rows_of(content: bytes | None) -> list[tuple[str, ...]]:
-    """The rows of a csv file, space around cells and empty rows left out.
+    r"""The rows of a csv file, space around cells and empty rows left out.
 
-    >>> rows_of(b"a, b\\n\\n1,2\\n")
+    >>> rows_of(b"a, b\n\n1,2\n")
     [('a', 'b'), ('1', '2')]
     """
     found = csv.reader(io.StringIO(text_of(content)))
@@ -269,6 +275,22 @@ def json_of(content: bytes | None) -> Any:
         return json.loads(content or b"")
     except ValueError:
         return None
+
+
+def object_of(content: bytes | None) -> dict[str, Any]:
+    """A JSON file that holds an object; empty where it does not."""
+    found = json_of(content)
+    return found if isinstance(found, dict) else {}
+
+
+def record_of(content: bytes | None) -> dict[str, str]:
+    r"""The only line of a csv file, by the names of its header; empty where there are more.
+
+    >>> record_of(b"item,price\nlamp,3\n")
+    {'item': 'lamp', 'price': '3'}
+    """
+    rows = rows_of(content)
+    return dict(zip(*rows, strict=False)) if len(rows) == 2 else {}
 
 
 def is_rounded(value: object, exact: float, digits: int) -> bool:

@@ -1,4 +1,4 @@
-"""What families are written with: the text of a task, bash for its solutions, words for its world."""
+"""What families are written with: the text of a task, bash for solutions, words of its world."""
 
 import random
 import shlex
@@ -10,7 +10,7 @@ from practicum.environments.office.office_plan import Checkpoint, Evidence, Serv
 WHERE: dict[ServiceName, str] = {
     "rocketchat": "RocketChat is at http://the-agent-company.com:3000 (`office rocketchat ...`).",
     "gitlab": (
-        "GitLab is at http://the-agent-company.com:8929 (`office gitlab ...`); clone a project from "
+        "GitLab is at http://the-agent-company.com:8929 (`office gitlab ...`); clone from "
         "http://root:theagentcompany@the-agent-company.com:8929/root/PROJECT.git."
     ),
     "plane": "Plane is at http://the-agent-company.com:8091 (`office plane ...`).",
@@ -58,10 +58,10 @@ def date_in(rng: random.Random, year: int = 2026) -> str:
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
-    """Rows as csv.
+    r"""Rows as csv.
 
     >>> table([("item", "price"), ("lamp", 3)])
-    'item,price\\nlamp,3\\n'
+    'item,price\nlamp,3\n'
     """
     return "".join(",".join(map(str, row)) + "\n" for row in rows)
 
@@ -132,3 +132,9 @@ def plane_id(kind: str, name: str) -> str:
 def plane_user(person: Person) -> str:
     """Bash for the id of someone in Plane."""
     return f"$(office plane GET members/ /email={person.email}/id)"
+
+
+def ask(*questions: tuple[Person, str]) -> tuple[str, ...]:
+    """Ask people in turn by direct message, and read what each answers."""
+    steps = ((post(f"@{who.username}", text), read_talk(who.username)) for who, text in questions)
+    return tuple(step for pair in steps for step in pair)

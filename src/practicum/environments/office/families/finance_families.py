@@ -2,9 +2,11 @@
 
 import json
 
-from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
 from practicum.environments.office.families.end_state import (
+    asked_only,
     changed_files,
+    record_of,
     rows_of,
     said_only,
     spoken,
@@ -12,6 +14,7 @@ from practicum.environments.office.families.end_state import (
 )
 from practicum.environments.office.families.family_parts import (
     CUSTOMERS,
+    ask,
     brief,
     date_in,
     edited,
@@ -20,7 +23,6 @@ from practicum.environments.office.families.family_parts import (
     post,
     put,
     python,
-    read_talk,
     table,
     with_role,
     write,
@@ -29,7 +31,21 @@ from practicum.environments.office.families.seed_documents import docx
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
 
 ROLE = "an accountant"
+READ_DOCX = """
+import re, zipfile
+text = zipfile.ZipFile("request.docx").read("word/document.xml").decode()
+print(re.findall("<w:t>(.*?)</w:t>", text))
+"""
 KINDS = ("travel", "meals", "hotel", "software", "training")
+
+COUNT_AN_INVOICE = brief(
+    ROLE,
+    "The file {path} in ownCloud is an invoice; each line that begins with Item has an amount"
+    " in EUR. Add up the amounts and write the total to /workspace/total.txt on your machine:"
+    " the number with two decimals, such as 1234.50, and nothing else. `office files get "
+    "PATH` downloads a file into the workspace. Leave the files in ownCloud as they are.",
+    where=("owncloud",),
+)
 
 
 @family("count-an-invoice", level=1, domain="finance", services=("owncloud",), split="heldout")
@@ -47,15 +63,7 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
     sums = f"awk '/^Item/ {{s += $3}} END {{printf \"%.2f\\n\", s}}' {number}.txt > total.txt"
     reference = (f"{fetch(path)}\n{sums}",)
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud is an invoice; each line that begins with Item has an "
-            "amount in EUR. Add up the amounts and write the total to /workspace/total.txt on "
-            "your machine: the number with two decimals, such as 1234.50, and nothing else. "
-            "`office files get PATH` downloads a file into the workspace. Leave the files in "
-            "ownCloud as they are.",
-            where=("owncloud",),
-        ),
+        instruction=COUNT_AN_INVOICE.format(path=path),
         company=company,
         checkpoints=(
             must("the total is right", lambda seen: text_of(seen.file("total.txt")) == total),
@@ -73,6 +81,27 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
             (*reference, put("total.txt", "Invoices/total.txt")),
         ),
     )
+
+
+REJECT_EXPENSES = brief(
+    ROLE,
+    "In ownCloud, Finance/expenses.csv has expenses (id, person, kind, amount) and "
+    "Finance/limits.json the limit of each kind. An expense is rejected when its amount is "
+    "higher than its limit; exactly the limit is fine. Write the rejected ones to a csv file "
+    "with the header id,person,kind,amount,over, in the order of the expenses, where over is "
+    "the amount above the limit. Upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+REJECT_EXPENSES_SOLUTION = """
+import csv, json
+limits, out = json.load(open("limits.json")), csv.writer(open("rejected.csv", "w"))
+out.writerow(["id", "person", "kind", "amount", "over"])
+for r in csv.DictReader(open("expenses.csv")):
+    over = int(r["amount"]) - limits[r["kind"]]
+    if over > 0:
+        out.writerow([*r.values(), over])
+"""
 
 
 @family("reject-expenses", level=2, domain="finance", services=("owncloud",), split="train")
@@ -98,15 +127,7 @@ def reject_expenses(setting: Setting) -> OfficePlan:
     )
     over = [(i, who, kind, a, a - limits[kind]) for i, who, kind, a in expenses if a > limits[kind]]
     wanted = rows_of(table([(*head, "over"), *over]).encode())
-    solve = """
-import csv, json
-limits, out = json.load(open("limits.json")), csv.writer(open("rejected.csv", "w"))
-out.writerow(["id", "person", "kind", "amount", "over"])
-for r in csv.DictReader(open("expenses.csv")):
-    over = int(r["amount"]) - limits[r["kind"]]
-    if over > 0:
-        out.writerow([*r.values(), over])
-"""
+    solve = REJECT_EXPENSES_SOLUTION
     reference = (
         fetch("Finance/expenses.csv", "Finance/limits.json"),
         python(solve) + "\n" + put("rejected.csv", target),
@@ -116,15 +137,7 @@ for r in csv.DictReader(open("expenses.csv")):
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Finance/expenses.csv has expenses (id, person, kind, amount) and "
-            "Finance/limits.json the limit of each kind. An expense is rejected when its amount is "
-            "higher than its limit; exactly the limit is fine. Write the rejected ones to a csv "
-            "file with the header id,person,kind,amount,over, in the order of the expenses, where "
-            f"over is the amount above the limit. Upload it to ownCloud as {target}.",
-            where=("owncloud",),
-        ),
+        instruction=REJECT_EXPENSES.format(target=target),
         company=company,
         checkpoints=(
             must(
@@ -150,6 +163,30 @@ for r in csv.DictReader(open("expenses.csv")):
     )
 
 
+CONVERT_CURRENCIES = brief(
+    ROLE,
+    "In ownCloud, Finance/payments.csv has payments (id, currency, amount) and "
+    "Finance/rates.csv says how many EUR one unit of each currency is. Convert every payment "
+    "to EUR and round it to two decimals, half a cent up. Write a csv file with the header "
+    "id,eur, a line for each payment in the same order, and a last line with the id total and"
+    " the sum of the rounded amounts; every amount with two decimals. Upload it to ownCloud "
+    "as {target}.",
+    where=("owncloud",),
+)
+
+CONVERT_CURRENCIES_SOLUTION = """
+import csv
+from decimal import Decimal as D, ROUND_HALF_UP
+rates = {r["currency"]: D(r["eur"]) for r in csv.DictReader(open("rates.csv"))}
+rows, total = [("id", "eur")], D(0)
+for r in csv.DictReader(open("payments.csv")):
+    eur = (D(r["amount"]) * rates[r["currency"]]).quantize(D("0.01"), ROUND_HALF_UP)
+    rows.append((r["id"], eur))
+    total += eur
+csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
+"""
+
+
 @family("convert-currencies", level=2, domain="finance", services=("owncloud",), split="train")
 def convert_currencies(setting: Setting) -> OfficePlan:
     """Convert payments to one currency and round them."""
@@ -171,17 +208,7 @@ def convert_currencies(setting: Setting) -> OfficePlan:
     )
     lines = [(i, f"{eur / 100:.2f}") for (i, _, _), eur in zip(payments, cents, strict=True)]
     wanted = [("id", "eur"), *lines, ("total", f"{sum(cents) / 100:.2f}")]
-    solve = """
-import csv
-from decimal import Decimal as D, ROUND_HALF_UP
-rates = {r["currency"]: D(r["eur"]) for r in csv.DictReader(open("rates.csv"))}
-rows, total = [("id", "eur")], D(0)
-for r in csv.DictReader(open("payments.csv")):
-    eur = (D(r["amount"]) * rates[r["currency"]]).quantize(D("0.01"), ROUND_HALF_UP)
-    rows.append((r["id"], eur))
-    total += eur
-csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
-"""
+    solve = CONVERT_CURRENCIES_SOLUTION
     reference = (
         fetch("Finance/payments.csv", "Finance/rates.csv"),
         python(solve) + "\n" + put("euro.csv", target),
@@ -191,16 +218,7 @@ csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Finance/payments.csv has payments (id, currency, amount) and "
-            "Finance/rates.csv says how many EUR one unit of each currency is. Convert every "
-            "payment to EUR and round it to two decimals, half a cent up. Write a csv file with "
-            "the header id,eur, a line for each payment in the same order, and a last line with "
-            "the id total and the sum of the rounded amounts; every amount with two decimals. "
-            f"Upload it to ownCloud as {target}.",
-            where=("owncloud",),
-        ),
+        instruction=CONVERT_CURRENCIES.format(target=target),
         company=company,
         checkpoints=(
             must("every payment is converted", lambda seen: rows(seen)[:-1] == wanted[:-1], 2),
@@ -219,6 +237,27 @@ csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
             edited(reference, ("* rates", "/ rates")),
         ),
     )
+
+
+CHASE_A_PAYMENT = brief(
+    ROLE,
+    "In ownCloud, Finance/invoices.csv has invoices (invoice, customer, owner, amount) and "
+    "Finance/payments.csv what was paid; an invoice may be paid in several parts. Exactly one"
+    " invoice is not paid in full. Send its owner, whose RocketChat username is in the column"
+    " owner, one direct message in this form, with the number of the invoice and the amount "
+    "that is missing: 'INV-1234 is not paid in full: 250 EUR are open.'",
+    where=("owncloud", "rocketchat"),
+)
+
+CHASE_A_PAYMENT_SOLUTION = """
+import csv
+paid = {}
+for r in csv.DictReader(open("payments.csv")):
+    paid[r["invoice"]] = paid.get(r["invoice"], 0) + int(r["amount"])
+for r in csv.DictReader(open("invoices.csv")):
+    if int(r["amount"]) != paid.get(r["invoice"], 0):
+        print(r, int(r["amount"]) - paid.get(r["invoice"], 0))
+"""
 
 
 @family(
@@ -253,30 +292,14 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     )
     owner = owners[late].username
     text = f"{numbers[late]} is not paid in full: {missing} EUR are open."
-    solve = """
-import csv
-paid = {}
-for r in csv.DictReader(open("payments.csv")):
-    paid[r["invoice"]] = paid.get(r["invoice"], 0) + int(r["amount"])
-for r in csv.DictReader(open("invoices.csv")):
-    if int(r["amount"]) != paid.get(r["invoice"], 0):
-        print(r, int(r["amount"]) - paid.get(r["invoice"], 0))
-"""
+    solve = CHASE_A_PAYMENT_SOLUTION
     find = fetch("Finance/invoices.csv", "Finance/payments.csv") + "\n" + python(solve)
 
     def told(seen: Evidence) -> bool:
         return text in spoken(seen).get(f"@{owner}", [])
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Finance/invoices.csv has invoices (invoice, customer, owner, amount) and "
-            "Finance/payments.csv what was paid; an invoice may be paid in several parts. Exactly "
-            "one invoice is not paid in full. Send its owner, whose RocketChat username is in the "
-            "column owner, one direct message in this form, with the number of the invoice and "
-            "the amount that is missing: 'INV-1234 is not paid in full: 250 EUR are open.'",
-            where=("owncloud", "rocketchat"),
-        ),
+        instruction=CHASE_A_PAYMENT,
         company=company,
         checkpoints=(
             must(
@@ -300,6 +323,50 @@ for r in csv.DictReader(open("invoices.csv")):
     )
 
 
+def colleagues_of_get_a_budget_approved(
+    planner: Person, boss: Person, name: str, number: str, code: str, amount: int
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=planner.username,
+            facts=(
+                Fact(
+                    when=("budget number|budget",),
+                    say=f"The budget number of {name} is {number}.",
+                    needs=(name,),
+                    otherwise="Which project do you mean?",
+                ),
+            ),
+            sends_to=boss.username,
+        ),
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("approve|approval|code",),
+                    say=f"Approved. The code is {code}.",
+                    needs=(number, str(amount)),
+                    otherwise="I approve nothing without the budget number and the amount. "
+                    f"Ask @{planner.username} for the number.",
+                ),
+            ),
+        ),
+    )
+
+
+GET_A_BUDGET_APPROVED = brief(
+    ROLE,
+    "The document {path} in ownCloud asks for money for a project (a docx file is a zip file "
+    "with the text in word/document.xml). Get it approved by direct messages in RocketChat: "
+    "{planner.name} (@{planner.username}) knows budget numbers, {boss.name} "
+    "(@{boss.username}) approves and gives a code. Then upload {target} to ownCloud: a csv "
+    "file with the header project,amount,budget,approval and one line; the amount is a whole "
+    "number.",
+    where=("owncloud", "rocketchat"),
+)
+
+
 @family(
     "get-a-budget-approved",
     level=4,
@@ -318,64 +385,26 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
     pages = ("Budget request", f"Project: {name}", "We need new machines.", f"Amount: {amount} EUR")
     company = setting.base + CompanySeed(
         files={path: docx(pages)},
-        colleagues=(
-            Colleague(
-                username=planner.username,
-                facts=(
-                    Fact(
-                        when=("budget number|budget",),
-                        say=f"The budget number of {name} is {number}.",
-                        needs=(name,),
-                        otherwise="Which project do you mean?",
-                    ),
-                ),
-                sends_to=boss.username,
-            ),
-            Colleague(
-                username=boss.username,
-                facts=(
-                    Fact(
-                        when=("approve|approval|code",),
-                        say=f"Approved. The code is {code}.",
-                        needs=(number, str(amount)),
-                        otherwise="I approve nothing without the budget number and the amount. "
-                        f"Ask @{planner.username} for the number.",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_get_a_budget_approved(planner, boss, name, number, code, amount),
     )
-    look = (
-        fetch(path)
-        + "\nunzip -p request.docx word/document.xml 2>/dev/null || "
-        + python(
-            'import zipfile\nprint(zipfile.ZipFile("request.docx").read("word/document.xml").decode())'
-        )
+    look = f"{fetch(path)}\n{python(READ_DOCX)}"
+    questions = (
+        (planner, f"What is the budget number of {name}?"),
+        (boss, f"Do you approve {amount} EUR from budget {number}?"),
     )
-    ask = post(f"@{planner.username}", f"What is the budget number of {name}?")
-    claim = post(f"@{boss.username}", f"Do you approve {amount} EUR from budget {number}?")
 
     def record(*cells: object) -> str:
         head = ("project", "amount", "budget", "approval")
         return write("approval.csv", table([head, cells])) + "\n" + put("approval.csv", target)
 
-    steps = (look, ask, read_talk(planner.username), claim, read_talk(boss.username))
+    steps = (look, *ask(*questions))
 
     def row(seen: Evidence) -> dict[str, str]:
-        rows = rows_of(seen.office.read_file(target))
-        return dict(zip(*rows, strict=False)) if len(rows) == 2 else {}
+        return record_of(seen.office.read_file(target))
 
-    people = {f"@{planner.username}", f"@{boss.username}"}
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The document {path} in ownCloud asks for money for a project (a docx file is a zip "
-            "file with the text in word/document.xml). Get it approved by direct messages in "
-            f"RocketChat: {planner.name} (@{planner.username}) knows budget numbers, {boss.name} "
-            f"(@{boss.username}) approves and gives a code. Then upload {target} to ownCloud: a "
-            "csv file with the header project,amount,budget,approval and one line; the amount is a "
-            "whole number.",
-            where=("owncloud", "rocketchat"),
+        instruction=GET_A_BUDGET_APPROVED.format(
+            path=path, planner=planner, boss=boss, target=target
         ),
         company=company,
         checkpoints=(
@@ -390,7 +419,7 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
             must(
                 "nobody else was asked, no other file has changed",
                 lambda seen: (
-                    set(spoken(seen)) == people and changed_files(seen, company) == {target}
+                    asked_only(seen, planner, boss) and changed_files(seen, company) == {target}
                 ),
             ),
         ),

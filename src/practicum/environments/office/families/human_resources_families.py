@@ -1,6 +1,6 @@
 """Tasks of human resources: messages, leave, applicants, newcomers, lockers."""
 
-from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Project
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
 from practicum.environments.office.families.end_state import (
     asked,
     changed_files,
@@ -39,6 +39,16 @@ FIRST = ("Amira", "Bela", "Carlo", "Dora", "Emil", "Frida", "Goran", "Heidi", "I
 LAST = ("Aalto", "Berg", "Conti", "Drago", "Eder", "Frost", "Grau", "Hoxha", "Ilic", "Jarvi")
 SKILLS = ("Python", "SQL", "Java", "Figma", "Excel", "Rust")
 
+WRITE_TO_A_ROLE = brief(
+    ROLE,
+    "Send the {job} of the company a direct message in RocketChat, word for word:\n"
+    "{text}\n"
+    "The bio of every account in RocketChat says the job of the person; the route users.list "
+    "shows all accounts (count=0 for all at once). A direct message goes to the channel @ "
+    "with the username, such as @ann_lee. Send it once, to this person only.",
+    where=("rocketchat",),
+)
+
 
 @family(
     "write-to-a-role", level=1, domain="human resources", services=("rocketchat",), split="train"
@@ -55,15 +65,7 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
     look = f"office rocketchat GET users.list count=0 | grep -B12 -A12 {q(job)} | grep username"
     reference = (look, post(f"@{person.username}", text))
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Send the {job} of the company a direct message in RocketChat, word for word:",
-            text,
-            "The bio of every account in RocketChat says the job of the person; the route "
-            "users.list shows all accounts (count=0 for all at once). A direct message goes to the "
-            "channel @ with the username, such as @ann_lee. Send it once, to this person only.",
-            where=("rocketchat",),
-        ),
+        instruction=WRITE_TO_A_ROLE.format(job=job, text=text),
         company=setting.base,
         checkpoints=(
             must(
@@ -82,6 +84,26 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
             (*reference, post(f"@{other.username}", text)),
         ),
     )
+
+
+COUNT_LEAVE = brief(
+    ROLE,
+    "In ownCloud, HR/entitled.csv says how many days of leave each person has in a year, and "
+    "HR/leave.csv which leave was asked for (person, from, days, status). Only approved leave"
+    " counts. Work out how many days each person has left. Write a csv file with the header "
+    "person,left and a line for every person of HR/entitled.csv, sorted by person, and upload"
+    " it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+COUNT_LEAVE_SOLUTION = """
+import csv
+left = {r["person"]: int(r["days"]) for r in csv.DictReader(open("entitled.csv"))}
+for r in csv.DictReader(open("leave.csv")):
+    if r["status"] == "approved":
+        left[r["person"]] -= int(r["days"])
+csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.items())])
+"""
 
 
 @family("count-leave", level=2, domain="human resources", services=("owncloud",), split="train")
@@ -109,14 +131,7 @@ def count_leave(setting: Setting) -> OfficePlan:
         for who, days in sorted(given.items())
     ]
     wanted = rows_of(table([("person", "left"), *left]).encode())
-    solve = """
-import csv
-left = {r["person"]: int(r["days"]) for r in csv.DictReader(open("entitled.csv"))}
-for r in csv.DictReader(open("leave.csv")):
-    if r["status"] == "approved":
-        left[r["person"]] -= int(r["days"])
-csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.items())])
-"""
+    solve = COUNT_LEAVE_SOLUTION
     reference = (
         fetch("HR/leave.csv", "HR/entitled.csv") + "\nhead -4 leave.csv entitled.csv",
         python(solve) + "\n" + put("left.csv", target),
@@ -126,15 +141,7 @@ csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.it
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, HR/entitled.csv says how many days of leave each person has in a year, "
-            "and HR/leave.csv which leave was asked for (person, from, days, status). Only "
-            "approved leave counts. Work out how many days each person has left. Write a csv file "
-            "with the header person,left and a line for every person of HR/entitled.csv, sorted by "
-            f"person, and upload it to ownCloud as {target}.",
-            where=("owncloud",),
-        ),
+        instruction=COUNT_LEAVE.format(target=target),
         company=company,
         checkpoints=(
             must(
@@ -156,6 +163,29 @@ csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.it
             edited(reference, ("*sorted(left.items())", "*sorted(left.items())[:-1]")),
         ),
     )
+
+
+SCREEN_APPLICANTS = brief(
+    ROLE,
+    "The folder Applications in ownCloud has a PDF file for each applicant, with lines like "
+    "'Name: Ada Berg', 'Experience: 4 years' and 'Skills: Java, SQL'. The text in these files"
+    " is not compressed; grep and Python find it in brackets before Tj. Invite everyone who "
+    "has the skill {skill} and at least {least} years of experience. Make the folder HR and "
+    "upload {target}: the names of those who are invited, one a line, sorted.",
+    where=("owncloud",),
+)
+
+SCREEN_APPLICANTS_SOLUTION = """
+import glob, re
+found = []
+for name in glob.glob("cv/*.pdf"):
+    text = open(name, encoding="latin-1").read()
+    lines = dict(x.split(": ") for x in re.findall(r"\\((.*: .*)\\) Tj", text))
+    years = int(lines["Experience"].split()[0])
+    if years >= {least} and "{skill}" in lines["Skills"].split(", "):
+        found.append(lines["Name"])
+open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
+"""
 
 
 @family(
@@ -192,16 +222,7 @@ def screen_applicants(setting: Setting) -> OfficePlan:
         if has and years >= least
     )
     target = f"HR/invited-{date_in(rng)}.txt"
-    solve = f"""
-import glob, re
-found = []
-for name in glob.glob("cv/*.pdf"):
-    lines = dict(x.split(": ") for x in re.findall(r"\\(([^)]*: [^)]*)\\) Tj", open(name, encoding="latin-1").read()))
-    years = int(lines["Experience"].split()[0])
-    if years >= {least} and "{skill}" in lines["Skills"].split(", "):
-        found.append(lines["Name"])
-open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
-"""
+    solve = SCREEN_APPLICANTS_SOLUTION.format(least=least, skill=skill)
     get = (
         "mkdir -p cv\noffice files list Applications | while read f; do "
         'office files get "$f" "cv/${f##*/}"; done\ngrep -a Tj cv/*.pdf | head -5'
@@ -212,16 +233,7 @@ open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
         return text_of(seen.office.read_file(target)).splitlines()
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "The folder Applications in ownCloud has a PDF file for each applicant, with lines such "
-            "as 'Name: Ada Berg', 'Experience: 4 years' and 'Skills: Java, SQL'. The text in these "
-            "files is not compressed; grep and Python find it in brackets before Tj. Invite "
-            f"everyone who has the skill {skill} and at least {least} years of experience. Make the "
-            f"folder HR and upload {target}: the names of those who are invited, one a line, "
-            "sorted.",
-            where=("owncloud",),
-        ),
+        instruction=SCREEN_APPLICANTS.format(skill=skill, least=least, target=target),
         company=company,
         checkpoints=(
             must("those who are invited are right", lambda seen: sorted(names(seen)) == chosen, 2),
@@ -241,6 +253,17 @@ open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
     )
 
 
+ONBOARD_A_NEWCOMER = brief(
+    ROLE,
+    "{new.name} starts today. Make a RocketChat account (POST users.create) and a GitLab account "
+    "(POST users), both with the username {new.username}, the name {new.name}, the address "
+    "{new.email} and the password {password}. Invite the new account to the channel #{channel} and to no "
+    "other channel. Add it to the GitLab project {project} as a {role} (access_level "
+    "{level}).",
+    where=("rocketchat", "gitlab"),
+)
+
+
 @family(
     "onboard-a-newcomer",
     level=3,
@@ -251,15 +274,12 @@ open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
 def onboard_a_newcomer(setting: Setting) -> OfficePlan:
     """Make accounts for someone, and add them to a channel and a project."""
     rng = setting.rng
-    first, last = rng.choice(FIRST), rng.choice(LAST)
-    name, user = f"{first} {last}", f"{first}_{last}".lower()
-    email, password = (
-        f"{first}.{last}@agentcompany.com".lower(),
-        f"Start-{rng.randrange(10**6):06d}",
-    )
+    name, password = f"{rng.choice(FIRST)} {rng.choice(LAST)}", f"Start-{rng.randrange(10**6):06d}"
+    new = Person(username=name.lower().replace(" ", "_"), name=name)
+    user, email = new.username, new.email
     channel, wrong = rng.sample([c.name for c in setting.base.channels if c.name != "general"], 2)
     project = f"root/{rng.choice(('shop', 'pipeline', 'portal', 'mobile'))}-{rng.randrange(1, 40)}"
-    level, level_name = rng.choice(((20, "Reporter"), (30, "Developer"), (40, "Maintainer")))
+    level, role = rng.choice(((20, "Reporter"), (30, "Developer"), (40, "Maintainer")))
     company = setting.base + CompanySeed(
         projects=(Project(path=project, files={"README.md": "# Project\n"}),)
     )
@@ -291,20 +311,14 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
         return account(seen) and is_in == [channel] and same and not spoken(seen)
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"{name} starts today. Make a RocketChat account (POST users.create) and a GitLab "
-            f"account (POST users), both with the username {user}, the name {name}, the address "
-            f"{email} and the password {password}. Invite the new account to the channel "
-            f"#{channel} and to no other channel. Add it to the GitLab project {project} as a "
-            f"{level_name} (access_level {level}).",
-            where=("rocketchat", "gitlab"),
+        instruction=ONBOARD_A_NEWCOMER.format(
+            new=new, password=password, channel=channel, project=project, role=role, level=level
         ),
         company=company,
         checkpoints=(
             must("the RocketChat account is right", account),
             must(f"it is in #{channel}", lambda seen: user in channel_members(seen, channel)),
-            must(f"it is a {level_name} of the project", is_member, 2),
+            must(f"it is a {role} of the project", is_member, 2),
             must("channels are otherwise as they were", others),
         ),
         reference=reference,
@@ -314,6 +328,55 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
             edited(reference, (email, f"{user}@example.com")),
         ),
     )
+
+
+def colleagues_of_collect_locker_numbers(
+    first: Person,
+    second: Person,
+    keeper: Person,
+    words: tuple[str, ...],
+    reason: str,
+    numbers: list[int],
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(
+                Fact(
+                    when=words,
+                    say=f"My locker is {numbers[0]}.",
+                    needs=(reason,),
+                    otherwise="Why do you want to know? Tell me the name of the job.",
+                ),
+            ),
+        ),
+        Colleague(username=second.username, sends_to=keeper.username),
+        Colleague(
+            username=keeper.username,
+            facts=(
+                Fact(
+                    when=(
+                        "locker",
+                        f"{second.name}|{second.username}|{second.name.split()[0]}",
+                    ),
+                    say=f"{second.name} has locker {numbers[1]}.",
+                ),
+            ),
+        ),
+    )
+
+
+COLLECT_LOCKER_NUMBERS = brief(
+    ROLE,
+    "For the job {reason} we need the locker numbers of {first.name} (@{first.username}) and "
+    "{second.name} (@{second.username}). Ask them by direct message in RocketChat and say "
+    "what it is for. Whoever does not know may name someone who does; ask that person then. "
+    "When you have both numbers, upload {target} to ownCloud: a csv file with the header "
+    "person,locker and a line for each of the two, username and number, {first.username} "
+    "first.",
+    where=("rocketchat", "owncloud"),
+)
 
 
 @family(
@@ -333,31 +396,8 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
     words = ("locker",)
     company = setting.base + CompanySeed(
         folders=("HR",),
-        colleagues=(
-            Colleague(
-                username=first.username,
-                facts=(
-                    Fact(
-                        when=words,
-                        say=f"My locker is {numbers[0]}.",
-                        needs=(reason,),
-                        otherwise="Why do you want to know? Tell me the name of the job.",
-                    ),
-                ),
-            ),
-            Colleague(username=second.username, sends_to=keeper.username),
-            Colleague(
-                username=keeper.username,
-                facts=(
-                    Fact(
-                        when=(
-                            "locker",
-                            f"{second.name}|{second.username}|{second.name.split()[0]}",
-                        ),
-                        say=f"{second.name} has locker {numbers[1]}.",
-                    ),
-                ),
-            ),
+        colleagues=colleagues_of_collect_locker_numbers(
+            first, second, keeper, words, reason, numbers
         ),
     )
     one = post(f"@{first.username}", f"What is your locker number? It is for {reason}.")
@@ -378,15 +418,8 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
     asked_people = {f"@{who.username}" for who in (first, second, keeper)}
     lines = [(first.username, str(numbers[0])), (second.username, str(numbers[1]))]
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"For the job {reason} we need the locker numbers of {first.name} "
-            f"(@{first.username}) and {second.name} (@{second.username}). Ask them by direct "
-            "message in RocketChat and say what it is for. Whoever does not know may name someone "
-            "who does; ask that person then. When you have both numbers, upload "
-            f"{target} to ownCloud: a csv file with the header person,locker and a line for each "
-            f"of the two, username and number, {first.username} first.",
-            where=("rocketchat", "owncloud"),
+        instruction=COLLECT_LOCKER_NUMBERS.format(
+            reason=reason, first=first, second=second, target=target
         ),
         company=company,
         checkpoints=(

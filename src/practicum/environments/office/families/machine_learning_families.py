@@ -29,7 +29,36 @@ from practicum.environments.office.families.family_parts import (
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
 
 ROLE = "a machine learning engineer"
+SETTINGS: dict[str, tuple[object, ...]] = {
+    "model": ("small", "base", "large"),
+    "learning_rate": (0.001, 0.0005, 0.002),
+    "batch_size": (16, 32, 64),
+    "epochs": (3, 4, 5, 6, 8),
+    "dropout": (0.0, 0.1, 0.2),
+}
 CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
+
+SCORE_PREDICTIONS = brief(
+    ROLE,
+    "In ownCloud, Models/predictions.csv has the label and the predicted class of some "
+    "examples. The positive class is {positive}. Work out accuracy (right ones of all), "
+    "precision (right ones of those predicted {positive}) and recall (right ones of those "
+    "labelled {positive}). Upload {target} to ownCloud: a JSON object with the keys accuracy,"
+    " precision and recall and numbers rounded to 4 decimals.",
+    where=("owncloud",),
+)
+
+SCORE_PREDICTIONS_SOLUTION = """
+import csv, json
+rows = [(r["label"], r["predicted"]) for r in csv.DictReader(open("predictions.csv"))]
+hit = rows.count(("{positive}", "{positive}"))
+found = {{
+    "accuracy": sum(t == p for t, p in rows) / len(rows),
+    "precision": hit / sum(p == "{positive}" for t, p in rows),
+    "recall": hit / sum(t == "{positive}" for t, p in rows),
+}}
+json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.json", "w"))
+"""
 
 
 @family(
@@ -54,17 +83,7 @@ def score_predictions(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(
         files={"Models/predictions.csv": table([("id", "label", "predicted"), *rows])}
     )
-    solve = f"""
-import csv, json
-rows = [(r["label"], r["predicted"]) for r in csv.DictReader(open("predictions.csv"))]
-hit = rows.count(("{positive}", "{positive}"))
-found = {{
-    "accuracy": sum(t == p for t, p in rows) / len(rows),
-    "precision": hit / sum(p == "{positive}" for t, p in rows),
-    "recall": hit / sum(t == "{positive}" for t, p in rows),
-}}
-json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.json", "w"))
-"""
+    solve = SCORE_PREDICTIONS_SOLUTION.format(positive=positive)
     reference = (
         fetch("Models/predictions.csv") + "\nhead -3 predictions.csv",
         python(solve) + "\n" + put("m.json", target),
@@ -81,15 +100,7 @@ json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.js
         )
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Models/predictions.csv has the label and the predicted class of some "
-            f"examples. The positive class is {positive}. Work out accuracy (right ones of all), "
-            f"precision (right ones of those predicted {positive}) and recall (right ones of those "
-            f"labelled {positive}). Upload {target} to ownCloud: a JSON object with the keys "
-            "accuracy, precision and recall and numbers rounded to 4 decimals.",
-            where=("owncloud",),
-        ),
+        instruction=SCORE_PREDICTIONS.format(positive=positive, target=target),
         company=company,
         checkpoints=(
             must("the accuracy is right", lambda seen: has(seen, "accuracy")),
@@ -111,6 +122,17 @@ json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.js
             edited(reference, ("round(value, 4)", "round(value, 1) + 0.001")),
         ),
     )
+
+
+PICK_THE_BEST_RUN = brief(
+    ROLE,
+    "The GitLab project {path} has a file runs/NAME/metrics.json for each run. Find the run "
+    "with the lowest val_loss among those with the status finished. Commit a file named BEST "
+    "to the branch main of the project; its only content is the name of that run, such as "
+    "coral-17. Through the API it is POST projects/ID/repository/files/BEST with branch, "
+    "commit_message and content. Leave all other files as they are.",
+    where=("gitlab",),
+)
 
 
 @family(
@@ -145,15 +167,7 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
         return repository(seen, path).get("BEST", "").strip()
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The GitLab project {path} has a file runs/NAME/metrics.json for each run. Find the "
-            "run with the lowest val_loss among those with the status finished. Commit a file "
-            "named BEST to the branch main of the project; its only content is the name of that "
-            "run, such as coral-17. Through the API it is POST projects/ID/repository/files/BEST "
-            "with branch, commit_message and content. Leave all other files as they are.",
-            where=("gitlab",),
-        ),
+        instruction=PICK_THE_BEST_RUN.format(path=path),
         company=company,
         checkpoints=(
             must("main has a file BEST with the name of a run", lambda seen: best_of(seen) in runs),
@@ -175,25 +189,28 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
     )
 
 
+PROPOSE_A_CONFIG = brief(
+    ROLE,
+    "In the GitLab project {path}, set {key} in config.json to {value}. Do it on a new branch"
+    " named {branch} that starts from main, and open a merge request from it to main with the"
+    " title '{title}'. Do not merge it: main stays as it is. The file stays valid JSON with "
+    "all its other values, and no other file is changed.",
+    where=("gitlab",),
+)
+
+
 @family("propose-a-config", level=2, domain="machine learning", services=("gitlab",), split="train")
 def propose_a_config(setting: Setting) -> OfficePlan:
     """Change a value of a config on a branch and open a merge request."""
     rng = setting.rng
-    config = {
-        "model": rng.choice(("small", "base", "large")),
-        "learning_rate": rng.choice((0.001, 0.0005, 0.002)),
-        "batch_size": rng.choice((16, 32, 64)),
-        "epochs": rng.randrange(3, 12),
-        "dropout": rng.choice((0.0, 0.1, 0.2)),
+    config = {name: rng.choice(values) for name, values in SETTINGS.items()}
+    new = {
+        "learning_rate": rng.randrange(1, 90) / 100_000,
+        "batch_size": rng.randrange(65, 300),
+        "epochs": rng.randrange(13, 90),
+        "dropout": rng.randrange(21, 60) / 100,
     }
-    key, value = rng.choice(
-        (
-            ("learning_rate", rng.randrange(1, 90) / 100_000),
-            ("batch_size", rng.randrange(65, 300)),
-            ("epochs", rng.randrange(13, 90)),
-            ("dropout", rng.randrange(21, 60) / 100),
-        )
-    )
+    key, value = rng.choice(list(new.items()))
     path = f"root/{rng.choice(('ranker', 'tagger', 'forecast', 'vision'))}-{rng.randrange(1, 90)}"
     files = {"config.json": json.dumps(config, indent=1) + "\n", "README.md": "# Model\n"}
     company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
@@ -207,10 +224,9 @@ def propose_a_config(setting: Setting) -> OfficePlan:
         f"{CLONE.format(path)}\ngit checkout -q -b {branch}\n{change}\n"
         f"{GIT} commit -qam {q(title)}\ngit push -q origin {branch}"
     )
-    merge = (
-        f"office gitlab POST {project_route(path)}/merge_requests source_branch={branch} "
-        f"target_branch=main title={q(title)}"
-    )
+    route = f"{project_route(path)}/merge_requests"
+    fields = f"source_branch={branch} target_branch=main title={q(title)}"
+    merge = f"office gitlab POST {route} {fields}"
 
     def is_changed(seen: Evidence) -> bool:
         found = repository(seen, path, branch)
@@ -218,39 +234,54 @@ def propose_a_config(setting: Setting) -> OfficePlan:
             found == {"README.md": files["README.md"]}
         )
 
-    def requests(seen: Evidence) -> list[tuple[str, str, str, str]]:
-        found = listed(seen, f"{project_route(path)}/merge_requests")
+    def main(seen: Evidence) -> dict[str, str]:
+        return repository(seen, path)
+
+    def requests(seen: Evidence) -> list[list[str]]:
         names = ("title", "source_branch", "target_branch", "state")
-        return [tuple(one[name] for name in names) for one in found]  # type: ignore[misc]
+        return [[one[name] for name in names] for one in listed(seen, route)]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the GitLab project {path}, set {key} in config.json to {value}. Do it on a new "
-            f"branch named {branch} that starts from main, and open a merge request from it to "
-            f"main with the title '{title}'. Do not merge it: main stays as it is. The file stays "
-            "valid JSON with all its other values, and no other file is changed.",
-            where=("gitlab",),
+        instruction=PROPOSE_A_CONFIG.format(
+            path=path, key=key, value=value, branch=branch, title=title
         ),
         company=company,
         checkpoints=(
             must("the branch has the change and no other", is_changed, 2),
             must(
                 "the merge request is open",
-                lambda seen: requests(seen) == [(title, branch, "main", "opened")],
+                lambda seen: requests(seen) == [[title, branch, "main", "opened"]],
             ),
-            must(
-                "main is as it was",
-                lambda seen: is_changed(seen) and repository(seen, path) == files,
-            ),
+            must("main is as it was", lambda seen: is_changed(seen) and main(seen) == files),
         ),
         reference=(push, merge),
         near_misses=(
             (push,),
-            (push, merge, f"office gitlab PUT {project_route(path)}/merge_requests/1/merge"),
+            (push, merge, f"office gitlab PUT {route}/1/merge"),
             edited((push, merge), (f'c["{key}"] = {value}', f'c["{key}"] = {value} + 1')),
         ),
     )
+
+
+SPLIT_A_DATASET = brief(
+    ROLE,
+    "In ownCloud, {folder}/all.csv has examples (id, text, label). Leave out those without a "
+    "label. Of the others, an example belongs to the test set if its id divided by {every} "
+    "leaves the remainder {rest}, and to the training set otherwise. Upload {folder}/test.csv"
+    " and {folder}/train.csv to ownCloud, both with the header of all.csv and the lines in "
+    "the same order and unchanged.",
+    where=("owncloud",),
+)
+
+SPLIT_A_DATASET_SOLUTION = """
+import csv
+head, *rows = csv.reader(open("all.csv"))
+rows = [r for r in rows if r[2]]
+test = [r for r in rows if int(r[0]) % {every} == {rest}]
+train = [r for r in rows if int(r[0]) % {every} != {rest}]
+csv.writer(open("test.csv", "w")).writerows([head, *test])
+csv.writer(open("train.csv", "w")).writerows([head, *train])
+"""
 
 
 @family(
@@ -274,15 +305,7 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
         "train": [row for row in kept if row[0] % every != rest],
     }
     wanted = {k: rows_of(table([head, *found]).encode()) for k, found in parts.items()}
-    solve = f"""
-import csv
-head, *rows = csv.reader(open("all.csv"))
-rows = [r for r in rows if r[2]]
-test = [r for r in rows if int(r[0]) % {every} == {rest}]
-train = [r for r in rows if int(r[0]) % {every} != {rest}]
-csv.writer(open("test.csv", "w")).writerows([head, *test])
-csv.writer(open("train.csv", "w")).writerows([head, *train])
-"""
+    solve = SPLIT_A_DATASET_SOLUTION.format(every=every, rest=rest)
     puts = "\n".join(put(f"{name}.csv", f"{folder}/{name}.csv") for name in ("test", "train"))
     reference = (fetch(f"{folder}/all.csv") + "\nhead -4 all.csv", python(solve) + "\n" + puts)
 
@@ -291,15 +314,7 @@ csv.writer(open("train.csv", "w")).writerows([head, *train])
 
     both = {f"{folder}/test.csv", f"{folder}/train.csv"}
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In ownCloud, {folder}/all.csv has examples (id, text, label). Leave out those "
-            f"without a label. Of the others, an example belongs to the test set if its id divided "
-            f"by {every} leaves the remainder {rest}, and to the training set otherwise. Upload "
-            f"{folder}/test.csv and {folder}/train.csv to ownCloud, both with the header of "
-            "all.csv and the lines in the same order and unchanged.",
-            where=("owncloud",),
-        ),
+        instruction=SPLIT_A_DATASET.format(folder=folder, every=every, rest=rest),
         company=company,
         checkpoints=(
             must("the test set is right", lambda seen: has(seen, "test")),
@@ -319,6 +334,26 @@ csv.writer(open("train.csv", "w")).writerows([head, *train])
             (*reference, put("test.csv", f"{folder}/copy.csv")),
         ),
     )
+
+
+REPORT_DRIFT = brief(
+    ROLE,
+    "In ownCloud, Features/last-month.csv and Features/this-month.csv have the same columns. "
+    "For each column take the mean of this month minus the mean of last month; it is a whole "
+    "number. Send {person.name} (@{person.username}) one direct message in RocketChat that "
+    "names the column whose mean moved most, up or down, and by how much, with its sign, in "
+    "this form: 'Largest drift: height -12'.",
+    where=("owncloud", "rocketchat"),
+)
+
+REPORT_DRIFT_SOLUTION = """
+import csv
+def means(name):
+    head, *rows = csv.reader(open(name))
+    return {h: sum(float(r[i]) for r in rows) / len(rows) for i, h in enumerate(head)}
+old, new = means("last-month.csv"), means("this-month.csv")
+print({h: round(new[h] - old[h], 6) for h in old})
+"""
 
 
 @family(
@@ -350,27 +385,12 @@ def report_drift(setting: Setting) -> OfficePlan:
         }
     )
     text = f"Largest drift: {names[most]} {shift:+d}"
-    solve = """
-import csv
-def means(name):
-    head, *rows = csv.reader(open(name))
-    return {h: sum(float(r[i]) for r in rows) / len(rows) for i, h in enumerate(head)}
-old, new = means("last-month.csv"), means("this-month.csv")
-print({h: round(new[h] - old[h], 6) for h in old})
-"""
+    solve = REPORT_DRIFT_SOLUTION
     find = fetch("Features/last-month.csv", "Features/this-month.csv") + "\n" + python(solve)
     least = moved.index(min(moved))
     wrong = f"Largest drift: {names[least]} {signs[least] * moved[least]:+d}"
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            "In ownCloud, Features/last-month.csv and Features/this-month.csv have the same "
-            "columns. For each column take the mean of this month minus the mean of last month; it "
-            f"is a whole number. Send {person.name} (@{person.username}) one direct message in "
-            "RocketChat that names the column whose mean moved most, up or down, and by how much, "
-            "with its sign, in this form: 'Largest drift: height -12'.",
-            where=("owncloud", "rocketchat"),
-        ),
+        instruction=REPORT_DRIFT.format(person=person),
         company=company,
         checkpoints=(
             must(

@@ -10,9 +10,11 @@ from practicum.environments.office.company_seed import (
     Cycle,
     Fact,
     Issue,
+    Person,
     Project,
 )
 from practicum.environments.office.families.end_state import (
+    asked_only,
     cards,
     cards_are,
     issues_are,
@@ -21,6 +23,7 @@ from practicum.environments.office.families.end_state import (
 )
 from practicum.environments.office.families.family_parts import (
     AREAS,
+    ask,
     brief,
     date_in,
     must,
@@ -28,7 +31,6 @@ from practicum.environments.office.families.family_parts import (
     plane_id,
     plane_user,
     post,
-    read_talk,
 )
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
 
@@ -49,10 +51,15 @@ def board_name(setting: Setting) -> str:
     return f"{setting.rng.choice(kinds)} {setting.rng.randrange(2, 60)}"
 
 
-def find(board: str, found: list[BoardIssue], name: str) -> BoardIssue | None:
-    """The only issue with a name."""
-    same = [one for one in found if one.name == name]
-    return same[0] if len(same) == 1 else None
+MOVE_A_CARD = brief(
+    ROLE,
+    "In the Plane project '{name}', move the issue '{value1}' to the state {state}. The other"
+    " issues stay as they are. In the API an issue is changed by PATCH "
+    "projects/PROJECT/issues/ISSUE/ with the id of the state; projects/, "
+    "projects/PROJECT/issues/ and projects/PROJECT/states/ list the ids. `office plane GET "
+    "projects/ '/results/name=NAME/id'` shows one id of a list.",
+    where=("plane",),
+)
 
 
 @family("move-a-card", level=1, domain="project management", services=("plane",), split="train")
@@ -67,22 +74,14 @@ def move_a_card(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(boards=(Board(name=name, issues=tuple(before)),))
 
     def move(card: str, to: str) -> tuple[str, ...]:
-        line = f"office plane PATCH $P/issues/{plane_id('issues', card)}/ state={plane_id('states', to)}"
-        return (on_board(name, line),)
+        ids = (f"I={plane_id('issues', card)}", f"S={plane_id('states', to)}")
+        return (on_board(name, *ids, "office plane PATCH $P/issues/$I/ state=$S"),)
 
     def is_moved(seen: Evidence) -> bool:
         return after[0] in cards(seen, name)
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the Plane project '{name}', move the issue '{names[0]}' to the state {state}. The "
-            "other issues stay as they are. In the API an issue is changed by PATCH "
-            "projects/PROJECT/issues/ISSUE/ with the id of the state; projects/, "
-            "projects/PROJECT/issues/ and projects/PROJECT/states/ list the ids. "
-            "`office plane GET projects/ '/results/name=NAME/id'` shows one id of a list.",
-            where=("plane",),
-        ),
+        instruction=MOVE_A_CARD.format(name=name, value1=names[0], state=state),
         company=company,
         checkpoints=(
             must("the issue has the state", is_moved),
@@ -95,6 +94,16 @@ def move_a_card(setting: Setting) -> OfficePlan:
             (*move(names[0], state), *move(names[1], other if before[1].state != other else state)),
         ),
     )
+
+
+PLAN_A_SPRINT = brief(
+    ROLE,
+    "In the Plane project '{name}', put every issue that has the label {label} and the state "
+    "Todo into the cycle '{sprint}', and no other issue. Issues may have more labels than "
+    "one. Nothing else changes: states, labels and the other cycle stay as they are. In the "
+    "API it is POST projects/PROJECT/cycles/CYCLE/cycle-issues/ with a list `issues` of ids.",
+    where=("plane",),
+)
 
 
 @family("plan-a-sprint", level=2, domain="project management", services=("plane",), split="train")
@@ -134,27 +143,18 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
 
     def plan(cycle: str, picked: list[int]) -> tuple[str, ...]:
         lines = [
-            f'office plane POST $P/cycles/$C/cycle-issues/ "issues:=[\\"{plane_id("issues", names[n])}\\"]"'
+            f"I={plane_id('issues', names[n])}\n"
+            'office plane POST $P/cycles/$C/cycle-issues/ "issues:=[\\"$I\\"]"'
             for n in picked
         ]
         return (look, on_board(name, f"C={plane_id('cycles', cycle)}", *lines))
 
     def planned(seen: Evidence) -> int:
         inside = {one.name for one in cards(seen, name) if one.cycle == sprint}
-        return (
-            len(inside & {names[n] for n in chosen}) if inside <= {names[n] for n in chosen} else 0
-        )
+        return len(inside) if inside <= set(names[:3]) else 0
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the Plane project '{name}', put every issue that has the label {label} and the "
-            f"state Todo into the cycle '{sprint}', and no other issue. Issues may have more "
-            "labels than one. Nothing else changes: states, labels and the other cycle stay as "
-            "they are. In the API it is POST projects/PROJECT/cycles/CYCLE/cycle-issues/ with a "
-            "list `issues` of ids.",
-            where=("plane",),
-        ),
+        instruction=PLAN_A_SPRINT.format(name=name, label=label, sprint=sprint),
         company=company,
         checkpoints=(
             must("the right issues are in the cycle, and no others", planned, 3),
@@ -167,6 +167,17 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
             plan(f"{sprint}b", chosen),
         ),
     )
+
+
+RAISE_WHAT_IS_LATE = brief(
+    ROLE,
+    "Today is {today}. In the Plane project '{name}', an issue is late when its target_date "
+    "is before today and its state is neither Done nor Cancelled. Set the priority of every "
+    "late issue to urgent. Issues that are due today, and issues without a target date, are "
+    "not late. Change nothing else on the board. In the API it is PATCH "
+    "projects/PROJECT/issues/ISSUE/ with the field priority.",
+    where=("plane",),
+)
 
 
 @family(
@@ -206,15 +217,7 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
         return {one.name for one in cards(seen, name) if one.priority == "urgent"}
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Today is {today}. In the Plane project '{name}', an issue is late when its "
-            "target_date is before today and its state is neither Done nor Cancelled. Set the "
-            "priority of every late issue to urgent. Issues that are due today, and issues without "
-            "a target date, are not late. Change nothing else on the board. In the API it is PATCH "
-            "projects/PROJECT/issues/ISSUE/ with the field priority.",
-            where=("plane",),
-        ),
+        instruction=RAISE_WHAT_IS_LATE.format(today=today, name=name),
         company=company,
         checkpoints=(
             must(
@@ -227,6 +230,17 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
         reference=raised([0, 1]),
         near_misses=(raised([0, 1, 2]), raised([0]), raised([0, 1, 4]), raised([0, 1], "high")),
     )
+
+
+MIRROR_CLOSED_ISSUES = brief(
+    ROLE,
+    "The GitLab project {path} and the Plane project '{name}' have issues with the same "
+    "titles. Bring Plane up to date: every issue of Plane whose issue in GitLab is closed "
+    "goes to the state Done, except those that are Cancelled in Plane, which stay so. Titles "
+    "must be exactly the same. Issues that are open in GitLab, or are not there, stay as they"
+    " are in Plane, and nothing is changed in GitLab.",
+    where=("gitlab", "plane"),
+)
 
 
 @family(
@@ -271,15 +285,7 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
         return good if not wrong else 0
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The GitLab project {path} and the Plane project '{name}' have issues with the same "
-            "titles. Bring Plane up to date: every issue of Plane whose issue in GitLab is closed "
-            "goes to the state Done, except those that are Cancelled in Plane, which stay so. "
-            "Titles must be exactly the same. Issues that are open in GitLab, or are not there, "
-            "stay as they are in Plane, and nothing is changed in GitLab.",
-            where=("gitlab", "plane"),
-        ),
+        instruction=MIRROR_CLOSED_ISSUES.format(path=path, name=name),
         company=company,
         checkpoints=(
             must("what is closed in GitLab is done in Plane, and nothing else", finished, 2),
@@ -298,6 +304,17 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
     )
 
 
+REPORT_A_SPRINT = brief(
+    ROLE,
+    "In the Plane project '{name}', count the issues of the cycle '{sprint}' by their state. "
+    "Then post one message in the RocketChat channel #{channel} in this form, with your "
+    "numbers: '{sprint}: 4 done, 2 in progress, 1 to do' (the states Done, In Progress and "
+    "Todo). Issues of other cycles, or of none, do not count. The issues of a cycle are at "
+    "projects/PROJECT/cycles/CYCLE/cycle-issues/.",
+    where=("plane", "rocketchat"),
+)
+
+
 @family(
     "report-a-sprint",
     level=3,
@@ -310,33 +327,25 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
     rng = setting.rng
     name, names = board_name(setting), card_names(setting, 12)
     sprint, other = f"Sprint {rng.randrange(10, 90)}", "Sprint 9"
+    cycles = (sprint, sprint, other, "")
     before = [
-        BoardIssue(
-            name=one, cycle=rng.choice((sprint, sprint, other, "")), state=rng.choice(STATES[1:4])
-        )
+        BoardIssue(name=one, cycle=rng.choice(cycles), state=rng.choice(STATES[1:4]))
         for one in names
     ]
     before[0] = replace(before[0], cycle=sprint, state="Done")
     before[1] = replace(before[1], cycle=other, state="Done")
-    company = setting.base + CompanySeed(
-        boards=(
-            Board(
-                name=name,
-                cycles=(
-                    Cycle(name=other, start_date="2026-02-09", end_date="2026-02-20"),
-                    Cycle(name=sprint, start_date="2026-02-23", end_date="2026-03-06"),
-                ),
-                issues=tuple(before),
-            ),
-        )
+    sprints = (
+        Cycle(name=other, start_date="2026-02-09", end_date="2026-02-20"),
+        Cycle(name=sprint, start_date="2026-02-23", end_date="2026-03-06"),
     )
+    board = Board(name=name, cycles=sprints, issues=tuple(before))
+    company = setting.base + CompanySeed(boards=(board,))
     channel, wrong = rng.sample([one.name for one in setting.base.channels], 2)
 
     def report(of: list[BoardIssue]) -> str:
-        counts = [
-            sum(one.state == state for one in of) for state in ("Done", "In Progress", "Todo")
-        ]
-        return f"{sprint}: {counts[0]} done, {counts[1]} in progress, {counts[2]} to do"
+        found = [one.state for one in of]
+        done, going = found.count("Done"), found.count("In Progress")
+        return f"{sprint}: {done} done, {going} in progress, {found.count('Todo')} to do"
 
     text = report([one for one in before if one.cycle == sprint])
     look = on_board(
@@ -350,15 +359,7 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
         return spoken(seen).get(f"#{channel}", [])
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the Plane project '{name}', count the issues of the cycle '{sprint}' by their "
-            f"state. Then post one message in the RocketChat channel #{channel} in this form, with "
-            f"your numbers: '{sprint}: 4 done, 2 in progress, 1 to do' (the states Done, In "
-            "Progress and Todo). Issues of other cycles, or of none, do not count. The issues of a "
-            "cycle are at projects/PROJECT/cycles/CYCLE/cycle-issues/.",
-            where=("plane", "rocketchat"),
-        ),
+        instruction=REPORT_A_SPRINT.format(name=name, sprint=sprint, channel=channel),
         company=company,
         checkpoints=(
             must(
@@ -378,6 +379,41 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
             (look, post(f"#{channel}", text), post(f"#{wrong}", text)),
         ),
     )
+
+
+def colleagues_of_find_who_takes_it(
+    first: Person, second: Person, task: str, day: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            greeting="I have no time for that.",
+            sends_to=second.username,
+        ),
+        Colleague(
+            username=second.username,
+            facts=(
+                Fact(
+                    when=("take|do|time|can|could|work",),
+                    say=f"Yes, I take it and finish it by {day}.",
+                    needs=(task,),
+                    otherwise="Which issue do you mean? Please name it in full.",
+                ),
+            ),
+        ),
+    )
+
+
+FIND_WHO_TAKES_IT = brief(
+    ROLE,
+    "Nobody works on the issue '{task}' of the Plane project '{name}'. Ask {first.name} "
+    "(@{first.username}) by direct message in RocketChat whether they can take it, and by "
+    "when it would be done; name the issue in full. Whoever cannot may name someone else: ask"
+    " that person then. When someone takes it, assign the issue to that person alone, set its"
+    " target_date to the day they named, and move it to the state Todo.",
+    where=("plane", "rocketchat"),
+)
 
 
 @family(
@@ -402,74 +438,41 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
     task = names[0]
     company = setting.base + CompanySeed(
         boards=(Board(name=name, issues=tuple(rng.sample(before, 4))),),
-        colleagues=(
-            Colleague(
-                username=first.username,
-                greeting="I have no time for that.",
-                sends_to=second.username,
-            ),
-            Colleague(
-                username=second.username,
-                facts=(
-                    Fact(
-                        when=("take|do|time|can|could|work",),
-                        say=f"Yes, I take it and finish it by {day}.",
-                        needs=(task,),
-                        otherwise="Which issue do you mean? Please name it in full.",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_find_who_takes_it(first, second, task, day),
     )
-    ask = f"Can you take the issue '{task}'? By when would it be done?"
-    steps = (
-        *(post(f"@{first.username}", ask), read_talk(first.username)),
-        *(post(f"@{second.username}", ask), read_talk(second.username)),
-    )
+    question = f"Can you take the issue '{task}'? By when would it be done?"
+    steps = ask((first, question), (second, question))
     act = on_board(
         name,
         f"U={plane_user(second)}",
-        f"office plane PATCH $P/issues/{plane_id('issues', task)}/ state={plane_id('states', 'Todo')} "
-        f'target_date={day} "assignees:=[\\"$U\\"]"',
+        f"I={plane_id('issues', task)}; S={plane_id('states', 'Todo')}",
+        f'office plane PATCH $P/issues/$I/ state=$S target_date={day} "assignees:=[\\"$U\\"]"',
     )
 
-    def card(seen: Evidence) -> BoardIssue | None:
-        return find(name, cards(seen, name), task)
+    def found(seen: Evidence) -> list[BoardIssue]:
+        return [one for one in cards(seen, name) if one.name == task]
 
     def is_taken(seen: Evidence) -> bool:
-        found = card(seen)
-        return found is not None and found.assignees == (second.username,)
+        return [one.assignees for one in found(seen)] == [(second.username,)]
 
     def is_dated(seen: Evidence) -> bool:
-        found = card(seen)
-        return found is not None and found.target_date == day
+        return [one.target_date for one in found(seen)] == [day]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Nobody works on the issue '{task}' of the Plane project '{name}'. Ask {first.name} "
-            f"(@{first.username}) by direct message in RocketChat whether they can take it, and by "
-            "when it would be done; name the issue in full. Whoever cannot may name someone else: "
-            "ask that person then. When someone takes it, assign the issue to that person alone, "
-            "set its target_date to the day they named, and move it to the state Todo.",
-            where=("plane", "rocketchat"),
-        ),
+        instruction=FIND_WHO_TAKES_IT.format(task=task, name=name, first=first),
         company=company,
         checkpoints=(
             must("the issue is assigned to who takes it", is_taken, 2),
             must("its target date is the one that was named", is_dated),
             must(
                 "the board is otherwise as it was, nobody else was asked",
-                lambda seen: (
-                    cards_are(seen, name, after)
-                    and set(spoken(seen)) == {f"@{first.username}", f"@{second.username}"}
-                ),
+                lambda seen: cards_are(seen, name, after) and asked_only(seen, first, second),
             ),
         ),
         reference=(*steps, act),
         near_misses=(
             (*steps, act.replace(second.email, first.email)),
             (*steps, act.replace(f"target_date={day}", "target_date=2027-01-31")),
-            (*steps, post(f"@{third.username}", ask), act),
+            (*steps, post(f"@{third.username}", question), act),
         ),
     )

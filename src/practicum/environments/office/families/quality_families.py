@@ -1,6 +1,7 @@
 """Tasks of quality assurance: tests, reports, checksums, incidents."""
 
 import hashlib
+from random import Random
 
 from practicum.environments.office.company_seed import (
     Board,
@@ -10,6 +11,7 @@ from practicum.environments.office.company_seed import (
     CompanySeed,
     Fact,
     Issue,
+    Person,
     Post,
     Project,
 )
@@ -28,6 +30,7 @@ from practicum.environments.office.families.end_state import (
 )
 from practicum.environments.office.families.family_parts import (
     AREAS,
+    ask,
     brief,
     date_in,
     edited,
@@ -39,12 +42,22 @@ from practicum.environments.office.families.family_parts import (
     put,
     python,
     q,
-    read_talk,
     write,
 )
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
 
 ROLE = "a test engineer"
+
+COMMENT_ON_AN_ISSUE = brief(
+    ROLE,
+    "Write this comment on the issue number {number} of the GitLab project {path}, word for "
+    "word:\n"
+    "{text}\n"
+    "In the API a comment is a note: POST projects/ID/issues/NUMBER/notes with the field "
+    "body; ID may be {id}. Write it once, on this issue only. The issue stays open, and its "
+    "title and description stay as they are.",
+    where=("gitlab",),
+)
 
 
 @family("comment-on-an-issue", level=1, domain="quality", services=("gitlab",), split="heldout")
@@ -70,15 +83,8 @@ def comment_on_an_issue(setting: Setting) -> OfficePlan:
         return notes(seen, path, "issues", number) == [text]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Write this comment on the issue number {number} of the GitLab project {path}, word "
-            "for word:",
-            text,
-            "In the API a comment is a note: POST projects/ID/issues/NUMBER/notes with the field "
-            f"body; ID may be {path.replace('/', '%2F')}. Write it once, on this issue only. The "
-            "issue stays open, and its title and description stay as they are.",
-            where=("gitlab",),
+        instruction=COMMENT_ON_AN_ISSUE.format(
+            number=number, path=path, text=text, id=path.replace("/", "%2F")
         ),
         company=company,
         checkpoints=(
@@ -101,6 +107,29 @@ def comment_on_an_issue(setting: Setting) -> OfficePlan:
     )
 
 
+def tests_of_limits(rng: Random, names: list[str], failing: list[str]) -> dict[str, str]:
+    """A module and its tests, some of which fail."""
+    lines = ["import unittest", "from limits import LIMITS", "", ""]
+    lines += ["class Tests(unittest.TestCase):"]
+    limits = {}
+    for name in names:
+        value = rng.randrange(10, 500)
+        limits[name] = value + (rng.choice((-2, -1, 1, 3)) if name in failing else 0)
+        check = f"        self.assertEqual(LIMITS['{name}'], {value})"
+        lines += [f"    def {name}(self):", check, ""]
+    return {"limits.py": f"LIMITS = {limits!r}\n", "test_limits.py": "\n".join(lines)}
+
+
+REPORT_FAILING_TESTS = brief(
+    ROLE,
+    "Clone the GitLab project {path} and run its tests with python3 -m unittest. For each "
+    "test that fails, open one issue in the project with the title 'Failing: ' and the name "
+    "of the test, such as 'Failing: test_login_12', and the label bug. Open no issue for "
+    "tests that pass. Do not repair anything: the repository stays as it is.",
+    where=("gitlab",),
+)
+
+
 @family("report-failing-tests", level=2, domain="quality", services=("gitlab",), split="train")
 def report_failing_tests(setting: Setting) -> OfficePlan:
     """Run the tests of a project and open an issue for each that fails."""
@@ -108,27 +137,7 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
     path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
     names = [f"test_{area}_{rng.randrange(10, 100)}" for area in rng.sample(AREAS, 6)]
     failing = sorted(rng.sample(names, 2))
-    lines = [
-        "import unittest",
-        "from limits import LIMITS",
-        "",
-        "",
-        "class Tests(unittest.TestCase):",
-    ]
-    limits = {}
-    for name in names:
-        value = rng.randrange(10, 500)
-        limits[name] = value + (rng.choice((-2, -1, 1, 3)) if name in failing else 0)
-        lines += [
-            f"    def {name}(self):",
-            f"        self.assertEqual(LIMITS['{name}'], {value})",
-            "",
-        ]
-    files = {
-        "limits.py": f"LIMITS = {limits!r}\n",
-        "test_limits.py": "\n".join(lines),
-        "README.md": "# Limits\n",
-    }
+    files = {"README.md": "# Limits\n", **tests_of_limits(rng, names, failing)}
     old = Issue(title="Set up continuous integration")
     company = setting.base + CompanySeed(
         projects=(Project(path=path, files=files, issues=(old,), labels={"bug": "#d9534f"}),)
@@ -152,14 +161,7 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
     good = {one.title for one in wanted}
     other = next(name for name in names if name not in failing)
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Clone the GitLab project {path} and run its tests with python3 -m unittest. For each "
-            "test that fails, open one issue in the project with the title 'Failing: ' and the "
-            "name of the test, such as 'Failing: test_login_12', and the label bug. Open no issue "
-            "for tests that pass. Do not repair anything: the repository stays as it is.",
-            where=("gitlab",),
-        ),
+        instruction=REPORT_FAILING_TESTS.format(path=path),
         company=company,
         checkpoints=(
             must(
@@ -182,6 +184,27 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
             report([*failing, failing[0]]),
         ),
     )
+
+
+SUM_UP_A_TEST_REPORT = brief(
+    ROLE,
+    "The file {path} in ownCloud is the report of a test run in JUnit's form: a testcase "
+    "element for each test, with a failure, error or skipped element in it where it did not "
+    "pass. Upload {target} to ownCloud: a JSON object with the keys tests (how many there "
+    "are), failed (those with a failure or an error), skipped, and slowest (the name of the "
+    "test that took the longest time).",
+    where=("owncloud",),
+)
+
+SUM_UP_A_TEST_REPORT_SOLUTION = """
+import json
+from xml.etree import ElementTree
+cases = list(ElementTree.parse("junit.xml").iter("testcase"))
+has = lambda *kinds: sum(any(c.find(k) is not None for k in kinds) for c in cases)
+found = {"tests": len(cases), "failed": has("failure", "error"), "skipped": has("skipped")}
+found["slowest"] = max(cases, key=lambda c: float(c.get("time"))).get("name")
+json.dump(found, open("summary.json", "w"))
+"""
 
 
 @family("sum-up-a-test-report", level=2, domain="quality", services=("owncloud",), split="train")
@@ -207,15 +230,7 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
         "skipped": kinds.count("skipped"),
         "slowest": slowest,
     }
-    solve = """
-import json
-from xml.etree import ElementTree
-cases = list(ElementTree.parse("junit.xml").iter("testcase"))
-has = lambda *kinds: sum(any(c.find(k) is not None for k in kinds) for c in cases)
-found = {"tests": len(cases), "failed": has("failure", "error"), "skipped": has("skipped")}
-found["slowest"] = max(cases, key=lambda c: float(c.get("time"))).get("name")
-json.dump(found, open("summary.json", "w"))
-"""
+    solve = SUM_UP_A_TEST_REPORT_SOLUTION
     reference = (
         fetch(path) + "\nhead -4 junit.xml",
         python(solve) + "\n" + put("summary.json", target),
@@ -226,15 +241,7 @@ json.dump(found, open("summary.json", "w"))
         return got if isinstance(got, dict) else {}
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud is the report of a test run in JUnit's form: a testcase "
-            "element for each test, with a failure, error or skipped element in it where it did "
-            f"not pass. Upload {target} to ownCloud: a JSON object with the keys tests (how many "
-            "there are), failed (those with a failure or an error), skipped, and slowest (the name "
-            "of the test that took the longest time).",
-            where=("owncloud",),
-        ),
+        instruction=SUM_UP_A_TEST_REPORT.format(path=path, target=target),
         company=company,
         checkpoints=(
             must(
@@ -259,6 +266,17 @@ json.dump(found, open("summary.json", "w"))
             edited(reference, ("len(cases)", "len(cases) - 1")),
         ),
     )
+
+
+VERIFY_CHECKSUMS = brief(
+    ROLE,
+    "The folder {folder} in ownCloud has the files of a release, and SHA256SUMS with the "
+    "SHA-256 sum that each of them must have. Some files are damaged, and one is missing. "
+    "Upload {target} to ownCloud: a text file with the names of all files of SHA256SUMS that "
+    "are damaged or missing, one a line, sorted, without a folder. sha256sum is on your "
+    "machine. Do not change or delete any other file.",
+    where=("owncloud",),
+)
 
 
 @family("verify-checksums", level=2, domain="quality", services=("owncloud",), split="train")
@@ -293,15 +311,7 @@ def verify_checksums(setting: Setting) -> OfficePlan:
         return text_of(seen.office.read_file(target)).splitlines()
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The folder {folder} in ownCloud has the files of a release, and SHA256SUMS with the "
-            "SHA-256 sum that each of them must have. Some files are damaged, and one is missing. "
-            f"Upload {target} to ownCloud: a text file with the names of all files of SHA256SUMS "
-            "that are damaged or missing, one a line, sorted, without a folder. sha256sum is on "
-            "your machine. Do not change or delete any other file.",
-            where=("owncloud",),
-        ),
+        instruction=VERIFY_CHECKSUMS.format(folder=folder, target=target),
         company=company,
         checkpoints=(
             must(
@@ -325,6 +335,18 @@ def verify_checksums(setting: Setting) -> OfficePlan:
             edited(reference, ("| sort >", "| sort -r >")),
         ),
     )
+
+
+ESCALATE_AN_INCIDENT = brief(
+    ROLE,
+    "In the RocketChat channel #{channel} a program posts alerts, such as 'ALERT 1234 "
+    "critical search', and 'RESOLVED 1234' when one is over. Exactly one critical alert is "
+    "not resolved. Open an issue for it in the Plane project '{board}': the name is 'Incident"
+    " 1234: search' with its number and place, the priority is urgent, and the only assignee "
+    "is the person on call, whose username is in the topic of #{channel}. Warnings get no "
+    "issue. Post nothing.",
+    where=("rocketchat", "plane"),
+)
 
 
 @family(
@@ -372,16 +394,7 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
         return [one for one in cards(seen, board) if one not in before]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the RocketChat channel #{channel} a program posts alerts, such as 'ALERT 1234 "
-            "critical search', and 'RESOLVED 1234' when one is over. Exactly one critical alert is "
-            f"not resolved. Open an issue for it in the Plane project '{board}': the name is "
-            "'Incident 1234: search' with its number and place, the priority is urgent, and the "
-            f"only assignee is the person on call, whose username is in the topic of #{channel}. "
-            "Warnings get no issue. Post nothing.",
-            where=("rocketchat", "plane"),
-        ),
+        instruction=ESCALATE_AN_INCIDENT.format(channel=channel, board=board),
         company=company,
         checkpoints=(
             must(
@@ -403,6 +416,46 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     )
 
 
+def colleagues_of_reproduce_a_bug(
+    reporter: Person, developer: Person, code: str, version: str, fix: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=reporter.username,
+            facts=(
+                Fact(when=("version",), say=f"I use version {version}."),
+                Fact(when=("error|code|message",), say=f"It shows the error {code}."),
+            ),
+            sends_to=developer.username,
+        ),
+        Colleague(
+            username=developer.username,
+            facts=(
+                Fact(
+                    when=("fix|fixed|when|date|due|by",),
+                    say=f"I can fix {code} by {fix}.",
+                    needs=(code,),
+                    otherwise="Give me the error code first.",
+                ),
+            ),
+        ),
+    )
+
+
+REPRODUCE_A_BUG = brief(
+    ROLE,
+    "{reporter.name} (@{reporter.username}) has found a bug. Ask by direct message in "
+    "RocketChat for the version and the error code. Then ask {developer.name} "
+    "(@{developer.username}) by when it can be fixed. Open one issue in the GitLab project "
+    "{path} with the title '{title}', a description of two lines in this form, and the day as"
+    " due_date; assign it to the developer alone.\n"
+    "Version: 1.2.3\n"
+    "Error: E1234",
+    where=("rocketchat", "gitlab"),
+)
+
+
 @family(
     "reproduce-a-bug",
     level=4,
@@ -415,41 +468,17 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
     rng = setting.rng
     reporter, developer, third = setting.people(3)
     path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
-    area, version = (
-        rng.choice(AREAS),
-        f"{rng.randrange(1, 9)}.{rng.randrange(30)}.{rng.randrange(30)}",
-    )
+    area = rng.choice(AREAS)
+    version = f"{rng.randrange(1, 9)}.{rng.randrange(30)}.{rng.randrange(30)}"
     code, fix = f"E{rng.randrange(1000, 10_000)}", date_in(rng)
     title = f"{area.capitalize()} fails since {rng.choice(('Monday', 'Tuesday', 'Friday'))}"
     company = setting.base + CompanySeed(
         projects=(Project(path=path, files={"README.md": "# Code\n"}),),
-        colleagues=(
-            Colleague(
-                username=reporter.username,
-                facts=(
-                    Fact(when=("version",), say=f"I use version {version}."),
-                    Fact(when=("error|code|message",), say=f"It shows the error {code}."),
-                ),
-                sends_to=developer.username,
-            ),
-            Colleague(
-                username=developer.username,
-                facts=(
-                    Fact(
-                        when=("fix|fixed|when|date|due|by",),
-                        say=f"I can fix {code} by {fix}.",
-                        needs=(code,),
-                        otherwise="Give me the error code first.",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_reproduce_a_bug(reporter, developer, code, version, fix),
     )
-    steps = (
-        post(f"@{reporter.username}", "Which version do you use, and which error does it show?"),
-        read_talk(reporter.username),
-        post(f"@{developer.username}", f"By when can you fix {code}?"),
-        read_talk(developer.username),
+    steps = ask(
+        (reporter, "Which version do you use, and which error does it show?"),
+        (developer, f"By when can you fix {code}?"),
     )
     body = f"Version: {version}\nError: {code}"
 
@@ -461,32 +490,20 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
             'description="$(cat issue.txt)" "assignee_ids:=[$ID]"'
         )
 
-    wanted = Issue(title=title, description=body, due_date=fix, assignees=(developer.username,))
-
-    def found(seen: Evidence) -> Issue | None:
+    def found(seen: Evidence) -> list[Issue]:
         got = issues(seen, path)
-        return got[0] if len(got) == 1 and got[0].title == title else None
+        return got if [one.title for one in got] == [title] else []
 
     def describes(seen: Evidence) -> bool:
-        got = found(seen)
-        return got is not None and [x.strip() for x in got.description.split("\n")] == body.split(
-            "\n"
-        )
+        return [one.description.replace(" \n", "\n").strip() for one in found(seen)] == [body]
 
     def is_planned(seen: Evidence) -> bool:
-        got = found(seen)
-        return got is not None and (got.due_date, got.assignees) == (fix, wanted.assignees)
+        got = [(one.due_date, one.assignees) for one in found(seen)]
+        return got == [(fix, (developer.username,))]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"{reporter.name} (@{reporter.username}) has found a bug. Ask by direct message in "
-            f"RocketChat for the version and the error code. Then ask {developer.name} "
-            f"(@{developer.username}) by when it can be fixed. Open one issue in the GitLab project "
-            f"{path} with the title '{title}', a description of two lines in this form, and the "
-            "day as due_date; assign it to the developer alone.",
-            "Version: 1.2.3\nError: E1234",
-            where=("rocketchat", "gitlab"),
+        instruction=REPRODUCE_A_BUG.format(
+            reporter=reporter, developer=developer, path=path, title=title
         ),
         company=company,
         checkpoints=(
@@ -494,10 +511,7 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
             must("its due date and assignee are right", is_planned, 2),
             must(
                 "nobody else was asked, there is no other issue",
-                lambda seen: (
-                    found(seen) is not None
-                    and set(spoken(seen)) == {f"@{reporter.username}", f"@{developer.username}"}
-                ),
+                lambda seen: bool(found(seen)) and asked_only(seen, reporter, developer),
             ),
         ),
         reference=(*steps, file(body, fix, developer.username)),

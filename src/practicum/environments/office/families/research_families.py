@@ -3,7 +3,7 @@
 import json
 import statistics
 
-from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Project
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
 from practicum.environments.office.families.end_state import (
     changed_files,
     is_rounded,
@@ -42,13 +42,27 @@ def wiki_pages(seen: Evidence, path: str) -> dict[str, str]:
     return {one["title"]: one["content"].strip() for one in found}
 
 
+NOTE_A_RESULT = brief(
+    ROLE,
+    "Make a page in the wiki of the GitLab project {path}. Its title is '{title}', and its "
+    "content is this sentence, word for word:\n"
+    "{text}\n"
+    "The other pages of the wiki stay as they are. In the API a page is made by POST "
+    "projects/ID/wikis with the fields title and content; ID may be {id}.",
+    where=("gitlab",),
+)
+
+
 @family("note-a-result", level=1, domain="research", services=("gitlab",), split="train")
 def note_a_result(setting: Setting) -> OfficePlan:
     """Make a page in a wiki."""
     rng = setting.rng
     path = f"root/{rng.choice(SUBJECTS)}-{rng.randrange(2, 90)}"
     title = f"Run {rng.randrange(100, 1000)}"
-    text = f"Accuracy {rng.randrange(500, 999) / 10} after {rng.randrange(2, 90)} hours in {rng.choice(CITIES)}."
+    text = (
+        f"Accuracy {rng.randrange(500, 999) / 10} after {rng.randrange(2, 90)} hours in "
+        f"{rng.choice(CITIES)}."
+    )
     pages = {"Home": "Notes of the group", f"Run {rng.randrange(10, 100)}": "Accuracy 61.5"}
     company = setting.base + CompanySeed(
         projects=(Project(path=path, files={"README.md": "# Notes\n"}, wikis=pages),)
@@ -60,15 +74,8 @@ def note_a_result(setting: Setting) -> OfficePlan:
         )
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Make a page in the wiki of the GitLab project {path}. Its title is '{title}', and "
-            "its content is this sentence, word for word:",
-            text,
-            "The other pages of the wiki stay as they are. In the API a page is made by POST "
-            f"projects/ID/wikis with the fields title and content; ID may be "
-            f"{path.replace('/', '%2F')}.",
-            where=("gitlab",),
+        instruction=NOTE_A_RESULT.format(
+            path=path, title=title, text=text, id=path.replace("/", "%2F")
         ),
         company=company,
         checkpoints=(
@@ -85,6 +92,28 @@ def note_a_result(setting: Setting) -> OfficePlan:
             (*make(title, text), *make(f"{title} copy", text)),
         ),
     )
+
+
+SORT_REFERENCES = brief(
+    ROLE,
+    "The file {path} in ownCloud has references in BibTeX's form; each begins with @article "
+    "and its key, and has an author, a title and mostly a year. Make a csv file with the "
+    "header key,year,title and a line for every reference that has a year, the newest year "
+    "first and equal years by key. References without a year are left out. Upload it to "
+    "ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+SORT_REFERENCES_SOLUTION = """
+import csv, re
+rows = []
+for entry in open("{file}").read().split("@article")[1:]:
+    key, year = re.match(r"{{(\\w+)", entry).group(1), re.search(r"year = {{(\\d+)", entry)
+    if year:
+        rows.append((key, year.group(1), re.search(r"title = {{(.*)}}", entry).group(1)))
+rows.sort(key=lambda r: (-int(r[1]), r[0]))
+csv.writer(open("out.csv", "w")).writerows([("key", "year", "title"), *rows])
+"""
 
 
 @family("sort-references", level=2, domain="research", services=("owncloud",), split="train")
@@ -109,31 +138,14 @@ def sort_references(setting: Setting) -> OfficePlan:
     ordered = sorted(rows, key=lambda one: (-int(one[1]), one[0]))
     wanted = rows_of(table([("key", "year", "title"), *ordered]).encode())
     file = path.rpartition("/")[2]
-    solve = f"""
-import csv, re
-rows = []
-for entry in open("{file}").read().split("@article")[1:]:
-    key, year = re.match(r"{{(\\w+)", entry).group(1), re.search(r"year = {{(\\d+)", entry)
-    if year:
-        rows.append((key, year.group(1), re.search(r"title = {{(.*)}}", entry).group(1)))
-rows.sort(key=lambda r: (-int(r[1]), r[0]))
-csv.writer(open("out.csv", "w")).writerows([("key", "year", "title"), *rows])
-"""
+    solve = SORT_REFERENCES_SOLUTION.format(file=file)
     reference = (fetch(path) + f"\nhead -6 {file}", python(solve) + "\n" + put("out.csv", target))
 
     def found(seen: Evidence) -> list[tuple[str, ...]]:
         return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud has references in BibTeX's form; each begins with "
-            "@article and its key, and has an author, a title and mostly a year. Make a csv file "
-            "with the header key,year,title and a line for every reference that has a year, the "
-            "newest year first and equal years by key. References without a year are left out. "
-            f"Upload it to ownCloud as {target}.",
-            where=("owncloud",),
-        ),
+        instruction=SORT_REFERENCES.format(path=path, target=target),
         company=company,
         checkpoints=(
             must(
@@ -159,6 +171,26 @@ csv.writer(open("out.csv", "w")).writerows([("key", "year", "title"), *rows])
     )
 
 
+DESCRIBE_MEASUREMENTS = brief(
+    ROLE,
+    "The file {path} in ownCloud is a JSON object from the name of a series to its values. "
+    "Values above {limit} are faults: leave them out. Upload {target} to ownCloud: a csv file"
+    " with the header series,n,mean,deviation and a line for each series, sorted by name. n "
+    "is how many values are left, mean their mean and deviation their sample standard "
+    "deviation (divided by n - 1), both rounded to three decimals.",
+    where=("owncloud",),
+)
+
+DESCRIBE_MEASUREMENTS_SOLUTION = """
+import csv, json, statistics
+rows = [("series", "n", "mean", "deviation")]
+for name, values in sorted(json.load(open("{file}")).items()):
+    v = [x for x in values if x <= {limit}]
+    rows.append((name, len(v), round(statistics.mean(v), 3), round(statistics.stdev(v), 3)))
+csv.writer(open("s.csv", "w")).writerows(rows)
+"""
+
+
 @family(
     "describe-measurements", level=2, domain="research", services=("owncloud",), split="heldout"
 )
@@ -181,14 +213,7 @@ def describe_measurements(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: json.dumps(series, indent=1)})
     kept = {name: [one for one in series[name] if one <= limit] for name in sorted(names)}
     file = path.rpartition("/")[2]
-    solve = f"""
-import csv, json, statistics
-rows = [("series", "n", "mean", "deviation")]
-for name, values in sorted(json.load(open("{file}")).items()):
-    v = [x for x in values if x <= {limit}]
-    rows.append((name, len(v), round(statistics.mean(v), 3), round(statistics.stdev(v), 3)))
-csv.writer(open("s.csv", "w")).writerows(rows)
-"""
+    solve = DESCRIBE_MEASUREMENTS_SOLUTION.format(file=file, limit=limit)
     reference = (fetch(path), python(solve) + "\n" + put("s.csv", target))
 
     def rows(seen: Evidence) -> list[tuple[str, ...]]:
@@ -205,15 +230,7 @@ csv.writer(open("s.csv", "w")).writerows(rows)
         return bool(found) and all(is_rounded(one[column], exact(kept[one[0]]), 3) for one in found)
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The file {path} in ownCloud is a JSON object from the name of a series to its values. "
-            f"Values above {limit} are faults: leave them out. Upload {target} to ownCloud: a csv "
-            "file with the header series,n,mean,deviation and a line for each series, sorted by "
-            "name. n is how many values are left, mean their mean and deviation their sample "
-            "standard deviation (divided by n - 1), both rounded to three decimals.",
-            where=("owncloud",),
-        ),
+        instruction=DESCRIBE_MEASUREMENTS.format(path=path, limit=limit, target=target),
         company=company,
         checkpoints=(
             must("the means are right", lambda seen: has(seen, 2)),
@@ -230,6 +247,18 @@ csv.writer(open("s.csv", "w")).writerows(rows)
             edited(reference, (", 3)", ", 0) + 0.2")),
         ),
     )
+
+
+QUOTE_A_PAPER = brief(
+    ROLE,
+    "The paper Papers/{file}.pdf in ownCloud reports a result in percent for 'our method'. "
+    "The text of the PDF file is not compressed: grep -a finds it in brackets before Tj. Add "
+    "a line at the end of the table on the page Results in the wiki of the GitLab project "
+    "{path}, in this form, with the number as in the paper: | {file} | 12.3 |\n"
+    "The lines that are there stay. A page is changed by PUT projects/ID/wikis/Results with "
+    "the field content, which is the whole page.",
+    where=("owncloud", "gitlab"),
+)
 
 
 @family(
@@ -256,39 +285,26 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
     file = f"{author.lower()}-{rng.randrange(1990, 2026)}"
     old = "| paper | result |\n|---|---|\n| old2001 | 51.0 |"
     line = f"| {file} | {value} |"
+    pages = {"Results": old, "Home": "Survey"}
     company = setting.base + CompanySeed(
         files={f"Papers/{file}.pdf": pdf(lines)},
-        projects=(
-            Project(
-                path=path,
-                files={"README.md": "# Survey\n"},
-                wikis={"Results": old, "Home": "Survey"},
-            ),
-        ),
+        projects=(Project(path=path, files={"README.md": "# Survey\n"}, wikis=pages),),
     )
-    look = f"{fetch(f'Papers/{file}.pdf')}\ngrep -a Tj {file}.pdf\noffice gitlab GET {project_route(path)}/wikis/Results /content"
+    look = (
+        f"{fetch(f'Papers/{file}.pdf')}\ngrep -a Tj {file}.pdf\n"
+        f"office gitlab GET {project_route(path)}/wikis/Results /content"
+    )
 
     def change(text: str, page: str = "Results") -> tuple[str, ...]:
         route = f"{project_route(path)}/wikis/{page}"
-        return (
-            look,
-            f'{write("page.md", text)}\noffice gitlab PUT {route} content="$(cat page.md)"',
-        )
+        lines = f"{write('page.md', text)}\noffice gitlab PUT {route}"
+        return (look, f'{lines} content="$(cat page.md)"')
 
     def page(seen: Evidence) -> list[str]:
         return [one.strip() for one in wiki_pages(seen, path).get("Results", "").splitlines()]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The paper Papers/{file}.pdf in ownCloud reports a result in percent for 'our method'. "
-            "The text of the PDF file is not compressed: grep -a finds it in brackets before Tj. "
-            f"Add a line at the end of the table on the page Results in the wiki of the GitLab "
-            f"project {path}, in this form, with the number as in the paper: | {file} | 12.3 |",
-            "The lines that are there stay. A page is changed by PUT projects/ID/wikis/Results "
-            "with the field content, which is the whole page.",
-            where=("owncloud", "gitlab"),
-        ),
+        instruction=QUOTE_A_PAPER.format(file=file, path=path),
         company=company,
         checkpoints=(
             must("the page has the line of the paper", lambda seen: page(seen).count(line) == 1, 2),
@@ -300,8 +316,7 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
                 "nothing else has changed",
                 lambda seen: (
                     line in page(seen)
-                    and wiki_pages(seen, path).keys() == {"Results", "Home"}
-                    and wiki_pages(seen, path)["Home"] == "Survey"
+                    and {**wiki_pages(seen, path), "Results": old} == pages
                     and not changed_files(seen, company)
                 ),
             ),
@@ -313,6 +328,56 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
             change(f"{old}\n{line}", "Home"),
         ),
     )
+
+
+def colleagues_of_collect_reviews(
+    first: Person, second: Person, stand_in: Person, paper: str, scores: list[int]
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(
+                Fact(
+                    when=("score|points|review|rating",),
+                    say=f"I give {paper} {scores[0]} points.",
+                    needs=(paper,),
+                    otherwise="I have many papers. Which one?",
+                ),
+            ),
+        ),
+        Colleague(
+            username=second.username,
+            greeting="I am on leave and have passed my reviews on.",
+            sends_to=stand_in.username,
+        ),
+        Colleague(
+            username=stand_in.username,
+            facts=(
+                Fact(
+                    when=("score|points|review|rating",),
+                    say=f"My score for {paper} is {scores[1]} points.",
+                    needs=(paper,),
+                    otherwise="Which paper do you mean?",
+                ),
+            ),
+        ),
+    )
+
+
+COLLECT_REVIEWS = brief(
+    ROLE,
+    "The paper {paper} has two reviewers, {first.name} (@{first.username}) and {second.name} "
+    "(@{second.username}). Ask each for the score by direct message in RocketChat and name "
+    "the paper. If a reviewer sends you to someone else, take that person's score instead. "
+    "The paper is accepted when the mean is at least {bar}. Upload {target} to ownCloud with "
+    "three lines in this form (accept or reject):\n"
+    "scores: 61, 48\n"
+    "mean: 54.5\n"
+    "decision: {value1}\n"
+    "The score of {first.name} comes first; the mean has one decimal.",
+    where=("rocketchat", "owncloud"),
+)
 
 
 @family(
@@ -334,35 +399,7 @@ def collect_reviews(setting: Setting) -> OfficePlan:
     target = f"Reviews/{paper}.txt"
     company = setting.base + CompanySeed(
         folders=("Reviews",),
-        colleagues=(
-            Colleague(
-                username=first.username,
-                facts=(
-                    Fact(
-                        when=("score|points|review|rating",),
-                        say=f"I give {paper} {scores[0]} points.",
-                        needs=(paper,),
-                        otherwise="I have many papers. Which one?",
-                    ),
-                ),
-            ),
-            Colleague(
-                username=second.username,
-                greeting="I am on leave and have passed my reviews on.",
-                sends_to=stand_in.username,
-            ),
-            Colleague(
-                username=stand_in.username,
-                facts=(
-                    Fact(
-                        when=("score|points|review|rating",),
-                        say=f"My score for {paper} is {scores[1]} points.",
-                        needs=(paper,),
-                        otherwise="Which paper do you mean?",
-                    ),
-                ),
-            ),
-        ),
+        colleagues=colleagues_of_collect_reviews(first, second, stand_in, paper, scores),
     )
     ask = f"What is your score for {paper}?"
     people = (first, second, stand_in)
@@ -380,16 +417,13 @@ def collect_reviews(setting: Setting) -> OfficePlan:
     wanted = [f"scores: {scores[0]}, {scores[1]}", f"mean: {mean:.1f}", f"decision: {decision}"]
     wrong = "reject" if decision == "accept" else "accept"
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The paper {paper} has two reviewers, {first.name} (@{first.username}) and "
-            f"{second.name} (@{second.username}). Ask each for the score by direct message in "
-            "RocketChat and name the paper. If a reviewer sends you to someone else, take that "
-            f"person's score instead. The paper is accepted when the mean is at least {bar}. Upload "
-            f"{target} to ownCloud with three lines in this form (accept or reject):",
-            f"scores: 61, 48\nmean: 54.5\ndecision: {rng.choice(('accept', 'reject'))}",
-            f"The score of {first.name} comes first; the mean has one decimal.",
-            where=("rocketchat", "owncloud"),
+        instruction=COLLECT_REVIEWS.format(
+            paper=paper,
+            first=first,
+            second=second,
+            bar=bar,
+            target=target,
+            value1=rng.choice(("accept", "reject")),
         ),
         company=company,
         checkpoints=(

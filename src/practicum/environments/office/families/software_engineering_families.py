@@ -10,30 +10,31 @@ from practicum.environments.office.company_seed import (
     Fact,
     Issue,
     MergeRequest,
+    Person,
     Post,
     Project,
 )
 from practicum.environments.office.families.end_state import (
-    asked,
+    asked_only,
     issues,
     issues_are,
     json_of,
     listed,
     notes,
+    object_of,
     project_route,
     repository,
-    spoken,
 )
 from practicum.environments.office.families.family_parts import (
     AREAS,
     GIT,
+    ask,
     brief,
     date_in,
     must,
     post,
     python,
     q,
-    read_talk,
     write,
 )
 from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
@@ -53,6 +54,16 @@ def computed(expression: str) -> list[float]:
     """The values of an expression of this module for n from 0 to 59."""
     names = {"max": max, "min": min, "__builtins__": {}}
     return [eval(expression, {**names, "n": n}) for n in range(60)]
+
+
+CLOSE_A_FIXED_ISSUE = brief(
+    ROLE,
+    "The issue '{title}' of the GitLab project {path} is fixed. Close it. All other issues "
+    "stay open. In the API an issue is closed by PUT projects/ID/issues/NUMBER with "
+    "state_event=close; ID may be {id}, and projects/ID/issues lists the issues with their "
+    "numbers (iid). Do not change its title or labels, and make no new issue.",
+    where=("gitlab",),
+)
 
 
 @family(
@@ -80,15 +91,7 @@ def close_a_fixed_issue(setting: Setting) -> OfficePlan:
         return (look, f"office gitlab PUT {route}/{iid} state_event=close")
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The issue '{title}' of the GitLab project {path} is fixed. Close it. All other issues "
-            "stay open. In the API an issue is closed by PUT projects/ID/issues/NUMBER with "
-            f"state_event=close; ID may be {path.replace('/', '%2F')}, and projects/ID/issues lists "
-            "the issues with their numbers (iid). Do not change its title or labels, and make no "
-            "new issue.",
-            where=("gitlab",),
-        ),
+        instruction=CLOSE_A_FIXED_ISSUE.format(title=title, path=path, id=path.replace("/", "%2F")),
         company=company,
         checkpoints=(
             must("the issue is closed", lambda seen: after[number - 1] in issues(seen, path)),
@@ -99,6 +102,24 @@ def close_a_fixed_issue(setting: Setting) -> OfficePlan:
     )
 
 
+RULES = (
+    ("fee", "{a} + {b} * n", "{a} + {b} + n", "{a} plus {b} times n"),
+    ("bonus", "n // {a} * {b}", "n / {a} * {b}", "{b} for every full {a} of n"),
+    ("refund", "max(0, n - {b})", "n - {b}", "n less {b}, but never below 0"),
+    ("score", "min(n * {a}, {b})", "max(n * {a}, {b})", "{a} times n, at most {b}"),
+)
+"""A function's name, how it is right and wrong, and what its docstring says."""
+FIX_A_FUNCTION = brief(
+    ROLE,
+    "In the GitLab project {path}, the function {name} in {file} does not do what its "
+    "docstring says, and the tests fail. Clone the project, repair the function so that it is"
+    " right for every whole number n from 0 on, run the tests with python3 -m unittest, "
+    "commit, and push to main. Change only this file: the tests and the README stay as they "
+    "are, and no file is added.",
+    where=("gitlab",),
+)
+
+
 @family(
     "fix-a-function", level=2, domain="software engineering", services=("gitlab",), split="train"
 )
@@ -106,20 +127,8 @@ def fix_a_function(setting: Setting) -> OfficePlan:
     """Repair a function so that the tests pass, and push."""
     rng = setting.rng
     low, step = rng.randrange(2, 9), rng.randrange(10, 60)
-    name, right, wrong, says = rng.choice(
-        (
-            ("fee", f"{low} + {step} * n", f"{low} + {step} + n", f"{low} plus {step} times n"),
-            (
-                *("bonus", f"n // {low} * {step}", f"n / {low} * {step}"),
-                f"{step} for every full {low} of n",
-            ),
-            ("refund", f"max(0, n - {step})", f"n - {step}", f"n less {step}, but never below 0"),
-            (
-                *("score", f"min(n * {low}, {step})", f"max(n * {low}, {step})"),
-                f"{low} times n, at most {step}",
-            ),
-        )
-    )
+    name, *texts = rng.choice(RULES)
+    right, wrong, says = (one.format(a=low, b=step) for one in texts)
     path, file = project_name(setting), f"{name}_rules.py"
     source = f'def {name}(n):\n    """Return {says}."""\n    return {wrong}\n'
     value, before = computed(right), computed(wrong)
@@ -154,15 +163,7 @@ def fix_a_function(setting: Setting) -> OfficePlan:
         }
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the GitLab project {path}, the function {name} in {file} does not do what its "
-            "docstring says, and the tests fail. Clone the project, repair the function so that it "
-            "is right for every whole number n from 0 on, run the tests with python3 -m unittest, "
-            "commit, and push to main. Change only this file: the tests and the README stay as "
-            "they are, and no file is added.",
-            where=("gitlab",),
-        ),
+        instruction=FIX_A_FUNCTION.format(path=path, name=name, file=file),
         company=company,
         checkpoints=(
             must("the function on main is right for other numbers too", works, 3),
@@ -177,6 +178,18 @@ def fix_a_function(setting: Setting) -> OfficePlan:
     )
 
 
+CUT_A_RELEASE = brief(
+    ROLE,
+    "Release a new {kind} version of the GitLab project {path}. The file VERSION on main has "
+    "the last version, such as 1.4.2 (major, minor, patch). A new major version sets minor "
+    "and patch to 0, a new minor version sets patch to 0. Write the new version to VERSION on"
+    " main. Then make a release of main whose tag and name are v and the new version, such as"
+    " v1.5.0, with the description '{headline}'. Change no other file and make no other "
+    "release.",
+    where=("gitlab",),
+)
+
+
 @family(
     "cut-a-release", level=2, domain="software engineering", services=("gitlab",), split="train"
 )
@@ -184,16 +197,10 @@ def cut_a_release(setting: Setting) -> OfficePlan:
     """Raise the version in a file, and make a release with a tag on that commit."""
     rng = setting.rng
     path = project_name(setting)
-    major, minor, patch = rng.randrange(0, 9), rng.randrange(0, 30), rng.randrange(0, 30)
-    part = rng.randrange(3)
-    new = (
-        (major + 1, 0, 0)
-        if part == 0
-        else (major, minor + 1, 0)
-        if part == 1
-        else (major, minor, patch + 1)
-    )
-    old, version = f"{major}.{minor}.{patch}", ".".join(map(str, new))
+    last, part = [rng.randrange(9), rng.randrange(30), rng.randrange(30)], rng.randrange(3)
+    new = [*last[:part], last[part] + 1, 0, 0][:3]
+    old, version = (".".join(map(str, one)) for one in (last, new))
+    wrong = ".".join(map(str, [*last[:part], last[part] + 2, 0, 0][:3]))
     kind = ("major", "minor", "patch")[part]
     headline = f"{rng.choice(('Faster', 'Safer', 'Simpler'))} {rng.choice(AREAS)}"
     files = {"VERSION": f"{old}\n", "README.md": "# Code\n"}
@@ -202,16 +209,10 @@ def cut_a_release(setting: Setting) -> OfficePlan:
 
     def cut(to: str, tag: str, says: str = headline) -> tuple[str, ...]:
         look = f"office gitlab GET {route}/repository/files/VERSION ref=main /content | base64 -d"
-        bump = (
-            f"office gitlab PUT {route}/repository/files/VERSION branch=main "
-            f"commit_message='Version {to}' content={to}"
-        )
-        return (
-            look,
-            bump,
-            f"office gitlab POST {route}/releases tag_name={tag} ref=main name={tag} "
-            f"description={q(says)}",
-        )
+        fields = f"branch=main commit_message='Version {to}' content={to}"
+        bump = f"office gitlab PUT {route}/repository/files/VERSION {fields}"
+        more = f"tag_name={tag} ref=main name={tag} description={q(says)}"
+        return (look, bump, f"office gitlab POST {route}/releases {more}")
 
     def is_raised(seen: Evidence) -> bool:
         return repository(seen, path).get("VERSION", "").strip() == version
@@ -222,19 +223,10 @@ def cut_a_release(setting: Setting) -> OfficePlan:
 
     def is_tagged(seen: Evidence) -> bool:
         tagged = repository(seen, path, f"v{version}")
-        return tagged.get("VERSION", "").strip() == version
+        return bool(releases(seen)) and tagged.get("VERSION", "").strip() == version
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"Release a new {kind} version of the GitLab project {path}. The file VERSION on main "
-            "has the last version, such as 1.4.2 (major, minor, patch). A new major version sets "
-            "minor and patch to 0, a new minor version sets patch to 0. Write the new version to "
-            "VERSION on main. Then make a release of main whose tag and name are v and the new "
-            f"version, such as v1.5.0, with the description '{headline}'. Change no other file and "
-            "make no other release.",
-            where=("gitlab",),
-        ),
+        instruction=CUT_A_RELEASE.format(kind=kind, path=path, headline=headline),
         company=company,
         checkpoints=(
             must("VERSION is right", is_raised),
@@ -242,25 +234,33 @@ def cut_a_release(setting: Setting) -> OfficePlan:
                 "the release has the right tag and text",
                 lambda seen: releases(seen) == [(f"v{version}", headline)],
             ),
-            must(
-                "its tag has the new version", lambda seen: bool(releases(seen)) and is_tagged(seen)
-            ),
+            must("its tag has the new version", is_tagged),
             must(
                 "no other file has changed",
                 lambda seen: (
                     is_raised(seen)
-                    and repository(seen, path).keys() == files.keys()
-                    and repository(seen, path)["README.md"] == files["README.md"]
+                    and {**repository(seen, path), "VERSION": files["VERSION"]} == files
                 ),
             ),
         ),
         reference=cut(version, f"v{version}"),
         near_misses=(
-            cut(f"{major}.{minor}.{patch + 2}", f"v{major}.{minor}.{patch + 2}"),
+            cut(wrong, f"v{wrong}"),
             cut(version, version),
             cut(version, f"v{version}")[::-1],
         ),
     )
+
+
+TRIAGE_ISSUES = brief(
+    ROLE,
+    "In the GitLab project {path}, add the label {label} to every issue whose description has"
+    " the word {word}, and to no other issue. The labels that an issue has already stay on "
+    "it. Titles, descriptions and states stay as they are too. In the API it is PUT "
+    "projects/ID/issues/NUMBER with add_labels; projects/ID/issues lists the issues with "
+    "their numbers (iid) and descriptions.",
+    where=("gitlab",),
+)
 
 
 @family(
@@ -307,15 +307,7 @@ def triage_issues(setting: Setting) -> OfficePlan:
     titles = {before[n - 1].title for n in hits}
     other = next(n for n in range(1, 6) if n not in hits)
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the GitLab project {path}, add the label {label} to every issue whose description "
-            f"has the word {word}, and to no other issue. The labels that an issue has already "
-            "stay on it. Titles, descriptions and states stay as they are too. In the API it is "
-            "PUT projects/ID/issues/NUMBER with add_labels; projects/ID/issues lists the issues "
-            "with their numbers (iid) and descriptions.",
-            where=("gitlab",),
-        ),
+        instruction=TRIAGE_ISSUES.format(path=path, label=label, word=word),
         company=company,
         checkpoints=(
             must(
@@ -330,6 +322,39 @@ def triage_issues(setting: Setting) -> OfficePlan:
         reference=add(hits),
         near_misses=(add(hits[:2]), add([*hits, other]), add(hits, "labels")),
     )
+
+
+def reviewed_project(
+    path: str, members: dict[str, int], pairs: list[tuple[str, tuple[str, str]]]
+) -> Project:
+    """A project with a merge request for each area, under which someone said something."""
+    commits = (
+        Commit(message=f"Add {area}", files={f"{area}.txt": f"{area}\n"}, branch=area)
+        for area, _ in pairs
+    )
+    requests = (
+        MergeRequest(title=f"Add {area}", source_branch=area, notes=(Post(sender=who, text=said),))
+        for area, (who, said) in pairs
+    )
+    return Project(
+        path=path,
+        files={"README.md": "# Code\n"},
+        members=members,
+        commits=tuple(commits),
+        merge_requests=tuple(requests),
+    )
+
+
+MERGE_WHAT_IS_APPROVED = brief(
+    ROLE,
+    "The GitLab project {path} has four open merge requests. Merge those that {reviewer} has "
+    "approved: there is a comment 'Approved.' by this reviewer; the same comment by anybody "
+    "else does not count. Leave the others open, and write this comment on each of them: "
+    "{text}\n"
+    "In the API it is PUT projects/ID/merge_requests/NUMBER/merge, and GET or POST "
+    "projects/ID/merge_requests/NUMBER/notes for comments (field body).",
+    where=("gitlab",),
+)
 
 
 @family(
@@ -349,21 +374,7 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
     verdicts += [rng.choice(verdicts[:2])]
     pairs = rng.sample(list(zip(areas, verdicts, strict=True)), 4)
     text = f"Waiting for {reviewer} ({rng.randrange(100, 1000)})"
-    project = Project(
-        path=path,
-        files={"README.md": "# Code\n"},
-        members={reviewer: 40, author: 30},
-        commits=tuple(
-            Commit(message=f"Add {area}", files={f"{area}.txt": f"{area}\n"}, branch=area)
-            for area, _ in pairs
-        ),
-        merge_requests=tuple(
-            MergeRequest(
-                title=f"Add {area}", source_branch=area, notes=(Post(sender=who, text=said),)
-            )
-            for area, (who, said) in pairs
-        ),
-    )
+    project = reviewed_project(path, {reviewer: 40, author: 30}, pairs)
     company = setting.base + CompanySeed(projects=(project,))
     good = [n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[0]]
     bad = [n for n in range(1, 5) if n not in good]
@@ -390,23 +401,11 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
 
     wrong = next(n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[2])
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"The GitLab project {path} has four open merge requests. Merge those that {reviewer} "
-            "has approved: there is a comment 'Approved.' by this reviewer; the same comment by "
-            "anybody else does not count. Leave the others open, and write this comment on each of "
-            f"them: {text}",
-            "In the API it is PUT projects/ID/merge_requests/NUMBER/merge, and GET or POST "
-            "projects/ID/merge_requests/NUMBER/notes for comments (field body).",
-            where=("gitlab",),
-        ),
+        instruction=MERGE_WHAT_IS_APPROVED.format(path=path, reviewer=reviewer, text=text),
         company=company,
         checkpoints=(
             must("the approved ones are merged, the others are open", merged, 2),
-            must(
-                "the others have the comment, the merged ones do not",
-                lambda seen: bool(states(seen)) and told(seen),
-            ),
+            must("the others have the comment, the merged ones do not", told),
             must(
                 "main has what was merged and nothing else",
                 lambda seen: (
@@ -425,6 +424,41 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
     )
 
 
+def colleagues_of_set_up_a_deployment(
+    first: Person, second: Person, ticket: str, port: int, host: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(Fact(when=("port",), say=f"It listens on port {port}."),),
+            sends_to=second.username,
+        ),
+        Colleague(
+            username=second.username,
+            facts=(
+                Fact(
+                    when=("host|hostname|machine|server",),
+                    say=f"Use the host {host}.",
+                    needs=(ticket,),
+                    otherwise="Which ticket is it for? I need its number.",
+                ),
+            ),
+        ),
+    )
+
+
+SET_UP_A_DEPLOYMENT = brief(
+    ROLE,
+    "In the GitLab project {path}, deploy.json on main lacks its host and its port. "
+    "{first.name} (@{first.username}) knows the port, {second.name} (@{second.username}) the "
+    "host. Ask them by direct message in RocketChat; if you are asked, this is for the ticket"
+    " {ticket}. Set host (a text) and port (a number) in deploy.json, keep its other values, "
+    "and push to main. Then close the issue 'Deploy the service' (number 1).",
+    where=("gitlab", "rocketchat"),
+)
+
+
 @family(
     "set-up-a-deployment",
     level=4,
@@ -436,93 +470,52 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
     """Ask two engineers for settings that only they know, and commit them."""
     rng = setting.rng
     path, (first, second, third) = project_name(setting), setting.people(3)
-    port, host = (
-        rng.randrange(2000, 60_000),
-        f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal",
-    )
+    port = rng.randrange(2000, 60_000)
+    host = f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal"
     ticket = f"OPS-{rng.randrange(100, 1000)}"
-    config = {"host": "TODO", "port": 0, "workers": rng.randrange(2, 9)}
+    config = {"host": "unknown", "port": 0, "workers": rng.randrange(2, 9)}
+    issue = Issue(title="Deploy the service", labels=("ops",))
     files = {"deploy.json": json.dumps(config, indent=1) + "\n", "README.md": "# Service\n"}
     company = setting.base + CompanySeed(
-        projects=(
-            Project(
-                path=path,
-                files=files,
-                issues=(Issue(title="Deploy the service", labels=("ops",)),),
-            ),
-        ),
-        colleagues=(
-            Colleague(
-                username=first.username,
-                facts=(Fact(when=("port",), say=f"It listens on port {port}."),),
-                sends_to=second.username,
-            ),
-            Colleague(
-                username=second.username,
-                facts=(
-                    Fact(
-                        when=("host|hostname|machine|server",),
-                        say=f"Use the host {host}.",
-                        needs=(ticket,),
-                        otherwise="Which ticket is it for? I need its number.",
-                    ),
-                ),
-            ),
-        ),
+        projects=(Project(path=path, files=files, issues=(issue,)),),
+        colleagues=colleagues_of_set_up_a_deployment(first, second, ticket, port, host),
     )
-    steps = (
-        *(
-            post(f"@{first.username}", "Which port does the service use?"),
-            read_talk(first.username),
-        ),
-        *(
-            post(f"@{second.username}", f"Which host shall I use? It is for {ticket}."),
-            read_talk(second.username),
-        ),
+    steps = ask(
+        (first, "Which port does the service use?"),
+        (second, f"Which host shall I use? It is for {ticket}."),
     )
-    route = project_route(path)
 
     def commit(name: str, number: object) -> str:
         code = (
-            f'import json\nc = json.load(open("deploy.json"))\nc.update(host="{name}", port={number})\n'
+            'import json\nc = json.load(open("deploy.json"))\n'
+            f'c.update(host="{name}", port={number})\n'
             'json.dump(c, open("deploy.json", "w"), indent=1)'
         )
-        lines = f"{CLONE.format(path)}\n{python(code)}\n{GIT} commit -qam 'Set host and port'"
-        return f"{lines}\ngit push -q origin main\noffice gitlab PUT {route}/issues/1 state_event=close"
+        push = f"{GIT} commit -qam 'Set host and port'\ngit push -q origin main"
+        close = f"office gitlab PUT {project_route(path)}/issues/1 state_event=close"
+        return f"{CLONE.format(path)}\n{python(code)}\n{push}\n{close}"
 
     def deploy(seen: Evidence) -> dict[str, object]:
-        found = json_of(repository(seen, path).get("deploy.json", "").encode())
-        return found if isinstance(found, dict) else {}
+        return object_of(repository(seen, path).get("deploy.json", "").encode())
 
     def is_closed(seen: Evidence) -> bool:
-        found = asked(seen.office.gitlab, f"{route}/issues/1")
-        return bool(found) and found["state"] == "closed"
+        is_done = deploy(seen).get("host") == host
+        return is_done and issues_are(seen, path, [replace(issue, is_closed=True)])
 
     def rest(seen: Evidence) -> bool:
-        found = repository(seen, path)
-        found.pop("deploy.json", None)
-        talks = {f"@{first.username}", f"@{second.username}"}
-        same = found == {"README.md": files["README.md"]} and set(spoken(seen)) == talks
+        found = {**repository(seen, path), "deploy.json": files["deploy.json"]}
+        same = found == files and asked_only(seen, first, second)
         return same and deploy(seen).get("workers") == config["workers"]
 
     return OfficePlan(
-        instruction=brief(
-            ROLE,
-            f"In the GitLab project {path}, deploy.json on main lacks its host and its port. "
-            f"{first.name} (@{first.username}) knows the port, {second.name} (@{second.username}) "
-            "the host. Ask them by direct message in RocketChat; if you are asked, this is for the "
-            f"ticket {ticket}. Set host (a text) and port (a number) in deploy.json, keep its "
-            "other values, and push to main. Then close the issue 'Deploy the service' (number 1).",
-            where=("gitlab", "rocketchat"),
+        instruction=SET_UP_A_DEPLOYMENT.format(
+            path=path, first=first, second=second, ticket=ticket
         ),
         company=company,
         checkpoints=(
             must("the port is right", lambda seen: deploy(seen).get("port") == port),
             must("the host is right", lambda seen: deploy(seen).get("host") == host, 2),
-            must(
-                "the issue is closed",
-                lambda seen: deploy(seen).get("host") == host and is_closed(seen),
-            ),
+            must("the issue is closed, when it was done", is_closed),
             must("nothing else has changed, nobody else was asked", rest),
         ),
         reference=(*steps, commit(host, port)),
