@@ -257,8 +257,8 @@ ONBOARD_A_NEWCOMER = brief(
     ROLE,
     "{new.name} starts today. Make a RocketChat account (POST users.create) and a GitLab account "
     "(POST users), both with the username {new.username}, the name {new.name}, the address "
-    "{new.email} and the password {password}. Invite the new account to the channel #{channel} and to no "
-    "other channel. Add it to the GitLab project {project} as a {role} (access_level "
+    "{new.email} and the password {password}. Invite the new account to the channel #{channel} "
+    "and to no other channel. Add it to the GitLab project {project} as a {role} (access_level "
     "{level}).",
     where=("rocketchat", "gitlab"),
 )

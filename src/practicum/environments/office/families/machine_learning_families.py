@@ -225,17 +225,13 @@ def propose_a_config(setting: Setting) -> OfficePlan:
         f"{GIT} commit -qam {q(title)}\ngit push -q origin {branch}"
     )
     route = f"{project_route(path)}/merge_requests"
-    fields = f"source_branch={branch} target_branch=main title={q(title)}"
-    merge = f"office gitlab POST {route} {fields}"
+    merge = f"office gitlab POST {route} source_branch={branch} target_branch=main title={q(title)}"
 
     def is_changed(seen: Evidence) -> bool:
         found = repository(seen, path, branch)
         return json_of(found.pop("config.json", "").encode()) == {**config, key: value} and (
             found == {"README.md": files["README.md"]}
         )
-
-    def main(seen: Evidence) -> dict[str, str]:
-        return repository(seen, path)
 
     def requests(seen: Evidence) -> list[list[str]]:
         names = ("title", "source_branch", "target_branch", "state")
@@ -252,7 +248,10 @@ def propose_a_config(setting: Setting) -> OfficePlan:
                 "the merge request is open",
                 lambda seen: requests(seen) == [[title, branch, "main", "opened"]],
             ),
-            must("main is as it was", lambda seen: is_changed(seen) and main(seen) == files),
+            must(
+                "main is as it was",
+                lambda seen: is_changed(seen) and repository(seen, path) == files,
+            ),
         ),
         reference=(push, merge),
         near_misses=(

@@ -16,6 +16,7 @@ from practicum.environments.office.company_seed import (
     Project,
 )
 from practicum.environments.office.families.end_state import (
+    asked_only,
     cards,
     cards_are,
     changed_files,
