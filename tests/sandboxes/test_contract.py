@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
+from practicum.core.capabilities import ServesPorts
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, PracticumError
 from practicum.core.interfaces import Sandbox, Sandboxes
@@ -362,3 +364,41 @@ async def test_a_machine_keeps_what_was_installed_and_another_does_not_have_it(
         assert (await other.run(["greet"], timeout_s=5)).status is CommandStatus.DENIED
     finally:
         await other.close()
+
+
+async def test_the_host_serves_ports_inside_a_machine(machine: Sandbox) -> None:
+    assert isinstance(machine, ServesPorts)
+    [one, other] = await machine.listen([3999, 4999])
+    with one, other:
+        served = asyncio.create_task(asyncio.to_thread(answer_once, other))
+        result = await shell(machine, "curl -s http://127.0.0.1:4999/; curl -m 1 -s 127.0.0.1:5999")
+        await served
+        assert result.stdout == "from the host"
+        # An agent cannot take a port that is served, on any address.
+        bind = "import socket; socket.socket().bind(('127.0.0.2', 3999))"
+        taken = await machine.run(["python3", "-c", bind], timeout_s=10)
+        assert "Address already in use" in taken.stderr
+        with pytest.raises(ValueError, match="in use"):
+            await machine.listen([3999])
+    assert (await shell(machine, "echo still here")).stdout == "still here\n"
+    with socket.socket() as client, pytest.raises(OSError, match="refused"):
+        client.connect(("127.0.0.1", 3999))  # nothing listens on the host
+
+
+def answer_once(listener: socket.socket) -> None:
+    listener.settimeout(10)
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nfrom the host")
+
+
+async def test_without_a_network_of_its_own_a_sandbox_serves_no_ports(
+    opened: tuple[Sandboxes, SandboxSpec], box: Sandbox
+) -> None:
+    if opened[0].kind == "bubblewrap":
+        pytest.skip("it has one")
+    assert isinstance(box, ServesPorts)
+    with pytest.raises(ValueError, match="no network of its own"):
+        await box.listen([3999])
+    assert (await shell(box, "echo still here")).stdout == "still here\n"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from practicum.core.capabilities import HasLevels, InSandboxes
+from practicum.core.capabilities import Closable, HasLevels, InSandboxes
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
@@ -33,19 +33,24 @@ async def check_config(
 ) -> EnvironmentCheck:
     """Check tasks of one level, or of every level; `n` None takes all there are."""
     shared = SharedSandboxes(open_sandboxes)
+    first = open_environment(config)
+    built = [first]
 
     def build(one: int) -> Environment:
         environment = build_level(config.name, one, config.options)
         if isinstance(environment, InSandboxes):
             environment.use_sandboxes(shared.of_kind)
+        built.append(environment)
         return environment
 
-    first = open_environment(config)
     levels = (level,) if level is not None else _levels(first, config.name)
     try:
         found = await check_levels(first, build, levels, n, seed, watch)
         return replace(found, env=config.name)
     finally:
+        for environment in built:
+            if isinstance(environment, Closable):
+                await environment.close()
         await shared.close()
 
 

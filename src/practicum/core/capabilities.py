@@ -132,6 +132,14 @@ def every_task(environment: Environment) -> Sequence[Task] | None:
 
 
 @runtime_checkable
+class HasTasksToCheck(Protocol):
+    """An environment without end that knows which of its tasks stand for all of them."""
+
+    def tasks_to_check(self) -> Sequence[Task]:
+        """Some tasks of every kind, of both splits: what `--check all` plays."""
+
+
+@runtime_checkable
 class FindsTasks(Protocol):
     """An environment that can look up a task."""
 

@@ -26,6 +26,7 @@ from practicum.core.capabilities import (
     HasFullMarks,
     HasNearMisses,
     HasTaskList,
+    HasTasksToCheck,
     OutOfProcess,
     actions_of,
     every_task,
@@ -156,7 +157,7 @@ async def check_levels(
             found = await check_environment(
                 build,
                 levels=(one,),
-                n=count,
+                n=None if n is None and isinstance(first, HasTasksToCheck) else count,
                 seed=seed,
                 report=watch.level_done,
                 on_task=watch.task_done,
@@ -175,6 +176,9 @@ def _counts(
     """How many tasks to check at each level."""
     if n is not None:
         return shares(n, levels) if isinstance(environment, OutOfProcess) else [n] * len(levels)
+    if isinstance(environment, HasTasksToCheck):
+        built = [build(one) for one in levels]
+        return [len(e.tasks_to_check()) for e in built if isinstance(e, HasTasksToCheck)]
     if isinstance(environment, HasTaskList):
         every = environment.every_task()
         if every is None:
@@ -387,6 +391,8 @@ class _LevelChecker:
 
 
 def _tasks_to_check(environment: Environment, n: int | None, seed: int) -> Iterator[Task]:
+    if n is None and isinstance(environment, HasTasksToCheck):
+        return iter(environment.tasks_to_check())
     every = every_task(environment)
     return islice(every if every is not None else environment.tasks("heldout", seed), n)
 

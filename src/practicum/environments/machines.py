@@ -9,9 +9,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from practicum.core.capabilities import SessionKind
 from practicum.core.command import SandboxSpec
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.environments.selection import LevelOptions
+from practicum.environments.shell.protocol import turn_from_line
 
 SANDBOX = re.compile(r"auto|bubblewrap|landlock|process|(docker|podman)(:\S+)?")
 
@@ -51,6 +53,39 @@ class MachineOptions(LevelOptions):
                 "write auto to take the strongest that works here",
             )
         return value
+
+
+class MachineEnvironment:
+    """Base of environments whose episodes each have a machine.
+
+    Call `use_sandboxes` before the first session: it says where sandboxes come from.
+    """
+
+    def __init__(self, options: MachineOptions, env: str) -> None:
+        self._protocol = options.protocol
+        self._machines = Machines(options, env)
+
+    @property
+    def session_kind(self) -> SessionKind:
+        """Whether sessions take text turns or tool calls."""
+        return "tools" if self._protocol == "tools" else "discrete"
+
+    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
+        """Set the function that opens sandboxes of a kind; called when the first is needed."""
+        self._machines.use_sandboxes(opener)
+
+    @property
+    def sandbox_kind(self) -> str:
+        """What isolates the commands."""
+        return self._machines.kind
+
+    async def close(self) -> None:
+        """Close every machine; a later session opens new ones."""
+        await self._machines.close()
+
+    def turn_from_line(self, line: str) -> str:
+        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
+        return turn_from_line(line, self._protocol)
 
 
 class Machines:

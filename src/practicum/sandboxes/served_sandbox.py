@@ -133,7 +133,7 @@ class ServedSandbox(CommandSandbox):
                 _, fds, _, _ = socket.recv_fds(self._socket, 1, len(ports))
             except (OSError, TimeoutError):
                 fds = []
-            listeners = [socket.socket(fileno=fd) for fd in fds]
+            listeners = [one for one in map(_socket_of, fds) if one is not None]
             if len(listeners) == len(ports) and await self._received(FILE_S) is not None:
                 return listeners
             self._is_dead = True
@@ -233,6 +233,15 @@ class ServedSandboxes:
             await box.close()
             raise
         return box
+
+
+def _socket_of(fd: int) -> socket.socket | None:
+    """The socket of a file descriptor from inside; None, and it is closed, where it is none."""
+    try:
+        return socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        return None
 
 
 async def _readable(connection: socket.socket) -> None:

@@ -21,9 +21,15 @@ What an author of tasks gets:
   curl, git and Python are there too.
 * Reading state and grading: a `Checkpoint` has a function of `Evidence`: `evidence.office` is a
   client of all services (`rocketchat`, `gitlab`, `plane`, `files`, `read_file`, `messages`,
-  `talk`), `evidence.file(path)` reads the machine, `evidence.run(command)` runs a checker in it,
-  `evidence.trajectory` and `evidence.answer` are what the agent wrote. It returns a truth or a
-  number of points. One that raises is a failure of the environment, never a grade.
+  `talk`, `as_user`), which needs no password; `evidence.file(path)` reads the machine,
+  `evidence.run(command)` runs a checker in it, `evidence.trajectory` and `evidence.answer` are what
+  the agent wrote. It returns a truth or a number of points. What a service refuses (`OfficeError`
+  below 500) is not passed; whatever else is raised is a failure of the environment, never a grade.
+* Colleagues: `company_seed.Colleague` with facts, or a persona and a goal for a model;
+  `checkout_company.colleagues_from_scenarios` makes them of a task's `scenarios.json`.
+* Checking: `practicum tasks office --check all` plays twenty tasks of each family. A family's plan
+  must follow from its `Setting` alone, and its evidence must be the same each time it is played:
+  ids, times and tokens in what an agent sees are, but for tokens of logins.
 * Running a company without a task: `Companies().open(seed, listeners)` gives an `OpenCompany` with
   `office`, `is_alive`, `serve(more_listeners)` (to let a second sandbox, such as a grader's, see
   the same company) and `close`.

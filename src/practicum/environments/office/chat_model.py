@@ -254,7 +254,8 @@ class Chat:
     def _mentions(self, text: str) -> list[Document]:
         words = {word.strip(".,:;!?()") for word in text.split() if word.startswith("@")}
         people = ((user["username"], user) for user in self.users.values())
-        return [
+        everyone = [{"_id": w, "username": w} for w in ("all", "here") if f"@{w}" in words]
+        return everyone + [
             {"_id": user["_id"], "username": username, "name": user["name"], "type": "user"}
             for username, user in people
             if f"@{username}" in words

@@ -12,6 +12,7 @@ from typing import Any
 
 from practicum.core.errors import UserError
 from practicum.environments.office.company_seed import (
+    AGENT,
     Board,
     Channel,
     Colleague,
@@ -87,7 +88,10 @@ def _channels(wanted: Mapping[str, str]) -> tuple[Channel, ...]:
             own |= projects
         for name in sorted(own):
             inside[name].append(username)
-    return tuple(Channel(name=name, members=tuple(who)) for name, who in inside.items())
+    # Not the agent's own: tasks ask it to become the owner of a channel.
+    return tuple(
+        Channel(name=name, members=(*who, AGENT), owners=(who[0],)) for name, who in inside.items()
+    )
 
 
 def _boards(checkout: Path, people: list[str]) -> tuple[Board, ...]:

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.environments.office.build_company import build_company
 from practicum.environments.office.company_process import DOOR, send_sockets
 from practicum.environments.office.company_seed import CompanySeed
-from practicum.environments.office.company_state import FAULTS
+from practicum.environments.office.company_state import FAULTS, STATE
 from practicum.environments.office.office_client import Office
 
 PROCESS = "practicum.environments.office.company_process"
@@ -32,16 +34,22 @@ KEPT_SNAPSHOTS = 64
 class OpenCompany:
     """One company that runs; `close` ends and removes it."""
 
-    def __init__(self, control: socket.socket, folder: Path, pid: int) -> None:
+    def __init__(
+        self, control: socket.socket, folder: Path, pid: int, on_close: Callable[[Path], None]
+    ) -> None:
         self._control = control
         self._folder = folder
+        self._on_close = on_close
         self.pid = pid
         """Of the process that serves it."""
 
     @property
     def office(self) -> Office:
-        """A client of all its services for the owner: for graders, seeds and tests."""
-        return Office(door=str(self._folder / DOOR))
+        """A client of all its services for the owner: for graders, seeds and tests.
+
+        It needs no password, so that it works whatever the agent did to its accounts.
+        """
+        return Office(door=str(self._folder / DOOR), is_owner=True)
 
     @property
     def is_alive(self) -> bool:
@@ -73,6 +81,7 @@ class OpenCompany:
     def close(self) -> None:
         """End it; the process of the company removes its files."""
         self._control.close()
+        self._on_close(self._folder)
 
 
 class Companies:
@@ -86,7 +95,7 @@ class Companies:
         self._turn = threading.Lock()
         self._building = threading.Lock()
         self._snapshots: dict[str, Path] = {}
-        self._opened: list[Path] = []
+        self._closed: list[Path] = []
         self._number = 0
 
     async def open(self, seed: CompanySeed, listeners: Sequence[socket.socket] = ()) -> OpenCompany:
@@ -124,7 +133,7 @@ class Companies:
             ours.close()
             raise EnvironmentFailure("the company's services did not start")
         ours.settimeout(None)
-        return OpenCompany(ours, folder, pid)
+        return OpenCompany(ours, folder, pid, self._closed.append)
 
     def _start(
         self, snapshot: Path, sockets: list[socket.socket], ports: dict[int, int]
@@ -148,21 +157,17 @@ class Companies:
 
     def _tidy(self) -> None:
         """Remove what companies that ended left behind: a folder whose parent is not theirs."""
-        for folder in self._opened[:]:
-            try:
+        for folder in self._closed[:]:
+            with suppress(OSError):  # it may still be at it
                 folder.rmdir()
-            except FileNotFoundError:
-                self._opened.remove(folder)
-            except OSError:
-                continue  # it is still in use
-            else:
-                self._opened.remove(folder)
+            if not folder.exists():
+                self._closed.remove(folder)
 
     def _snapshot(self, seed: CompanySeed) -> Path:
         with self._building:
             key = seed.fingerprint()
             found = self._snapshots.pop(key, None)
-            if found is None:
+            if found is None or not (found / STATE).exists():  # /tmp may have been swept
                 found = self._folder() / f"snapshot-{key}"
                 build_company(seed, found)
             self._snapshots[key] = found
@@ -172,8 +177,9 @@ class Companies:
             return found
 
     def _folder(self) -> Path:
-        if self._root is None:
+        if self._root is None or not self._root.exists():
             self._root = Path(tempfile.mkdtemp(prefix="practicum-office-"))
+            self._forget = weakref.finalize(self, shutil.rmtree, str(self._root), True)
             os.chmod(self._root, 0o711)  # a company's own user must be able to enter its folder
         return self._root
 
@@ -182,7 +188,7 @@ class Companies:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", PROCESS, str(theirs.fileno())],
+                    [sys.executable, "-m", PROCESS, str(theirs.fileno()), str(self._folder())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -212,6 +218,6 @@ class Companies:
         """End the process and remove every snapshot; companies that are open end by themselves."""
         self._drop_process()
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            self._forget()  # removes the folder; without `close`, the end of the program does
             self._root = None
         self._snapshots.clear()

@@ -7,12 +7,16 @@ company and ends. As root, a child is an unprivileged user before it reads its f
 """
 
 import array
+import encodings.idna  # noqa: F401 - without root a child may not read Python's own files
 import json
+import mimetypes
 import os
+import resource
 import shutil
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,8 @@ MESSAGE_LIMIT = 65_536
 MOST_FDS = 16
 FIRST_USER = 0x6F000000
 """First host user of a company's process, above all that distributions assign."""
+ADDRESS_BYTES = 2 << 30
+THREAD_BYTES = 512 << 10
 DOOR = "door"
 """The Unix socket in a company's folder at which its owner reaches all services."""
 
@@ -56,6 +62,7 @@ def run_company(asked: dict[str, Any], sockets: list[socket.socket], number: int
         os.umask(0o022)
         folder = Path(asked["folder"])
         company = Company(Path(asked["snapshot"]), folder)
+        limit_memory()
         control, *listeners = sockets
         door = open_door(folder)
         if os.geteuid() == 0:
@@ -106,10 +113,24 @@ def give_up_root(folder: Path, user: int) -> None:
     os.setresuid(user, user, user)
 
 
+def limit_memory() -> None:
+    """So that a company cannot take the host's memory, whatever is asked of it."""
+    threading.stack_size(THREAD_BYTES)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES, ADDRESS_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> None:
-    """Argument: the file descriptor of the owner's socket."""
+    """Arguments: the file descriptor of the owner's socket, and the folder of all its companies.
+
+    The folder is removed here, since an owner that was killed removes nothing.
+    """
+    mimetypes.init()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes the socket
-    serve_owner(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        serve_owner(socket.socket(fileno=int(sys.argv[1])))
+    finally:
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 def send_sockets(channel: socket.socket, message: bytes, sockets: list[socket.socket]) -> None:

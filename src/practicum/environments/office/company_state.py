@@ -33,6 +33,10 @@ PARTS = {
     "owncloud": (FILES,),
 }
 """The services that can be reset, and their folders; each has a document of its own name too."""
+MEMORY_BYTES = 64 << 20
+"""Bytes that requests may add to a company's memory, all together: some 100,000 of them."""
+REQUEST_BYTES = 512
+"""What a record needs besides its text."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTWXYZabcdefghijkmnopqrstuvwxyz"
 """Of ids in RocketChat: no characters that look alike."""
 
@@ -44,6 +48,7 @@ class Company:
         self.snapshot = snapshot
         self.folder = folder
         self.lock = threading.RLock()
+        self.held_bytes = 0
         self.on_message: Callable[[Document, Document], None] = lambda room, message: None
         """Told of what people say in chat, so that colleagues can answer."""
         folder.mkdir(mode=0o755, exist_ok=True)
@@ -60,8 +65,11 @@ class Company:
         """Bring a service back to the snapshot."""
         self.data[name] = json.loads((self.snapshot / STATE).read_bytes())[name]
         for folder in PARTS[name]:
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
+            # Removing takes longer than all the rest, and nobody has to wait for it.
+            old = self.folder / f"old-{self.number('old')}"
+            (self.folder / folder).rename(old)
             copy_linked(self.snapshot / folder, self.folder / folder)
+            threading.Thread(target=shutil.rmtree, args=(old, True), daemon=True).start()
 
     def number(self, kind: str) -> int:
         """The next number of a kind, from 1 up."""
@@ -105,6 +113,12 @@ class Company:
         self.number("bytes")  # so that the counter exists
         self.data["counters"]["bytes"] += size
         if self.data["counters"]["bytes"] > DISK_BYTES:
+            raise Refused(507, "Insufficient Storage")
+
+    def grow(self, size: int) -> None:
+        """Count what a request may add to the memory; refused beyond what a company may have."""
+        self.held_bytes += size + REQUEST_BYTES
+        if self.held_bytes > MEMORY_BYTES:
             raise Refused(507, "Insufficient Storage")
 
     def person(self, username: str) -> Document | None:

@@ -8,17 +8,21 @@ from typing import Any
 
 from practicum.environments.office.services.web import Document
 
-GIT_S = 60.0
+GIT_S = 20.0
+"""Seconds for one run of git."""
 SETTINGS = {
     "safe.directory": "*",
     "core.hooksPath": "/dev/null",
     "gc.auto": "0",
+    "fastimport.unpackLimit": "1",
+    "receive.unpackLimit": "1",
     "receive.maxInputSize": "67108864",
     "http.receivepack": "true",
     "uploadpack.allowAnySHA1InWant": "true",
     "core.quotePath": "false",
 }
-"""For every git that runs here: nothing of a repository is run, nothing of the host is read."""
+"""For every git that runs here: nothing of a repository is run, nothing of the host is read, and
+objects stay in packs, which are few files to copy."""
 FIELD, RECORD = "\x1f", "\x1e"
 COMMIT_FORM = (
     FIELD.join(("%H", "%h", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%B")) + RECORD

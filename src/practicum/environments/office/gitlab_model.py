@@ -192,11 +192,17 @@ class Gitlab:
         branches = self.repository(project).branches()
         self.touch(project)
         if branches and project["default_branch"] not in branches:
-            project["default_branch"] = next(iter(branches))
+            usual = [name for name in branches if name in ("main", "master")]
+            self.set_default_branch(project, (usual or list(branches))[0])
         names = [one["name"] for one in project["protected_branches"]]
         if len(branches) == 1 and not names and not project["settings"].get("was_pushed"):
             self.protect(project, project["default_branch"])
         project["settings"]["was_pushed"] = bool(branches)
+
+    def set_default_branch(self, project: Document, name: str) -> None:
+        """Make a branch the one that a clone begins with."""
+        project["default_branch"] = name
+        self.repository(project).git("symbolic-ref", "HEAD", f"refs/heads/{name}")
 
     # Labels, milestones, issues, merge requests.
 

@@ -20,7 +20,8 @@ from urllib.parse import quote, urlencode
 
 HOST = os.environ.get("SERVER_HOSTNAME") or "the-agent-company.com"
 PORTS = {"rocketchat": 3000, "gitlab": 8929, "plane": 8091, "owncloud": 8092, "api": 2999}
-TIMEOUT_S = 30.0
+TIMEOUT_S = 45.0
+"""Longer than a service may take for a request."""
 
 
 class OfficeError(Exception):
@@ -51,17 +52,23 @@ class Office:
         self,
         *,
         door: str = "",
+        is_owner: bool = False,
         user: str = "theagentcompany",
         password: str = "theagentcompany",
         gitlab_token: str = "root-token",
         plane_key: str = "plane_api_83f868352c6f490aba59b869ffdae1cf",
     ) -> None:
         self._door = door
+        self._is_owner = is_owner
         self._user = user
         self._password = password
         self._gitlab_token = gitlab_token
         self._plane_key = plane_key
         self._chat_login: dict[str, str] | None = None
+
+    def as_user(self, user: str) -> "Office":
+        """The same company for another user; only its owner can be anyone."""
+        return Office(door=self._door, is_owner=self._is_owner, user=user)
 
     def request(
         self,
@@ -104,6 +111,8 @@ class Office:
 
     def rocketchat(self, method: str, route: str, data: Any = None) -> Any:
         """A route of RocketChat, such as `channels.list`."""
+        if self._is_owner:
+            self._chat_login = {"X-Office-User": self._user}
         if self._chat_login is None:
             given = {"user": self._user, "password": self._password}
             logged = self.call("rocketchat", "POST", "/api/v1/login", given)["data"]
@@ -113,14 +122,13 @@ class Office:
 
     def gitlab(self, method: str, route: str, data: Any = None) -> Any:
         """A route of GitLab, such as `projects/root%2Fshop/issues`."""
-        return self.call(
-            "gitlab", method, f"/api/v4/{route}", data, {"PRIVATE-TOKEN": self._gitlab_token}
-        )
+        return self.call("gitlab", method, f"/api/v4/{route}", data, self._gitlab_login())
 
     def plane(self, method: str, route: str, data: Any = None) -> Any:
         """A route of Plane's workspace, such as `projects/`."""
         path = f"/api/v1/workspaces/tac/{route}"
-        return self.call("plane", method, path, data, {"x-api-key": self._plane_key})
+        login = {"X-Office-User": self._user} if self._is_owner else {"x-api-key": self._plane_key}
+        return self.call("plane", method, path, data, login)
 
     # What graders ask most.
 
@@ -183,7 +191,7 @@ class Office:
         if not service:
             raise OfficeError(404, f"{url} is no page of a service")
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {"gitlab": {"PRIVATE-TOKEN": self._gitlab_token}, "owncloud": self._basic()}
+        headers = {"gitlab": self._gitlab_login(), "owncloud": self._basic()}
         login = headers.get(service, {})
         if service == "rocketchat":
             self.rocketchat("GET", "me")
@@ -204,7 +212,15 @@ class Office:
         Reader().feed(body.decode(errors="replace"))
         return "".join(words).strip()
 
+    def _gitlab_login(self) -> dict[str, str]:
+        if self._is_owner:
+            is_agent = self._user == "theagentcompany"
+            return {"X-Office-User": "root" if is_agent else self._user}
+        return {"PRIVATE-TOKEN": self._gitlab_token}
+
     def _basic(self) -> dict[str, str]:
+        if self._is_owner:
+            return {"X-Office-User": self._user}
         pair = base64.b64encode(f"{self._user}:{self._password}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}
 

@@ -3,7 +3,7 @@
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -11,28 +11,31 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from practicum.core.capabilities import ServesPorts, SessionKind
+from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
-from practicum.environments.machines import MachineOptions, Machines
+from practicum.environments.machines import MachineEnvironment, MachineOptions
 from practicum.environments.office import office_client
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.families.all_families import families
 from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
 from practicum.environments.office.office_session import (
+    HOSTS,
     OfficeGrader,
     OfficeTextSession,
     OfficeToolSession,
+    example_messages,
 )
 from practicum.environments.office.services.all_services import PORTS
-from practicum.environments.shell.protocol import bash_turn, finish_turn, turn_from_line
+from practicum.environments.shell.protocol import bash_turn, finish_turn
 from practicum.environments.shell.shell_session import Limits
 
 ENV = "office"
 LEVELS = sorted({one.level for one in families().values()})
 ID = re.compile(r"office-(train|heldout)-(.+)-s(-?\d+)-(\d+)")
-HOSTS = b"127.0.0.1 localhost sandbox the-agent-company.com\n::1 localhost\n"
+CHECKED_TASKS = 20
+"""Of each family, when all are checked."""
 COMMAND = "/usr/local/bin/office"
 
 
@@ -62,11 +65,8 @@ class OfficeOptions(MachineOptions):
     all_levels: ClassVar[Collection[int]] = LEVELS
 
 
-class OfficeEnvironment:
-    """Work in a company; implements `Environment`.
-
-    Call `use_sandboxes` before the first session: it says where sandboxes come from.
-    """
+class OfficeEnvironment(MachineEnvironment):
+    """Work in a company; implements `Environment`."""
 
     name: str = ENV
     Options: ClassVar[type[OfficeOptions]] = OfficeOptions
@@ -77,8 +77,8 @@ class OfficeEnvironment:
     """Concurrent sessions while its tasks are checked."""
 
     def __init__(self, options: OfficeOptions) -> None:
+        super().__init__(options, ENV)
         self._options = options
-        self._machines = Machines(options, ENV)
         endpoint = {
             "url": options.colleague_endpoint,
             "model": options.colleague_model,
@@ -87,23 +87,9 @@ class OfficeEnvironment:
         self._companies = Companies(endpoint if options.colleague_endpoint else None)
         self._families = _chosen(options)
 
-    @property
-    def session_kind(self) -> SessionKind:
-        """Whether sessions take text turns or tool calls."""
-        return "tools" if self._options.protocol == "tools" else "discrete"
-
-    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
-        """Set the function that opens sandboxes of a kind; called when the first is needed."""
-        self._machines.use_sandboxes(opener)
-
-    @property
-    def sandbox_kind(self) -> str:
-        """What isolates the commands."""
-        return self._machines.kind
-
     async def close(self) -> None:
         """Close every machine and company; a later session opens new ones."""
-        await self._machines.close()
+        await super().close()
         self._companies.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
@@ -118,6 +104,11 @@ class OfficeEnvironment:
                 inside = [one for one in chosen if one.level == level]
                 order.shuffle(inside)
                 yield from (task_of(one, split, seed, number) for one in inside)
+
+    def tasks_to_check(self) -> Sequence[Task]:
+        """Twenty tasks of each family, held-out or not, at the levels of the options."""
+        inside = [one for one in self._families if one.level in self._options.levels]
+        return [task_of(one, one.split, 0, n) for one in inside for n in range(CHECKED_TASKS)]
 
     def find(self, text: str) -> Task:
         """The task with this id."""
@@ -144,7 +135,11 @@ class OfficeEnvironment:
                     f"a {box.kind} sandbox has no network of its own, which the office needs; "
                     "write env.sandbox=bubblewrap"
                 )
-            company = await self._companies.open(plan.company, await box.listen(PORTS))
+            try:
+                listeners = await box.listen(PORTS)
+            except ValueError as error:
+                raise EnvironmentFailure(f"the ports of the services: {error}") from error
+            company = await self._companies.open(plan.company, listeners)
             try:
                 await furnish(box, plan)
                 limits = Limits(
@@ -154,7 +149,8 @@ class OfficeEnvironment:
                 )
                 grader = OfficeGrader(plan, company, box, options.command_timeout_s)
                 kind = OfficeToolSession if self.session_kind == "tools" else OfficeTextSession
-                session = kind(task, box, limits, grader)
+                shown = example_messages(options.protocol) if options.example else ()
+                session = kind(task, box, limits, grader, shown)
                 try:
                     yield session
                 finally:
@@ -173,10 +169,6 @@ class OfficeEnvironment:
     def _turns(self, scripts: Sequence[str]) -> list[str]:
         protocol = self._options.protocol
         return [*(bash_turn(script, protocol) for script in scripts), finish_turn(protocol)]
-
-    def turn_from_line(self, line: str) -> str:
-        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
-        return turn_from_line(line, self._options.protocol)
 
 
 def _chosen(options: OfficeOptions) -> list[Family]:

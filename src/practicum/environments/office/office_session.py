@@ -9,14 +9,21 @@ from practicum.core.command import CommandResult
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Observation, Sandbox
 from practicum.core.task import JSON, Outcome, Task
-from practicum.core.trace import Message, ToolCall
+from practicum.core.trace import Message, Role, ToolCall
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
-from practicum.environments.office.office_client import Office
+from practicum.environments.office.office_client import Office, OfficeError
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
 from practicum.environments.shell.plan_of_task import Plan
-from practicum.environments.shell.shell_session import Limits, ShellTextSession, ShellToolSession
+from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
+from practicum.environments.shell.shell_session import (
+    OUTPUT_PREFIX,
+    Limits,
+    ShellSession,
+    ShellTextSession,
+    ShellToolSession,
+)
 
 MACHINE = Plan(
     source="office",
@@ -27,7 +34,8 @@ MACHINE = Plan(
     cwd=WORKSPACE,
 )
 """An office task for the shell's sessions: commands start in the workspace, answers are taken."""
-GRADING_S = 60.0
+HOSTS = b"127.0.0.1 localhost sandbox the-agent-company.com\n::1 localhost\n"
+GRADING_S = 90.0
 """Seconds for all checkpoints of a task together."""
 FILE_BYTES = 8 << 20
 """Most bytes of a file that a checkpoint reads."""
@@ -61,6 +69,19 @@ the answer where the task asks a question, finish says that the task is done. Th
 turns."""
 
 
+def example_messages(protocol: Protocol) -> list[Message]:
+    """A small task and its solution: a one-shot example before the real task."""
+    answers: Role = "user" if protocol == "text" else "tool"
+    script = "office rocketchat POST channels.setTopic roomName=random topic='Cat pictures'"
+    shown = '{\n "topic": "Cat pictures",\n "success": true\n}'
+    return [
+        Message(role="user", content="Set the topic of the channel #random to: Cat pictures"),
+        Message(role="assistant", content=bash_turn(script, protocol)),
+        Message(role=answers, content=f"{OUTPUT_PREFIX}{shown}"),
+        Message(role="assistant", content=finish_turn(protocol)),
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenEvidence:
     """What a checkpoint looks at; implements `Evidence`. Its methods are called from a thread."""
@@ -83,6 +104,7 @@ class SeenEvidence:
 
     def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
         """See `Evidence`."""
+        self._wait(self.box.write("/etc/hosts", HOSTS))  # the agent may have changed where it leads
         work = self.box.judge(command, timeout_s=self.timeout_s, stdin=stdin)
         result: CommandResult = self._wait(work)
         return result
@@ -149,6 +171,10 @@ def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Point
     for one in checkpoints:
         try:
             earned = one.passes(seen)
+        except OfficeError as error:
+            if error.status >= 500:
+                raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {error}") from error
+            earned = False  # what it asks for is not there, or not for the agent: it is not so
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {said}") from error
@@ -157,17 +183,35 @@ def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Point
     return found
 
 
-class OfficeTextSession(ShellTextSession):
-    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
+class _OfficeSession(ShellSession):
+    """What the sessions of both protocols share."""
 
-    def __init__(self, task: Task, box: Sandbox, limits: Limits, grader: OfficeGrader) -> None:
-        super().__init__(task, MACHINE, box, limits)
+    def __init__(
+        self,
+        task: Task,
+        box: Sandbox,
+        limits: Limits,
+        grader: OfficeGrader,
+        example: Sequence[Message] = (),
+    ) -> None:
+        super().__init__(task, MACHINE, box, limits, example)
         self._grader = grader
+
+    def _rules(self, form: str) -> list[Message]:
+        form = form.format(rounds=self._episode.limits.rounds)
+        return self._opening(f"{RULES}\n{form}")
+
+    async def outcome(self) -> Outcome:
+        """The points of the checkpoints."""
+        return await self._grader.grade(self._episode.answer, _facts(self._episode))
+
+
+class OfficeTextSession(_OfficeSession, ShellTextSession):
+    """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        form = TEXT_FORM.format(rounds=self._episode.limits.rounds)
-        return self._opening(f"{RULES}\n{form}")
+        return self._rules(TEXT_FORM)
 
     async def act(self, text: str) -> Observation:
         """See `ShellTextSession`."""
@@ -175,32 +219,19 @@ class OfficeTextSession(ShellTextSession):
         self._grader.said += [text, seen.message.content]
         return seen
 
-    async def outcome(self) -> Outcome:
-        """The points of the checkpoints."""
-        return await self._grader.grade(self._episode.answer, _facts(self._episode))
 
-
-class OfficeToolSession(ShellToolSession):
+class OfficeToolSession(_OfficeSession, ShellToolSession):
     """An episode by tool calls; implements `Session`."""
-
-    def __init__(self, task: Task, box: Sandbox, limits: Limits, grader: OfficeGrader) -> None:
-        super().__init__(task, MACHINE, box, limits)
-        self._grader = grader
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        form = TOOL_FORM.format(rounds=self._episode.limits.rounds)
-        return self._opening(f"{RULES}\n{form}")
+        return self._rules(TOOL_FORM)
 
     async def call(self, call: ToolCall) -> Observation:
         """See `ShellToolSession`."""
         seen = await super().call(call)
         self._grader.said += [f"{call.name} {dict(call.arguments)}", seen.message.content]
         return seen
-
-    async def outcome(self) -> Outcome:
-        """The points of the checkpoints."""
-        return await self._grader.grade(self._episode.answer, _facts(self._episode))
 
 
 def _facts(episode: Any) -> dict[str, JSON]:

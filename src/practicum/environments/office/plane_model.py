@@ -176,7 +176,10 @@ class Plane:
         if given.get("priority", "none") not in PRIORITIES:
             raise Refused(400, f'"{given["priority"]}" is not a valid choice.', key="priority")
         for name, known in (("assignees", self.users), ("labels", tables["labels"])):
-            unknown = [one for one in given.get(name) or [] if one not in known]
+            listed = given.get(name) or []
+            if not isinstance(listed, list):
+                raise Refused(400, "Expected a list of items but got another type.", key=name)
+            unknown = [one for one in listed if not isinstance(one, str) or one not in known]
             if unknown:
                 raise Refused(400, f'Invalid pk "{unknown[0]}" - object does not exist.', key=name)
         start, end = (given.get(n, issue[n]) for n in ("start_date", "target_date"))

@@ -2,8 +2,10 @@
 
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from practicum.core.errors import UserError
 from practicum.environments.office.company_seed import (
     GITLAB_ADMIN,
     GITLAB_TOKEN,
@@ -15,6 +17,7 @@ from practicum.environments.office.company_seed import (
     Project,
 )
 from practicum.environments.office.company_state import Company
+from practicum.environments.office.git_repository import GitError, GitRepository
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_merge_requests import add_merge_request
 from practicum.environments.office.services.web import Document
@@ -59,10 +62,7 @@ def _add_project(gitlab: Gitlab, seed: Project) -> None:
         space, path, description=seed.description, visibility=seed.visibility
     )
     if seed.origin:
-        gitlab.repository(project).git(
-            "fetch", "--quiet", seed.origin, "+refs/heads/*:refs/heads/*"
-        )
-        gitlab.after_push(project)
+        _take_over(gitlab, project, Path(seed.origin))
     else:
         _add_commits(gitlab, project, seed)
     for username, level in seed.members.items():
@@ -78,6 +78,22 @@ def _add_project(gitlab: Gitlab, seed: Project) -> None:
     for title, content in seed.wikis.items():
         slug = re.sub(r"\s+", "-", title)
         project["wikis"][slug] = {"title": title, "content": content, "format": "markdown"}
+
+
+def _take_over(gitlab: Gitlab, project: Document, origin: Path) -> None:
+    """The branches and tags of a clone on this machine."""
+    if not origin.is_dir():
+        raise UserError(f"{origin}, the clone for {project['path_with_namespace']}, is no folder")
+    repository = gitlab.repository(project)
+    try:
+        refs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
+        repository.git("fetch", "--quiet", str(origin), *refs)
+        inside = origin / ".git" if (origin / ".git").exists() else origin
+        head = GitRepository(inside).text("symbolic-ref", "--short", "HEAD")
+    except GitError as error:
+        raise UserError(f"{origin} cannot be read as a clone: {error}") from None
+    gitlab.set_default_branch(project, head)
+    gitlab.after_push(project)
 
 
 def _add_commits(gitlab: Gitlab, project: Document, seed: Project) -> None:

@@ -42,7 +42,10 @@ def account(plane: Plane, username: str) -> Document:
 
 
 def _add_board(plane: Plane, agent: Document, seed: Board) -> None:
-    letters = seed.identifier or re.sub(r"[^A-Za-z]", "", seed.name)[:5].upper()
+    taken = {project["identifier"] for project in plane.projects.values()}
+    short = re.sub(r"[^A-Za-z]", "", seed.name)[:5].upper()
+    numbered = (f"{short}{number}" for number in range(2, 100))
+    letters = seed.identifier or next(one for one in (short, *numbered) if one not in taken)
     project = plane.add_project(
         agent,
         seed.name,

@@ -1,6 +1,6 @@
 """The `shell` environment: tasks solved with commands, each episode in its own sandbox."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import cycle
 from pathlib import Path
@@ -9,11 +9,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from practicum.core.capabilities import SessionKind
 from practicum.core.errors import UserError
-from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
-from practicum.environments.machines import MachineOptions, Machines
+from practicum.environments.machines import MachineEnvironment, MachineOptions
 from practicum.environments.selection import shuffled
 from practicum.environments.shell.generated.task_generator import (
     LEVELS,
@@ -27,7 +26,6 @@ from practicum.environments.shell.protocol import (
     answers_what_it_prints,
     example_messages,
     reference_turns,
-    turn_from_line,
     turns_of,
 )
 from practicum.environments.shell.shell_session import (
@@ -66,11 +64,8 @@ class ShellOptions(MachineOptions):
         return self
 
 
-class ShellEnvironment:
-    """Tasks solved with shell commands; implements `Environment`.
-
-    Call `use_sandboxes` before the first session: it says where sandboxes come from.
-    """
+class ShellEnvironment(MachineEnvironment):
+    """Tasks solved with shell commands; implements `Environment`."""
 
     name: str = ENV
     Options: ClassVar[type[ShellOptions]] = ShellOptions
@@ -81,34 +76,16 @@ class ShellEnvironment:
     """Concurrent sessions while its tasks are checked."""
 
     def __init__(self, options: ShellOptions) -> None:
+        super().__init__(options, ENV)
         self._options = options
         self._user_tasks = (
             load_tasks(Path(options.data), ENV, options.heldout_share) if options.data else []
         )
-        self._machines = Machines(options, ENV)
-
-    @property
-    def session_kind(self) -> SessionKind:
-        """Whether sessions take text turns or tool calls."""
-        return "tools" if self._options.protocol == "tools" else "discrete"
 
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels with these options: a user's tasks have only level 1."""
         return (1,) if self._user_tasks else self.all_levels
-
-    def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
-        """Set the function that opens sandboxes of a kind; called when the first is needed."""
-        self._machines.use_sandboxes(opener)
-
-    @property
-    def sandbox_kind(self) -> str:
-        """What isolates the commands."""
-        return self._machines.kind
-
-    async def close(self) -> None:
-        """Close every sandbox; a later session opens new ones."""
-        await self._machines.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """Generated tasks without end, or the user's, whose training tasks repeat."""
@@ -189,7 +166,3 @@ class ShellEnvironment:
         """Plausible wrong solutions, each as the turns of an episode."""
         protocol = self._options.protocol
         return [turns_of(script, protocol) for script in Plan.of(task).near_misses]
-
-    def turn_from_line(self, line: str) -> str:
-        """What a person types, as a turn: a command, `finish`, or `answer TEXT`."""
-        return turn_from_line(line, self._options.protocol)

@@ -166,7 +166,7 @@ class _Episode:
         return Outcome(success=checked.verdict.success, evidence=evidence)
 
 
-class _ShellSession:
+class ShellSession:
     """What the sessions of both protocols share."""
 
     def __init__(
@@ -196,7 +196,7 @@ class _ShellSession:
         self._episode.is_open = False
 
 
-class ShellTextSession(_ShellSession):
+class ShellTextSession(ShellSession):
     """An episode whose turns are text with `Act:` in it; implements `DiscreteSession`."""
 
     def prompt(self) -> list[Message]:
@@ -225,7 +225,7 @@ class ShellTextSession(_ShellSession):
         return _observed(CLOSED, "user", episode.status)
 
 
-class ShellToolSession(_ShellSession):
+class ShellToolSession(ShellSession):
     """An episode by tool calls; implements `Session`."""
 
     def prompt(self) -> list[Message]:

@@ -1,63 +1,12 @@
-"""Companies for tests: on the host, at free ports, each with the same small seed."""
+"""A company for each test, and the process that all of them share."""
 
-import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
+from tests.unit.environments.office.serving_companies import Served, serve
 
-from practicum.environments.office.companies import Companies, OpenCompany
-from practicum.environments.office.company_seed import (
-    Channel,
-    Commit,
-    CompanySeed,
-    Issue,
-    MergeRequest,
-    Person,
-    Post,
-    Project,
-)
-from practicum.environments.office.services.all_services import PORTS
-
-SEED = CompanySeed(
-    name="test",
-    people=(
-        Person(username="ann_lee", name="Ann Lee", role="CTO"),
-        Person(username="bo_cruz", name="Bo Cruz", role="Engineer"),
-    ),
-    channels=(
-        Channel(
-            name="sales",
-            members=("ann_lee",),
-            posts=(Post(sender="ann_lee", text="Good morning"),),
-        ),
-        Channel(name="board", owners=("ann_lee",), is_private=True),
-    ),
-    projects=(
-        Project(
-            path="root/shop",
-            files={"README.md": "# Shop\n", "src/price.py": "PRICE = 1\n"},
-            commits=(
-                Commit(message="Raise", files={"src/price.py": "PRICE = 2\n"}, branch="raise"),
-            ),
-            issues=tuple(Issue(title=f"Issue {n}", labels=("bug",)) for n in range(25)),
-            merge_requests=(MergeRequest(title="Raise the price", source_branch="raise"),),
-            members={"ann_lee": 30},
-        ),
-        Project(path="root/secret", visibility="private", files={"plan.txt": "hidden\n"}),
-    ),
-)
-
-
-@dataclass(frozen=True)
-class Served:
-    """A company, and where its services are on the host."""
-
-    company: OpenCompany
-    ports: dict[int, int]
-
-    def url(self, port: int) -> str:
-        return f"http://127.0.0.1:{self.ports[port]}"
+from practicum.environments.office.companies import Companies
+from practicum.environments.office.office_client import Office
 
 
 @pytest.fixture(scope="session")
@@ -67,23 +16,15 @@ def companies() -> Iterator[Companies]:
     opened.close()
 
 
-def listening() -> socket.socket:
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(16)
-    return listener
-
-
-def serve(companies: Companies, seed: CompanySeed = SEED) -> Served:
-    listeners = {port: listening() for port in PORTS}
-    places = {port: one.getsockname()[1] for port, one in listeners.items()}
-    stands_for = {place: port for port, place in places.items()}
-    company = companies.open_now(seed, list(listeners.values()), stands_for)
-    return Served(company, places)
-
-
 @pytest.fixture
 def served(companies: Companies) -> Iterator[Served]:
     found = serve(companies)
     yield found
+    faults = found.company.faults
     found.company.close()
+    assert not faults
+
+
+@pytest.fixture
+def office(served: Served) -> Office:
+    return served.company.office

@@ -2,14 +2,18 @@
 
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.environments.office.conftest import SEED, Served
+from tests.unit.environments.office.serving_companies import SEED, Served
 
+from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Split
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import Channel, CompanySeed, Person
@@ -35,6 +39,8 @@ def test_companies_of_one_seed_are_alike_and_do_not_share_what_happens(
     change = {"branch": "main", "content": "x", "commit_message": "new"}
     one.office.gitlab("POST", path, change)
     assert two.office.gitlab("GET", "projects/root%2Fshop/issues", {"search": "Only here"}) == []
+    one.office.dav("PUT", "Documents/logo.png", b"new")
+    assert two.office.read_file("Documents/logo.png") == b"\x89PNG"
     assert len(two.office.gitlab("GET", "projects/root%2Fshop/repository/commits")) == 1
     second = two.office.rocketchat("POST", "channels.create", {"name": "new"})["channel"]
     assert (first["_id"], first["ts"]) == (second["_id"], second["ts"])
@@ -93,3 +99,58 @@ def test_an_agents_file_paths_do_not_leave_the_company(served: Served) -> None:
 
 def test_people_have_addresses_from_their_names() -> None:
     assert Person(username="a_b", name="A B").email == "a.b@agentcompany.com"
+
+
+def test_a_snapshot_that_was_swept_away_is_built_again() -> None:
+    companies = Companies()
+    companies.open_now(SEED).close()
+    [snapshot] = companies._snapshots.values()
+    shutil.rmtree(snapshot)
+    company = companies.open_now(SEED)
+    assert company.office.files() == ["Documents"]
+    root = companies._root
+    company.close()
+    companies.close()
+    assert root is not None
+    assert not root.exists()
+
+
+OWNER = """
+import sys, time
+from tests.unit.environments.office.serving_companies import SEED
+from practicum.environments.office.companies import Companies
+companies = Companies()
+company = companies.open_now(SEED)
+print(companies._root, company.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_owner_that_is_killed_leaves_nothing_behind() -> None:
+    paths = os.pathsep.join(path for path in (*sys.path, os.getcwd()) if path)
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    ) as owner:
+        assert owner.stdout is not None
+        root, pid = owner.stdout.readline().split()
+        assert Path(root).is_dir()
+        owner.kill()
+    assert wait_until(lambda: not Path(root).exists())
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_dead_process_of_companies_is_replaced() -> None:
+    companies = Companies()
+    companies.open_now(SEED).close()
+    assert companies._process is not None
+    companies._process.kill()
+    companies._process.wait()
+    with pytest.raises(EnvironmentFailure):
+        companies.open_now(SEED)
+    company = companies.open_now(SEED)
+    assert company.is_alive
+    company.close()
+    companies.close()

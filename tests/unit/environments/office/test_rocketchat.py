@@ -1,16 +1,13 @@
 """RocketChat's API, by requests as its clients make them."""
 
 import json
+import urllib.error
+import urllib.request
 
 import pytest
-from tests.unit.environments.office.conftest import Served
+from tests.unit.environments.office.serving_companies import Served
 
 from practicum.environments.office.office_client import Office, OfficeError
-
-
-@pytest.fixture
-def office(served: Served) -> Office:
-    return served.company.office
 
 
 def test_without_a_login_nothing_is_answered(office: Office) -> None:
@@ -56,6 +53,23 @@ def test_private_groups_and_others_direct_messages_stay_private(served: Served) 
         bo.rocketchat("GET", "groups.info", {"roomName": "board"})
     with pytest.raises(OfficeError, match="invalid-channel"):
         bo.rocketchat("POST", "chat.postMessage", {"roomId": room, "text": "hi"})
+
+
+def test_the_owner_needs_no_password_and_nobody_else_can_be_the_owner(served: Served) -> None:
+    office = served.company.office
+    chat = {"data": {"newPassword": "other"}}
+    office.rocketchat("POST", "users.updateOwnBasicInfo", chat)
+    assert office.rocketchat("GET", "me")["username"] == "theagentcompany"
+    assert office.as_user("ann_lee").rocketchat("GET", "me")["username"] == "ann_lee"
+    with pytest.raises(OfficeError, match="401"):
+        Office(door=office._door).rocketchat("GET", "me")
+    claimed = urllib.request.Request(
+        f"{served.url(3000)}/api/v1/me", headers={"X-Office-User": "theagentcompany"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(claimed)
+    refused.value.close()
+    assert refused.value.code == 401
 
 
 def test_roles_in_a_room_are_given_and_taken(office: Office) -> None:

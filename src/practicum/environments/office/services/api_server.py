@@ -40,5 +40,10 @@ def refuse(request: Request, refused: Refused) -> Response:
 
 
 SERVICE = Service(
-    name="api", port=PORT, router=routes, authenticate=lambda request: None, refuse=refuse
+    name="api",
+    port=PORT,
+    router=routes,
+    authenticate=lambda request: None,
+    find_user=lambda company, name: None,
+    refuse=refuse,
 )

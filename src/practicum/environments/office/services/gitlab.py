@@ -334,6 +334,7 @@ SERVICE = Service(
     .add(gitlab_merge_requests.routes)
     .add(gitlab_pages.routes),
     authenticate=authenticate,
+    find_user=lambda company, name: Gitlab(company).user(name),
     refuse=refuse,
 )
 __all__ = ["ADDRESS", "SERVICE"]

@@ -112,9 +112,12 @@ def _by_milestone(project: Document, title: str) -> Any:
 def fill(request: Request, gitlab: Gitlab, project: Document, work: Document) -> None:
     """Take over what a request says about an issue or merge request."""
     given = request.fields
-    for name in ("title", "description", "due_date", "confidential", "weight", "discussion_locked"):
+    for name in ("title", "description", "due_date"):
         if name in given:
-            work[name] = given[name]
+            work[name] = request.text(name) or (work["title"] if name == "title" else None)
+    for name in ("confidential", "discussion_locked"):
+        if name in given:
+            work[name] = request.flag(name)
     if "labels" in given:
         work["labels"] = gitlab.set_labels(project, words(given["labels"]))
     if "add_labels" in given:

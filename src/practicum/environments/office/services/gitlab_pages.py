@@ -1,13 +1,12 @@
 """GitLab's pages, and its repositories for git itself over HTTP (`git http-backend`)."""
 
-import os
 import subprocess
 from pathlib import Path
 
 from practicum.environments.office.git_repository import git_environment
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_views import level_of, may_see, person
-from practicum.environments.office.services.pages import escaped, link, page, table
+from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.web import (
     Document,
     Refused,
@@ -19,7 +18,8 @@ from practicum.environments.office.services.web import (
 )
 
 routes = Router()
-BACKEND_S = 120.0
+BACKEND_S = 30.0
+"""Seconds for git to answer a clone or a push."""
 SPACE = "{space:(?!api/|oauth/)[A-Za-z0-9_.][^/]*(?:/[^/]+)*?}"
 PLACE = f"/{SPACE}/{{project:[^/]+}}"
 
@@ -110,17 +110,15 @@ def home(request: Request) -> Response:
 @routes.route("GET", "/users/sign_in", is_open=True)
 def sign_in_page(request: Request) -> Response:
     """The form to sign in."""
-    return as_page(sign_in_form())
+    return as_page(login_form())
 
 
-def sign_in_form(said: str = "") -> str:
+FIELDS = (("Username or primary email", "user[login]"), ("Password", "user[password]"))
+
+
+def login_form(said: str = "") -> str:
     """The page to sign in."""
-    form = (
-        '<form method="post" action="/users/sign_in"><label>Username or primary email '
-        '<input name="user[login]"></label> <label>Password <input type="password" '
-        'name="user[password]"></label> <button>Sign in</button></form>'
-    )
-    return page("Sign in · GitLab", f"<p>{escaped(said)}</p>{form}")
+    return sign_in_form("Sign in · GitLab", "/users/sign_in", FIELDS, "Sign in", said)
 
 
 @routes.route("POST", "/users/sign_in", is_open=True)
@@ -129,7 +127,7 @@ def sign_in(request: Request) -> Response:
     gitlab = Gitlab(request.company)
     user = gitlab.user(request.text("user[login]"))
     if user is None or user["password"] != request.text("user[password]"):
-        return as_page(sign_in_form("Invalid login or password."), 401)
+        return as_page(login_form("Invalid login or password."), 401)
     token = request.company.secret("random")
     gitlab.data["tokens"][token] = user["id"]
     return redirect("/", {"Set-Cookie": f"_gitlab_session={token}; Path=/; HttpOnly"})
@@ -263,11 +261,5 @@ def refused_page(request: Request, refused: Refused) -> Response:
             status=refused.status, body=body, content_type="text/plain", headers=headers
         )
     if refused.status == 401:
-        return as_page(sign_in_form("You need to sign in before continuing."), 401)
+        return as_page(login_form("You need to sign in before continuing."), 401)
     return as_page(page("GitLab", f"<p>{escaped(refused.message)}</p>"), refused.status)
-
-
-def is_git_here() -> bool:
-    """Whether git and its part for HTTP are installed."""
-    done = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=False)
-    return os.path.exists(os.path.join(done.stdout.strip(), "git-http-backend"))

@@ -145,7 +145,7 @@ def change_project(request: Request) -> Response:
             project["settings"][name] = value
     project["path_with_namespace"] = f"{project['namespace_path']}/{project['path']}"
     if branch:
-        gitlab.repository(project).git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        gitlab.set_default_branch(project, branch)
     gitlab.touch(project)
     return as_json(project_view(gitlab, project, request.user))
 

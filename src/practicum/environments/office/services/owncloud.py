@@ -280,5 +280,6 @@ SERVICE = Service(
     port=PORT,
     router=Router().add(routes).add(owncloud_shares.routes).add(owncloud_pages.routes),
     authenticate=authenticate,
+    find_user=lambda company, name: Cloud(company).users.get(name),
     refuse=refuse,
 )

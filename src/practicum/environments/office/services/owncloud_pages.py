@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from practicum.environments.office.cloud_model import Cloud, kind_of, parts_of
-from practicum.environments.office.services.pages import escaped, link, page, table
+from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.web import (
     Document,
     Refused,
@@ -30,14 +30,12 @@ def home(request: Request) -> Response:
     return as_page(login_form()) if request.user is None else redirect(FILES)
 
 
+FIELDS = (("Username or email", "user"), ("Password", "password"))
+
+
 def login_form(said: str = "") -> str:
     """The page to log in."""
-    form = (
-        '<form method="post" action="/index.php/login"><label>Username or email '
-        '<input name="user"></label> <label>Password <input name="password" type="password">'
-        "</label> <button>Log in</button></form>"
-    )
-    return page("ownCloud", f"<p>{escaped(said)}</p>{form}")
+    return sign_in_form("ownCloud", "/index.php/login", FIELDS, "Log in", said)
 
 
 @routes.route("POST", "/{index:index.php/|}login", is_open=True)

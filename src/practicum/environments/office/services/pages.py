@@ -23,6 +23,19 @@ def page(title: str, body: str) -> str:
     )
 
 
+def sign_in_form(
+    title: str, action: str, fields: tuple[tuple[str, str], ...], button: str, said: str = ""
+) -> str:
+    """The page to log in: `fields` are labels and names, the last one a password's."""
+    kinds = ["text"] * (len(fields) - 1) + ["password"]
+    rows = "".join(
+        f'<label>{escaped(label)} <input name="{name}" type="{kind}"></label> '
+        for (label, name), kind in zip(fields, kinds, strict=True)
+    )
+    form = f'<form method="post" action="{action}">{rows}<button>{button}</button></form>'
+    return page(title, f"<p>{escaped(said)}</p>{form}")
+
+
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A table; its cells are HTML already."""
     top = "".join(f"<th>{escaped(one)}</th>" for one in head)

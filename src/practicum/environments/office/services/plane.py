@@ -240,5 +240,6 @@ SERVICE = Service(
     port=PORT,
     router=Router().add(routes).add(plane_issues.routes).add(plane_pages.routes),
     authenticate=authenticate,
+    find_user=lambda company, name: Plane(company).user(name),
     refuse=refuse,
 )

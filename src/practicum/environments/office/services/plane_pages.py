@@ -2,7 +2,7 @@
 
 from practicum.environments.office.company_seed import PLANE_WORKSPACE
 from practicum.environments.office.plane_model import Plane
-from practicum.environments.office.services.pages import escaped, link, page, table
+from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.plane_views import may_open
 from practicum.environments.office.services.web import (
     Document,
@@ -40,14 +40,12 @@ def home(request: Request) -> Response:
     return as_page(page(f"Projects · {TITLE}", table(("Project", "Identifier", "About"), rows)))
 
 
+FIELDS = (("Email", "email"), ("Password", "password"))
+
+
 def login_form(said: str = "") -> str:
     """The page to log in."""
-    form = (
-        '<form method="post" action="/auth/sign-in/"><label>Email <input name="email"></label> '
-        '<label>Password <input name="password" type="password"></label> <button>Sign in</button>'
-        "</form>"
-    )
-    return page(f"Sign in · {TITLE}", f"<p>{escaped(said)}</p>{form}")
+    return sign_in_form(f"Sign in · {TITLE}", "/auth/sign-in/", FIELDS, "Sign in", said)
 
 
 @routes.route("POST", "/auth/sign-in", is_open=True)

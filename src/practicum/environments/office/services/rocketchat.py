@@ -178,7 +178,8 @@ def users_update(request: Request) -> Response:
 @routes.route("POST", "/api/v1/users.updateOwnBasicInfo")
 def users_update_own(request: Request) -> Response:
     """Change one's own account."""
-    allowed = {k: v for k, v in (request.fields.get("data") or {}).items() if k != "roles"}
+    given = request.fields.get("data")
+    allowed = {k: v for k, v in given.items() if k != "roles"} if isinstance(given, dict) else {}
     if "newPassword" in allowed:
         allowed["password"] = allowed["newPassword"]
     else:
@@ -193,9 +194,12 @@ def change_user(user: Document, changes: Any) -> None:
         raise Refused(400, "Match error: Expected object")
     for name in EDITABLE:
         if name in changes:
+            kind = {"roles": list, "active": bool}.get(name, str)
+            if not isinstance(changes[name], kind):
+                raise Refused(400, f"Match error: Expected {kind.__name__} in field data.{name}")
             user[name] = changes[name]
     if "email" in changes:
-        user["emails"] = [{"address": changes["email"], "verified": True}]
+        user["emails"] = [{"address": str(changes["email"]), "verified": True}]
     user["nameInsensitive"] = str(user["name"]).lower()
 
 
@@ -336,5 +340,6 @@ SERVICE = Service(
     .add(rocketchat_messages.routes)
     .add(rocketchat_pages.routes),
     authenticate=authenticate,
+    find_user=lambda company, name: Chat(company).user(name),
     refuse=refuse,
 )

@@ -1,7 +1,7 @@
 """RocketChat's pages: log in, read a room, write into it; plain HTML without scripts."""
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.services.pages import escaped, link, page
+from practicum.environments.office.services.pages import escaped, link, page, sign_in_form
 from practicum.environments.office.services.rocketchat_messages import say
 from practicum.environments.office.services.rocketchat_views import may_read
 from practicum.environments.office.services.web import (
@@ -42,14 +42,12 @@ def home(request: Request) -> Response:
     return as_page(page(TITLE, f"<p>Logged in as {escaped(name)}</p>{body}"))
 
 
+FIELDS = (("Email or username", "username"), ("Password", "password"))
+
+
 def login_form(said: str = "") -> str:
     """The page to log in."""
-    form = (
-        '<form method="post" action="/login"><label>Email or username '
-        '<input name="username"></label> <label>Password <input name="password" '
-        'type="password"></label> <button>Login</button></form>'
-    )
-    return page(TITLE, f"<p>{escaped(said)}</p>{form}")
+    return sign_in_form(TITLE, "/login", FIELDS, "Login", said)
 
 
 @routes.route("POST", "/login", is_open=True)

@@ -16,6 +16,8 @@ from urllib.parse import parse_qsl, unquote
 if TYPE_CHECKING:
     from practicum.environments.office.company_state import Company
 
+OWNER_HEADER = "x-office-user"
+"""In a request of the owner: as whom it is made."""
 Document = dict[str, Any]
 """A stored record, near to the form the API shows it in."""
 
@@ -66,6 +68,8 @@ class Request:
     company: "Company"
     base_url: str
     """Such as `http://the-agent-company.com:3000`."""
+    is_owner: bool = False
+    """Whether it came through the company's door, which is out of every agent's reach."""
     parameters: dict[str, str] = field(default_factory=dict)
     """Values of the placeholders in the route's pattern."""
     user: Any = None
@@ -100,7 +104,7 @@ class Request:
         for name in names:
             value = self.fields.get(name)
             if value is not None:
-                return value if isinstance(value, str) else str(value)
+                return (value if isinstance(value, str) else str(value)).replace("\0", "")
         return default
 
     def number(self, name: str, default: int, most: int = 1_000_000) -> int:
@@ -247,6 +251,8 @@ class Service:
     router: Router
     authenticate: Callable[[Request], Any]
     """The user of a request; None where nobody is logged in."""
+    find_user: Callable[["Company", str], Any]
+    """The user of a name, for the owner, who needs no password."""
     refuse: Callable[[Request, Refused], Response]
     """An error in the service's own shape."""
 
@@ -256,8 +262,15 @@ class Service:
             route, values, is_known = self.router.find(request.method, request.path)
             if route is None:
                 raise Refused(405 if is_known else 404, "Not Found")
+            if "%00" in request.path or "\0" in request.path:
+                raise Refused(400, "Bad Request")
             request.parameters = values
-            request.user = self.authenticate(request)
+            named = request.headers.get(OWNER_HEADER) if request.is_owner else None
+            request.user = (
+                self.authenticate(request)
+                if named is None
+                else self.find_user(request.company, named)
+            )
             if request.user is None and not route.is_open:
                 raise Refused(401, "Unauthorized")
             return route.handler(request)

@@ -9,7 +9,6 @@ import os
 import selectors
 import shutil
 import socket
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -31,7 +30,11 @@ BODY_LIMIT = 64 << 20
 IDLE_S = 30.0
 """Seconds after which a connection that says nothing is closed."""
 CONNECTIONS = 128
-"""Connections served together; more of them wait to be accepted."""
+"""Connections served together; more of them are closed at once."""
+READING = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
+"""Methods that change nothing."""
+SMALL_BODY = 1 << 16
+"""Bytes of a body that may stay in memory; larger ones are files."""
 HOST = "the-agent-company.com"
 
 
@@ -61,31 +64,42 @@ class WebServer:
                 self._accept(key.fileobj)
 
     def _accept(self, listener: Any) -> None:
+        # The owner is always let in: an agent that holds all other connections open must not be
+        # able to keep its grader out.
+        is_owner = listener.family == socket.AF_UNIX
         try:
             connection, _ = listener.accept()
         except OSError:
             return  # the client is gone already
-        self._slots.acquire()
-        threading.Thread(target=self._serve_one, args=(connection,), daemon=True).start()
+        if not is_owner and not self._slots.acquire(blocking=False):
+            connection.close()
+            return
+        work = (connection, is_owner)
+        threading.Thread(target=self._serve_one, args=work, daemon=True).start()
 
-    def _serve_one(self, connection: socket.socket) -> None:
+    def _serve_one(self, connection: socket.socket, is_owner: bool) -> None:
         try:
             connection.settimeout(IDLE_S)
-            if connection.family == socket.AF_INET:
+            if not is_owner:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _Connection(connection, self)
         except OSError:
             pass  # the client went away in the middle
         finally:
             connection.close()
-            self._slots.release()
+            if not is_owner:
+                self._slots.release()
 
     def answer(self, port: int, request: Request) -> Response:
         """The response of the service at a port; an error of ours is a 500 and is noted."""
         service = self.services[port]
         try:
             with self.company.lock:
+                if request.method not in READING:
+                    self.company.grow(min(len(request.body), SMALL_BODY))
                 return service.answer(request)
+        except Refused as refused:
+            return service.refuse(request, refused)
         except Exception:  # noqa: BLE001 - one bad request must not end the company
             self.company.note_fault(f"{request.method} {request.path}\n{traceback.format_exc()}")
             return service.refuse(request, Refused(500, "Internal Server Error"))
@@ -135,6 +149,7 @@ class _Connection(BaseHTTPRequestHandler):
             headers={name.lower(): value for name, value in self.headers.items()},
             body=body,
             company=self._web.company,
+            is_owner=not self._is_tcp,
             base_url=f"http://{host if ':' in host else f'{host}:{port}'}",
         )
         self._send(self._web.answer(port, request))
@@ -185,8 +200,3 @@ class _Connection(BaseHTTPRequestHandler):
 def _port_in(host: str) -> int:
     port = host.rpartition(":")[2]
     return int(port) if port.isdigit() else 0
-
-
-def complain(text: str) -> None:
-    """Say something on standard error, where the owner's terminal shows it."""
-    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,112 @@
+"""The client libraries of the office's services, unmodified, against a company."""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.environments.office.serving_companies import Served, serve
+
+from practicum.environments.office.companies import Companies
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    companies = Companies()
+    found = serve(companies)
+    yield found
+    assert not found.company.faults
+    found.company.close()
+    companies.close()
+
+
+# The library leaves the file of an upload to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_rocketchat_api(served: Served, tmp_path: Path) -> None:
+    library = pytest.importorskip(
+        "rocketchat_API.rocketchat", reason="needs rocketchat_API; pip install rocketchat_API"
+    )
+    errors = importlib.import_module("rocketchat_API.APIExceptions.RocketExceptions")
+    name = "theagentcompany"
+    chat = library.RocketChat(name, name, server_url=served.url(3000))
+    assert chat.me().json()["username"] == name
+    assert chat.channels_create("plans", members=["ann_lee"]).json()["success"]
+    room = chat.channels_info(channel="plans").json()["channel"]["_id"]
+    assert chat.chat_post_message("Hello", channel="plans").json()["success"]
+    user = chat.users_info(username="ann_lee").json()["user"]["_id"]
+    for act in (chat.channels_add_moderator, chat.channels_add_owner, chat.channels_add_leader):
+        assert act(room, user).json()["success"]
+    assert chat.channels_set_topic(room, "Plans").json()["topic"] == "Plans"
+    said = chat.channels_history(room).json()["messages"]
+    assert "Hello" in [message["msg"] for message in said]
+    assert chat.chat_react(said[-1]["_id"], "tada").json()["success"]
+    file = tmp_path / "note.txt"
+    file.write_text("text")
+    assert chat.rooms_upload(room, str(file), description="A note").json()["success"]
+    assert chat.users_create("x@y.z", "New One", "pw", "new_one").json()["success"]
+    assert library.RocketChat("new_one", "pw", server_url=served.url(3000)).me().json()["success"]
+    held = chat.roles_get_users_in_role(role="moderator").json()["users"]
+    assert [one["username"] for one in held] == ["ann_lee"]
+    assert chat.groups_list().json()["success"]
+    assert chat.users_delete(chat.users_info(username="new_one").json()["user"]["_id"]).json()[
+        "success"
+    ]
+    with pytest.raises(errors.RocketAuthenticationException):
+        library.RocketChat(name, "wrong", server_url=served.url(3000))
+
+
+def test_python_gitlab(served: Served) -> None:
+    gitlab = pytest.importorskip("gitlab", reason="needs python-gitlab; pip install python-gitlab")
+    client = gitlab.Gitlab(served.url(8929), private_token="root-token", keep_base_url=True)
+    client.auth()
+    assert client.user.username == "root"
+    project = client.projects.get("root/shop")
+    assert len(project.issues.list(get_all=True)) == 25
+    issue = project.issues.create({"title": "New", "labels": ["a"]})
+    issue.notes.create({"body": "note"})
+    issue.state_event = "close"
+    issue.save()
+    assert project.issues.get(issue.iid).state == "closed"
+    assert project.files.get("src/price.py", ref="raise").decode() == b"PRICE = 2\n"
+    project.branches.create({"branch": "topic", "ref": "main"})
+    project.files.create(
+        {"file_path": "a.txt", "branch": "topic", "content": "x", "commit_message": "Add"}
+    )
+    made = {"source_branch": "topic", "target_branch": "main", "title": "Topic"}
+    merge_request = project.mergerequests.create(made)
+    merge_request.merge()
+    assert project.files.raw("a.txt", ref="main") == b"x"
+    other = client.projects.create({"name": "Other", "initialize_with_readme": True})
+    other.milestones.create({"title": "v1"})
+    other.labels.create({"name": "l", "color": "#fff"})
+    other.releases.create({"name": "r", "tag_name": "v1", "ref": "main"})
+    other.wikis.create({"title": "Page", "content": "text"})
+    assert [one.name for one in other.protectedbranches.list()] == ["main"]
+    with pytest.raises(gitlab.GitlabAuthenticationError):
+        gitlab.Gitlab(served.url(8929), private_token="wrong").auth()
+
+
+def test_a_webdav_client(served: Served, tmp_path: Path) -> None:
+    library = pytest.importorskip(
+        "webdav3.client", reason="needs webdavclient3; pip install webdavclient3"
+    )
+    name = "theagentcompany"
+    client = library.Client(
+        {
+            "webdav_hostname": f"{served.url(8092)}/remote.php/webdav",
+            "webdav_login": name,
+            "webdav_password": name,
+        }
+    )
+    assert client.check("Documents")
+    client.mkdir("new")
+    file = tmp_path / "up.txt"
+    file.write_text("up")
+    client.upload_sync(remote_path="new/ü.txt", local_path=str(file))
+    client.copy("new/ü.txt", "new/b.txt")
+    client.move("new/b.txt", "Documents/c.txt")
+    client.download_sync("Documents/c.txt", str(tmp_path / "down.txt"))
+    assert (tmp_path / "down.txt").read_text() == "up"
+    client.clean("new")
+    assert "c.txt" in client.list("Documents")
+    assert not client.check("new")

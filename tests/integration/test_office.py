@@ -1,0 +1,167 @@
+"""Office episodes on real machines: what an agent can do to its company, and what it cannot."""
+
+import json
+import os
+import runpy
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.machines import why_no_machine
+
+from practicum.core.capabilities import ServesPorts
+from practicum.core.errors import EnvironmentFailure
+from practicum.core.task import Task
+from practicum.environments.office.office_environment import (
+    OfficeEnvironment,
+    furnish,
+    plan_of,
+)
+from practicum.environments.office.services.all_services import PORTS
+from practicum.environments.registry import build_environment
+from practicum.environments.shell.protocol import bash_turn
+from practicum.sandboxes.opening import unchecked_sandboxes
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "office.py"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _machines() -> None:
+    reason = why_no_machine()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@asynccontextmanager
+async def office(**options: Any) -> AsyncIterator[OfficeEnvironment]:
+    environment = build_environment("office", options)
+    assert isinstance(environment, OfficeEnvironment)
+    # Their self-check, seconds long, has tests of its own.
+    environment.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
+    try:
+        yield environment
+    finally:
+        await environment.close()
+
+
+def task_of(environment: OfficeEnvironment, family: str = "announce-in-channel") -> Task:
+    return environment.find(f"office-train-{family}-s0-0")
+
+
+async def shown(session: Any, script: str) -> str:
+    observation = await session.act(bash_turn(script, "text"))
+    return str(observation.message.content)
+
+
+async def test_nothing_of_the_company_is_in_the_agents_machine() -> None:
+    async with office() as environment, environment.open(task_of(environment)) as session:
+        words = " -o ".join(f"-name '{one}'" for one in ("state.json", "door", "*practicum*"))
+        seen = await shown(
+            session, f"find / -xdev {words} 2>/dev/null; cat /proc/net/unix; ls /tmp"
+        )
+        assert seen.strip().endswith("Path")
+        running = await shown(session, "ps -e -o comm=")
+        assert "git" not in running
+        await shown(session, "kill -9 -1")
+        assert '"version"' in await shown(
+            session, "curl -s http://the-agent-company.com:8929/api/v4/version"
+        )
+
+
+async def test_two_episodes_have_the_same_ports_and_not_the_same_company() -> None:
+    async with office() as environment:
+        task = task_of(environment)
+        async with environment.open(task) as one, environment.open(task) as two:
+            await shown(one, "office rocketchat POST channels.create name=only-here")
+            assert "only-here" in await shown(one, "office rocketchat GET channels.list")
+            assert "only-here" not in await shown(two, "office rocketchat GET channels.list")
+
+
+async def test_an_agents_own_server_does_not_take_a_services_place() -> None:
+    async with office() as environment:
+        task = task_of(environment)
+        async with environment.open(task) as session:
+            seen = await shown(session, "timeout 3 python3 -m http.server 3000")
+            assert "Address already in use" in seen
+            await shown(session, "echo '127.0.0.9 the-agent-company.com' > /etc/hosts")
+            await shown(session, "rm -rf /usr/local/bin/office /workspace")
+            outcome = await session.outcome()
+        assert outcome.success is False
+        assert [one["result"] for one in _points(outcome)] == [0, 0]
+
+
+async def test_a_megabyte_of_text_and_a_deleted_project_are_graded_as_what_they_are() -> None:
+    async with office() as environment:
+        async with environment.open(task_of(environment, "file-an-issue")) as session:
+            huge = "python3 -c \"print('x' * 1000000)\" > /tmp/x; "
+            post = "curl -s -o /dev/null -w '%{http_code}' -H 'X-Auth-Token: x' --data-urlencode "
+            where = "text@/tmp/x http://the-agent-company.com:3000/api/v1/chat.postMessage"
+            assert "401" in await shown(session, f"{huge}{post}{where}")
+            await shown(session, "office gitlab DELETE projects/1")
+            outcome = await session.outcome()
+        assert [one["result"] for one in _points(outcome)] == [0, 0]
+
+
+async def test_a_company_that_ended_masks_the_episode() -> None:
+    async with office() as environment, environment.open(task_of(environment)) as session:
+        os.kill(session._grader._company.pid, signal.SIGKILL)
+        assert "office: " in await shown(session, "office rocketchat GET me")
+        with pytest.raises(EnvironmentFailure, match="services ended"):
+            await session.outcome()
+
+
+async def test_an_agent_that_holds_every_connection_does_not_keep_the_grader_out() -> None:
+    hold = (
+        "import socket,time\n"
+        "held=[socket.create_connection(('127.0.0.1',3000)) for _ in range(200)]\n"
+        "time.sleep(60)\n"
+    )
+    async with office() as environment, environment.open(task_of(environment)) as session:
+        await shown(session, f'nohup python3 -c "{hold}" >/dev/null 2>&1 & sleep 1')
+        assert (await session.outcome()).success is False
+
+
+async def test_a_second_machine_sees_the_same_company() -> None:
+    async with office() as environment, environment.open(task_of(environment)) as session:
+        await shown(session, "office rocketchat POST channels.create name=seen-by-both")
+        async with environment._machines.open() as graders:
+            assert isinstance(graders, ServesPorts)
+            session._grader._company.serve(await graders.listen(PORTS))
+            await furnish(graders, plan_of(task_of(environment)))
+            found = await graders.run(
+                ["office", "rocketchat", "GET", "channels.list"], timeout_s=20
+            )
+            assert "seen-by-both" in found.stdout
+
+
+async def test_the_tools_protocol_solves_a_task_too() -> None:
+    from practicum.environments.reference_policies import ReferenceActor, play_episode
+
+    async with office(protocol="tools") as environment:
+        task = task_of(environment)
+        turns = len(environment.reference(task))
+        played = await play_episode(environment, task, ReferenceActor(environment), turns)
+        assert played.outcome.success is True
+        assert played.outcome.evidence["s_score"] == 1.0
+
+
+def test_the_benchmark_runs_at_its_smallest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--rounds", "1", "--at-once", "2", "--json"]
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARK), *sizes])
+    runpy.run_path(str(BENCHMARK), run_name="__main__")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["many"]["saw_only_their_own"] == 2
+    assert 0 < found["one"]["pss_mb"] <= found["one"]["rss_mb"]
+
+
+def _points(outcome: Any) -> list[dict[str, int]]:
+    found: list[dict[str, int]] = outcome.evidence["checkpoints"]
+    return found
