@@ -128,7 +128,6 @@ class Companies:
             is_ready = ours.recv(5) == b"ready"
         except OSError:
             is_ready = False
-        self._opened.append(folder)  # not before: a folder that is still empty would be tidied away
         if not is_ready:
             ours.close()
             raise EnvironmentFailure("the company's services did not start")
