@@ -18,6 +18,7 @@ from practicum.environments.office.families.end_state import (
     spoken,
 )
 from practicum.environments.office.families.family_parts import (
+    CITIES,
     CUSTOMERS,
     DAYS,
     PRODUCTS,
@@ -175,10 +176,10 @@ def book_a_room(setting: Setting) -> OfficePlan:
 
 FILE_THE_LETTERS = brief(
     ROLE,
-    "The folder Inbox in ownCloud has letters. The name of each begins with its date, such as"
+    "The folder {inbox} in ownCloud has letters. The name of each begins with its date, such as"
     " 2024-03-19-lumen.txt. Move every letter from before {limit} into the folder of its "
     "year: Archive/2023, Archive/2024 and so on, under the same name. Letters of {limit} and "
-    "later stay in Inbox. The folders of the years are there already. Do not change what is "
+    "later stay in {inbox}. The folders of the years are there already. Do not change what is "
     "in the letters, and leave no copies behind.",
     where=("owncloud",),
 )
@@ -190,35 +191,35 @@ def file_the_letters(setting: Setting) -> OfficePlan:
     rng = setting.rng
     customers = rng.sample(CUSTOMERS, 7)
     years = [2023, 2023, 2024, 2024, 2025, 2025, rng.randrange(2023, 2026)]
-    limit = rng.choice((2024, 2025))
+    limit, inbox = rng.choice((2024, 2025)), f"Inbox-{rng.choice(CITIES)}-{rng.randrange(10, 100)}"
     letters = {
         f"{date_in(rng, year)}-{name.split()[0].lower()}.txt": f"Dear office,\nregards, {name}\n"
         for name, year in zip(customers, years, strict=True)
     }
     company = setting.base + CompanySeed(
-        files={f"Inbox/{name}": text for name, text in letters.items()},
+        files={f"{inbox}/{name}": text for name, text in letters.items()},
         folders=("Archive/2023", "Archive/2024", "Archive/2025"),
     )
     old = {name for name in letters if int(name[:4]) < limit}
     after = {
-        (f"Archive/{name[:4]}/{name}" if name in old else f"Inbox/{name}"): text.encode()
+        (f"Archive/{name[:4]}/{name}" if name in old else f"{inbox}/{name}"): text.encode()
         for name, text in letters.items()
     }
     reference = (
-        "office files list Inbox",
+        f"office files list {inbox}",
         "\n".join(
-            f"office files move Inbox/{name} Archive/{name[:4]}/{name}" for name in sorted(old)
+            f"office files move {inbox}/{name} Archive/{name[:4]}/{name}" for name in sorted(old)
         ),
     )
     younger = min(set(letters) - old)
 
     def moved(seen: Evidence) -> int:
         found = cloud(seen)
-        there = sum(f"Archive/{n[:4]}/{n}" in found and f"Inbox/{n}" not in found for n in old)
+        there = sum(f"Archive/{n[:4]}/{n}" in found and f"{inbox}/{n}" not in found for n in old)
         return 2 if there == len(old) else int(there * 2 >= len(old))
 
     return OfficePlan(
-        instruction=FILE_THE_LETTERS.format(limit=limit),
+        instruction=FILE_THE_LETTERS.format(inbox=inbox, limit=limit),
         company=company,
         checkpoints=(
             must("the old letters are in their folders", moved, 2),
@@ -228,7 +229,7 @@ def file_the_letters(setting: Setting) -> OfficePlan:
         near_misses=(
             (
                 *reference,
-                f"office files move Inbox/{younger} Archive/{younger[:4]}/{younger}",
+                f"office files move {inbox}/{younger} Archive/{younger[:4]}/{younger}",
             ),
             edited(reference, ("Archive/2023", "Archive/2024")),
         ),

@@ -170,7 +170,7 @@ LIST_FOLLOW_UPS = brief(
 
 LIST_FOLLOW_UPS_SOLUTION = """
 import csv, re, zipfile
-sheet = zipfile.ZipFile("customers.xlsx").read("xl/worksheets/sheet1.xml").decode()
+sheet = zipfile.ZipFile("{file}").read("xl/worksheets/sheet1.xml").decode()
 rows = [re.findall("<t>(.*?)</t>", row) for row in re.findall("<row.*?</row>", sheet)][1:]
 late = sorted((r[3], r[0]) for r in rows if r[2] == "active" and r[3] < "{limit}")
 csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d) for d, n in late)])
@@ -182,7 +182,7 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     """List the customers of a workbook that nobody has spoken to for long."""
     rng = setting.rng
     customers = rng.sample(CUSTOMERS, 9)
-    limit = f"2026-{rng.randrange(3, 11):02d}-01"
+    limit = f"2026-{rng.randrange(3, 11):02d}-{rng.randrange(1, 29):02d}"
     states = [
         "active",
         "active",
@@ -196,12 +196,13 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
         (name, rng.choice(CITIES), state, day)
         for name, state, day in zip(customers, states, days, strict=True)
     ]
-    path, target = "Sales/customers.xlsx", f"Sales/follow-up-{limit}.csv"
+    file = f"{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.xlsx"
+    path, target = f"Sales/{file}", f"Sales/follow-up-{limit}.csv"
     head = ("customer", "city", "status", "last_contact")
     company = setting.base + CompanySeed(files={path: xlsx([head, *rng.sample(rows, 9)])})
     late = sorted((day, name) for name, _, state, day in rows if state == "active" and day < limit)
     wanted = rows_of(table([("customer", "last_contact"), *((n, d) for d, n in late)]).encode())
-    solve = LIST_FOLLOW_UPS_SOLUTION.format(limit=limit)
+    solve = LIST_FOLLOW_UPS_SOLUTION.format(file=file, limit=limit)
     reference = (fetch(path), python(solve) + "\n" + put("f.csv", target))
 
     def found(seen: Evidence) -> list[tuple[str, ...]]:

@@ -228,8 +228,8 @@ def query_a_database(setting: Setting) -> OfficePlan:
 
 JOIN_TWO_TABLES = brief(
     ROLE,
-    "In ownCloud, Data/sales.csv has a line for each sale (date, product, quantity) and "
-    "Data/prices.json the price of one piece of each product. Work out the revenue of each "
+    "In ownCloud, {folder}/sales.csv has a line for each sale (date, product, quantity) and "
+    "{folder}/prices.json the price of one piece of each product. Work out the revenue of each "
     "product in the month {month}: quantity times price, added up. Write a JSON object from "
     "product to revenue, whole numbers, with only the products that were sold in that month, "
     "and upload it to ownCloud as {target}.",
@@ -255,11 +255,12 @@ def join_two_tables(setting: Setting) -> OfficePlan:
     sales = [(date_in(rng), rng.choice(products[:5]), rng.randrange(1, 20)) for _ in range(18)]
     month = sales[0][0][:7]
     sales += [(f"{month}-{n:02d}", rng.choice(products[:5]), rng.randrange(1, 20)) for n in (3, 9)]
+    folder = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}"
     target = f"Reports/revenue-{month}.json"
     company = setting.base + CompanySeed(
         files={
-            "Data/sales.csv": table([("date", "product", "quantity"), *sales]),
-            "Data/prices.json": json.dumps(prices, indent=1),
+            f"{folder}/sales.csv": table([("date", "product", "quantity"), *sales]),
+            f"{folder}/prices.json": json.dumps(prices, indent=1),
         },
         folders=("Reports",),
     )
@@ -269,7 +270,7 @@ def join_two_tables(setting: Setting) -> OfficePlan:
             wanted[name] = wanted.get(name, 0) + count * prices[name]
     solve = JOIN_TWO_TABLES_SOLUTION.format(month=month)
     reference = (
-        fetch("Data/sales.csv", "Data/prices.json") + "\nhead -3 sales.csv prices.json",
+        fetch(f"{folder}/sales.csv", f"{folder}/prices.json") + "\nhead -3 sales.csv prices.json",
         python(solve) + "\n" + put("revenue.json", target),
     )
 
@@ -281,7 +282,7 @@ def join_two_tables(setting: Setting) -> OfficePlan:
         return isinstance(got, dict) and got.keys() == wanted.keys()
 
     return OfficePlan(
-        instruction=JOIN_TWO_TABLES.format(month=month, target=target),
+        instruction=JOIN_TWO_TABLES.format(folder=folder, month=month, target=target),
         company=company,
         checkpoints=(
             must("the products of the month are there", products_of),

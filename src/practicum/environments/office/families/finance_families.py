@@ -241,8 +241,8 @@ def convert_currencies(setting: Setting) -> OfficePlan:
 
 CHASE_A_PAYMENT = brief(
     ROLE,
-    "In ownCloud, Finance/invoices.csv has invoices (invoice, customer, owner, amount) and "
-    "Finance/payments.csv what was paid; an invoice may be paid in several parts. Exactly one"
+    "In ownCloud, {folder}/invoices.csv has invoices (invoice, customer, owner, amount) and "
+    "{folder}/payments.csv what was paid; an invoice may be paid in several parts. Exactly one"
     " invoice is not paid in full. Send its owner, whose RocketChat username is in the column"
     " owner, one direct message in this form, with the number of the invoice and the amount "
     "that is missing: 'INV-1234 is not paid in full: 250 EUR are open.'",
@@ -274,7 +274,7 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     customers = rng.sample(CUSTOMERS, 6)
     numbers = [f"INV-{n}" for n in rng.sample(range(1000, 10_000), 6)]
     amounts = [rng.randrange(400, 20_000) for _ in numbers]
-    late = rng.randrange(6)
+    late, folder = rng.randrange(6), f"Finance/{date_in(rng)}"
     missing = rng.randrange(1, amounts[late] - 100)
     paid = []
     for n, amount in enumerate(amounts):
@@ -286,20 +286,22 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     invoices = list(zip(numbers, customers, [one.username for one in owners], amounts, strict=True))
     company = setting.base + CompanySeed(
         files={
-            "Finance/invoices.csv": table([("invoice", "customer", "owner", "amount"), *invoices]),
-            "Finance/payments.csv": table([("date", "invoice", "amount"), *paid]),
+            f"{folder}/invoices.csv": table(
+                [("invoice", "customer", "owner", "amount"), *invoices]
+            ),
+            f"{folder}/payments.csv": table([("date", "invoice", "amount"), *paid]),
         }
     )
     owner = owners[late].username
     text = f"{numbers[late]} is not paid in full: {missing} EUR are open."
     solve = CHASE_A_PAYMENT_SOLUTION
-    find = fetch("Finance/invoices.csv", "Finance/payments.csv") + "\n" + python(solve)
+    find = fetch(f"{folder}/invoices.csv", f"{folder}/payments.csv") + "\n" + python(solve)
 
     def told(seen: Evidence) -> bool:
         return text in spoken(seen).get(f"@{owner}", [])
 
     return OfficePlan(
-        instruction=CHASE_A_PAYMENT,
+        instruction=CHASE_A_PAYMENT.format(folder=folder),
         company=company,
         checkpoints=(
             must(
