@@ -233,7 +233,26 @@ office files mkdir PATH                        make a folder in ownCloud
 office files move PATH PATH                    move within ownCloud
 office files delete PATH                       delete in ownCloud
 office page URL                                the text of a page
-NAME=VALUE gives text; NAME:=JSON gives any JSON, such as assignee_ids:=[3]."""
+NAME=VALUE gives text; NAME:=JSON gives any JSON, such as assignee_ids:=[3]. A path such as /0/id or
+/results/name=Shop/id shows only that part of the answer."""
+
+
+def part(answer: Any, pointer: str) -> Any:
+    """A part of an answer: keys, numbers, or `key=value` for the first entry that has it.
+
+    >>> part({"results": [{"name": "A", "id": 1}, {"name": "B", "id": 2}]}, "/results/name=B/id")
+    2
+    """
+    for step in pointer.strip("/").split("/"):
+        name, is_sought, value = step.partition("=")
+        try:
+            if isinstance(answer, list) and is_sought:
+                answer = next(one for one in answer if str(one[name]) == value)
+            else:
+                answer = answer[int(step) if isinstance(answer, list) else step]
+        except (LookupError, TypeError, ValueError, StopIteration):
+            raise OfficeError(404, f"the answer has no {pointer}") from None
+    return answer
 
 
 def main(words: list[str]) -> int:
@@ -241,13 +260,18 @@ def main(words: list[str]) -> int:
     office = Office()
     if len(words) >= 3 and words[0] in ("rocketchat", "gitlab", "plane"):
         data: dict[str, Any] = {}
+        pointers = [word for word in words[3:] if word.startswith("/")]
         for word in words[3:]:
+            if word in pointers:
+                continue
             name, _, value = word.partition("=")
             is_json = name.endswith(":")
             data[name.rstrip(":")] = json.loads(value) if is_json else value
         call = {"rocketchat": office.rocketchat, "gitlab": office.gitlab, "plane": office.plane}
         answer = call[words[0]](words[1].upper(), words[2].lstrip("/"), data or None)
-        print(json.dumps(answer, indent=1, ensure_ascii=False))
+        for found in [part(answer, one) for one in pointers] or [answer]:
+            is_text = isinstance(found, str) and bool(pointers)
+            print(found if is_text else json.dumps(found, indent=1, ensure_ascii=False))
         return 0
     if len(words) >= 3 and words[0] == "files":
         return _files(office, words[1], words[2:])

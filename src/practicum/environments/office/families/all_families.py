@@ -1,9 +1,33 @@
 """Imports every module with families, which fills `FAMILIES`."""
 
-from practicum.environments.office.families import first_steps
+from practicum.environments.office.families import (
+    admin_families,
+    business_families,
+    data_science_families,
+    finance_families,
+    first_steps,
+    human_resources_families,
+    machine_learning_families,
+    project_management_families,
+    quality_families,
+    research_families,
+    software_engineering_families,
+)
 from practicum.environments.office.office_plan import FAMILIES, Family
 
-MODULES = (first_steps,)
+MODULES = (
+    first_steps,
+    admin_families,
+    business_families,
+    data_science_families,
+    finance_families,
+    human_resources_families,
+    machine_learning_families,
+    project_management_families,
+    quality_families,
+    research_families,
+    software_engineering_families,
+)
 
 
 def families() -> dict[str, Family]:

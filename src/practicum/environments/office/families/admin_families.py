@@ -1,0 +1,420 @@
+"""Tasks of the front desk: rooms, channels, letters, supplies."""
+
+from practicum.environments.office.company_seed import (
+    Channel,
+    Colleague,
+    CompanySeed,
+    Fact,
+    Person,
+    Post,
+)
+from practicum.environments.office.families.end_state import (
+    asked,
+    asked_only,
+    changed_files,
+    cloud,
+    record_of,
+    rows_of,
+    spoken,
+)
+from practicum.environments.office.families.family_parts import (
+    CITIES,
+    CUSTOMERS,
+    DAYS,
+    PRODUCTS,
+    ask,
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    q,
+    table,
+    with_role,
+    write,
+)
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "the office assistant"
+ROOMS = ("Amber", "Basil", "Cedar", "Dune", "Elm", "Fern", "Grove", "Heath")
+SUPPLIES = ("stapler", "marker", "folder", "envelope", "battery pack", "notepad")
+
+SET_A_TOPIC = brief(
+    ROLE,
+    "Set the topic of the RocketChat channel #{channel} to this text, word for word:\n"
+    "{topic}\n"
+    "The topic is the line under a channel's name; do not post a message. The route is POST "
+    "channels.setTopic with the fields roomName and topic. The topics of all other channels "
+    "stay as they are, and no channel is renamed or made.",
+    where=("rocketchat",),
+)
+
+
+@family("set-a-topic", level=1, domain="admin", services=("rocketchat",), split="train")
+def set_a_topic(setting: Setting) -> OfficePlan:
+    """Set the topic of a channel."""
+    rng = setting.rng
+    names = [one.name for one in setting.base.channels]
+    channel, other = rng.sample(names, 2)
+    event = rng.choice(("Fire drill", "Summer party", "Open day", "Stock count", "Repainting"))
+    room = rng.choice(ROOMS)
+    topic = (
+        f"{event} on {rng.choice(DAYS)} at {rng.randrange(8, 18)}:{rng.choice((15, 45))}, {room}"
+    )
+
+    def topics(seen: Evidence) -> dict[str, str]:
+        found = seen.office.rocketchat("GET", "channels.list", {"count": 0})["channels"]
+        return {one["name"]: one["topic"] for one in found}
+
+    def set_to(where: str, text: str) -> tuple[str, ...]:
+        return (f"office rocketchat POST channels.setTopic roomName={where} topic={q(text)}",)
+
+    return OfficePlan(
+        instruction=SET_A_TOPIC.format(channel=channel, topic=topic),
+        company=setting.base,
+        checkpoints=(
+            must(f"the topic of #{channel} is set", lambda seen: topics(seen)[channel] == topic),
+            must(
+                "no other channel has changed, and nothing was posted",
+                lambda seen: (
+                    topics(seen) == {**dict.fromkeys(names, ""), channel: topic}
+                    and not spoken(seen)
+                ),
+            ),
+        ),
+        reference=set_to(channel, topic),
+        near_misses=(
+            set_to(other, topic),
+            set_to(channel, topic.rpartition(",")[0]),
+            (post(f"#{channel}", topic),),
+        ),
+    )
+
+
+BOOK_A_ROOM = brief(
+    ROLE,
+    "{owner} needs a meeting room on {day} at {start} for {needed} people.\n"
+    "The file Rooms/rooms.csv in ownCloud has every room with its seats, the file {path} has "
+    "the bookings; a booking lasts one hour. Book the smallest room that has enough seats and"
+    " is free then: add one line at the end of the bookings, with date, start, room and "
+    "booked_by ({owner}), and upload the file under the same path.",
+    where=("owncloud",),
+)
+
+BOOK_A_ROOM_SOLUTION = """
+import csv
+booked = list(csv.DictReader(open("bookings.csv")))
+taken = {{r["room"] for r in booked if (r["date"], r["start"]) == ("{day}", "{start}")}}
+rooms = [(int(r["seats"]), r["room"]) for r in csv.DictReader(open("rooms.csv"))]
+room = min(r for r in rooms if r[0] >= {needed} and r[1] not in taken)[1]
+open("bookings.csv", "a").write(f"{day},{start},{{room}},{owner}\\n")
+"""
+
+
+@family("book-a-room", level=2, domain="admin", services=("owncloud",), split="train")
+def book_a_room(setting: Setting) -> OfficePlan:
+    """Book the smallest free room that is large enough."""
+    rng = setting.rng
+    sizes = sorted(rng.sample(range(3, 40), 6))
+    rooms = list(zip(rng.sample(ROOMS, 6), sizes, strict=True))
+    day, start, owner = date_in(rng), f"{rng.randrange(8, 17):02d}:00", setting.person().name
+    first, busy = rng.randrange(0, 3), rng.randrange(1, 3)
+    needed = rng.randrange(sizes[first - 1] + 1 if first else 2, sizes[first] + 1)
+    right = rooms[first + busy]
+    bookings = [
+        (day, start, room, setting.person().name) for room, _ in rooms[first : first + busy]
+    ]
+    bookings += [(date_in(rng), start, rng.choice(rooms)[0], one.name) for one in setting.people(6)]
+    bookings = [one for one in bookings if one[:3] != (day, start, right[0])]
+    rng.shuffle(bookings)
+    head, line = ("date", "start", "room", "booked_by"), (day, start, right[0], owner)
+    path = "Rooms/bookings.csv"
+    company = setting.base + CompanySeed(
+        files={
+            path: table([head, *bookings]),
+            "Rooms/rooms.csv": table([("room", "seats"), *rng.sample(rooms, 6)]),
+        }
+    )
+    solve = BOOK_A_ROOM_SOLUTION.format(day=day, start=start, needed=needed, owner=owner)
+    reference = (fetch(path, "Rooms/rooms.csv"), python(solve) + "\n" + put("bookings.csv", path))
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(path))
+
+    def is_booked(seen: Evidence) -> bool:
+        mine = [one for one in rows(seen) if one not in bookings and one != head]
+        return len(mine) == 1 and mine[0][:2] == line[:2] and mine[0][3:] == line[3:]
+
+    return OfficePlan(
+        instruction=BOOK_A_ROOM.format(owner=owner, day=day, start=start, needed=needed, path=path),
+        company=company,
+        checkpoints=(
+            must("there is one new booking for that time and person", is_booked),
+            must(
+                "it is the right room",
+                lambda seen: is_booked(seen) and rows(seen).count(line) == 1,
+                2,
+            ),
+            must(
+                "the other bookings and files are as they were",
+                lambda seen: (
+                    rows(seen) == [head, *bookings, line] and changed_files(seen, company) == {path}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (" and r[1] not in taken", "")),
+            edited(reference, ("min(", "max(")) if right != rooms[-1] else reference[:1],
+            edited(reference, ('"a").write(', '"w").write(')),
+        ),
+    )
+
+
+FILE_THE_LETTERS = brief(
+    ROLE,
+    "The folder {inbox} in ownCloud has letters. The name of each begins with its date, such as"
+    " 2024-03-19-lumen.txt. Move every letter from before {limit} into the folder of its "
+    "year: Archive/2023, Archive/2024 and so on, under the same name. Letters of {limit} and "
+    "later stay in {inbox}. The folders of the years are there already. Do not change what is "
+    "in the letters, and leave no copies behind.",
+    where=("owncloud",),
+)
+
+
+@family("file-the-letters", level=2, domain="admin", services=("owncloud",), split="train")
+def file_the_letters(setting: Setting) -> OfficePlan:
+    """Move old letters into folders of their years."""
+    rng = setting.rng
+    customers = rng.sample(CUSTOMERS, 7)
+    years = [2023, 2023, 2024, 2024, 2025, 2025, rng.randrange(2023, 2026)]
+    limit, inbox = rng.choice((2024, 2025)), f"Inbox-{rng.choice(CITIES)}-{rng.randrange(10, 100)}"
+    letters = {
+        f"{date_in(rng, year)}-{name.split()[0].lower()}.txt": f"Dear office,\nregards, {name}\n"
+        for name, year in zip(customers, years, strict=True)
+    }
+    company = setting.base + CompanySeed(
+        files={f"{inbox}/{name}": text for name, text in letters.items()},
+        folders=("Archive/2023", "Archive/2024", "Archive/2025"),
+    )
+    old = {name for name in letters if int(name[:4]) < limit}
+    after = {
+        (f"Archive/{name[:4]}/{name}" if name in old else f"{inbox}/{name}"): text.encode()
+        for name, text in letters.items()
+    }
+    reference = (
+        f"office files list {inbox}",
+        "\n".join(
+            f"office files move {inbox}/{name} Archive/{name[:4]}/{name}" for name in sorted(old)
+        ),
+    )
+    younger = min(set(letters) - old)
+
+    def moved(seen: Evidence) -> int:
+        found = cloud(seen)
+        there = sum(f"Archive/{n[:4]}/{n}" in found and f"{inbox}/{n}" not in found for n in old)
+        return 2 if there == len(old) else int(there * 2 >= len(old))
+
+    return OfficePlan(
+        instruction=FILE_THE_LETTERS.format(inbox=inbox, limit=limit),
+        company=company,
+        checkpoints=(
+            must("the old letters are in their folders", moved, 2),
+            must("nothing else was moved or changed", lambda seen: cloud(seen) == after),
+        ),
+        reference=reference,
+        near_misses=(
+            (
+                *reference,
+                f"office files move {inbox}/{younger} Archive/{younger[:4]}/{younger}",
+            ),
+            edited(reference, ("Archive/2023", "Archive/2024")),
+        ),
+    )
+
+
+COLLECT_SUPPLIES = brief(
+    ROLE,
+    "In the RocketChat channel #{channel} people have asked for supplies, such as 'Please "
+    "order 3 x marker.' One of them cancelled later: leave out all of that person's order. "
+    "Add up the rest by item and write a csv file with the header item,quantity and one line "
+    "for each item that is wanted, sorted by item. Upload it to ownCloud as {path}. Do not "
+    "answer in the channel.",
+    where=("rocketchat", "owncloud"),
+)
+
+
+@family(
+    "collect-supplies",
+    level=3,
+    domain="admin",
+    services=("rocketchat", "owncloud"),
+    split="train",
+)
+def collect_supplies(setting: Setting) -> OfficePlan:
+    """Add up what people asked for in a channel."""
+    rng = setting.rng
+    wishes = [
+        (one.username, rng.randrange(2, 12), rng.choice(SUPPLIES[:4])) for one in setting.people(7)
+    ]
+    cancelled = rng.choice(wishes[:5])
+    posts = [Post(sender=who, text=f"Please order {n} x {what}.") for who, n, what in wishes]
+    talk = Post(sender=setting.person().username, text=f"Is the {rng.choice(SUPPLIES)} shelf full?")
+    posts.insert(rng.randrange(len(posts)), talk)
+    posts.append(Post(sender=cancelled[0], text="Please cancel my order."))
+    kept = [one for one in wishes if one != cancelled]
+
+    def totals(of: list[tuple[str, int, str]]) -> str:
+        items = sorted({what for _, _, what in of})
+        counts = [(item, sum(n for _, n, what in of if what == item)) for item in items]
+        return table([("item", "quantity"), *counts])
+
+    channel = rng.choice(("office-supplies", "orders", "stationery"))
+    path = f"Orders/{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(
+        channels=(
+            Channel(name=channel, members=tuple(one[0] for one in wishes), posts=tuple(posts)),
+        ),
+        folders=("Orders",),
+    )
+    look = (
+        f"office rocketchat GET channels.messages roomName={channel} count=0 | "
+        'grep \'"msg"\\|"username"\''
+    )
+
+    def solve(text: str) -> tuple[str, ...]:
+        return (look, write("order.csv", text) + "\n" + put("order.csv", path))
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(path))
+
+    wanted = rows_of(totals(kept).encode())
+    return OfficePlan(
+        instruction=COLLECT_SUPPLIES.format(channel=channel, path=path),
+        company=company,
+        checkpoints=(
+            must(
+                "the items are listed",
+                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+            ),
+            must("the quantities are right", lambda seen: rows(seen) == wanted, 2),
+            must(
+                "no other file was written and nothing was posted",
+                lambda seen: (
+                    changed_files(seen, company) == {path} and bool(rows(seen)) and not spoken(seen)
+                ),
+            ),
+        ),
+        reference=solve(totals(kept)),
+        near_misses=(
+            solve(totals(wishes)),
+            (*solve(totals(kept)), post(f"#{channel}", "Your supplies are ordered.")),
+        ),
+    )
+
+
+def colleagues_of_order_equipment(
+    clerk: Person, boss: Person, item: str, total: str, price: str, center: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=clerk.username,
+            facts=(Fact(when=("price|cost|costs", item), say=f"One {item} costs {price}."),),
+            sends_to=boss.username,
+        ),
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("cost center|cost centre|centre|center",),
+                    say=f"With that total, use cost center {center}.",
+                    needs=(total,),
+                    otherwise="Tell me the total of the order first, such as 1234.50.",
+                ),
+            ),
+        ),
+    )
+
+
+ORDER_EQUIPMENT = brief(
+    ROLE,
+    "Order {count} x {item}. {clerk.name} (@{clerk.username}) knows what one costs, but not "
+    "which cost center pays; {boss.name} (@{boss.username}) knows that. Ask them by direct "
+    "message in RocketChat. Then upload the order to ownCloud as {path}: a csv file with the "
+    "header item,quantity,unit_price,total,cost_center and one line, the amounts with two "
+    "decimals.",
+    where=("rocketchat", "owncloud"),
+)
+
+
+@family(
+    "order-equipment",
+    level=4,
+    domain="admin",
+    services=("rocketchat", "owncloud"),
+    split="heldout",
+)
+def order_equipment(setting: Setting) -> OfficePlan:
+    """Ask one colleague for a price, another for the cost centre, and write the order."""
+    rng = setting.rng
+    item, count, cents = rng.choice(PRODUCTS), rng.randrange(3, 30), rng.randrange(1500, 90000)
+    price, total = f"{cents / 100:.2f}", f"{count * cents / 100:.2f}"
+    center = f"CC-{rng.randrange(1000, 10000)}"
+    clerk = with_role(setting, "Office Administrator")
+    boss = with_role(setting, "Finance Director")
+    path = f"Orders/order-{rng.randrange(100, 1000)}.csv"
+    company = setting.base + CompanySeed(
+        folders=("Orders",),
+        colleagues=colleagues_of_order_equipment(clerk, boss, item, total, price, center),
+    )
+    steps = ask(
+        (clerk, f"What is the price of one {item}?"),
+        (boss, f"The total is {total}. Which cost center shall I use?"),
+    )
+
+    def order(*cells: object) -> str:
+        head = ("item", "quantity", "unit_price", "total", "cost_center")
+        return write("order.csv", table([head, cells])) + "\n" + put("order.csv", path)
+
+    right = (item, count, price, total, center)
+
+    def row(seen: Evidence) -> dict[str, str]:
+        return record_of(seen.office.read_file(path))
+
+    def has_asked(seen: Evidence) -> bool:
+        found = asked(seen.office.rocketchat, "im.history", {"roomId": boss.username, "count": 0})
+        return any(center in one["msg"] for one in found["messages"])
+
+    return OfficePlan(
+        instruction=ORDER_EQUIPMENT.format(
+            count=count, item=item, clerk=clerk, boss=boss, path=path
+        ),
+        company=company,
+        checkpoints=(
+            must("the cost center was asked for, with the total", has_asked),
+            must(
+                "item, quantity and amounts are right",
+                lambda seen: (
+                    [row(seen).get(k) for k in ("item", "quantity", "unit_price", "total")]
+                    == [item, str(count), price, total]
+                ),
+            ),
+            must("the cost center is right", lambda seen: row(seen).get("cost_center") == center),
+            must(
+                "no other file was written, nobody else was asked",
+                lambda seen: (
+                    changed_files(seen, company) == {path} and asked_only(seen, clerk, boss)
+                ),
+            ),
+        ),
+        reference=(*steps, order(*right)),
+        near_misses=(
+            (*steps, order(item, count, price, price, center)),
+            (*steps[:1], order(item, count, price, total, "CC-0000")),
+            (*steps, post("#general", f"We order {item}."), order(*right)),
+        ),
+    )

@@ -1,0 +1,484 @@
+"""Tasks of sales and business: prices, offers, customers, presentations."""
+
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
+from practicum.environments.office.families.end_state import (
+    asked_only,
+    changed_files,
+    object_of,
+    rows_of,
+    said_only,
+    shares,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    CITIES,
+    CUSTOMERS,
+    PRODUCTS,
+    ask,
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    table,
+    with_role,
+    write,
+)
+from practicum.environments.office.families.seed_documents import docx, pptx, xlsx
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "an assistant in sales"
+SHARES = "http://the-agent-company.com:8092/ocs/v1.php/apps/files_sharing/api/v1/shares"
+
+SHARE_AN_OFFER = brief(
+    ROLE,
+    "Share the file {path} of ownCloud with {person.name} (account {person.username}), to "
+    "read only, which is permissions=1. Share no other file, and share it with nobody else. A"
+    " share is made by a POST to {SHARES} with your login theagentcompany (password "
+    "theagentcompany) and the fields path (with a slash in front), shareType=0, shareWith and"
+    " permissions.",
+    where=("owncloud",),
+)
+
+
+@family("share-an-offer", level=1, domain="business", services=("owncloud",), split="train")
+def share_an_offer(setting: Setting) -> OfficePlan:
+    """Share a file with someone, to read only."""
+    rng = setting.rng
+    person, other = setting.people(2)
+    names = [one.split()[0].lower() for one in rng.sample(CUSTOMERS, 4)]
+    files = {f"Offers/{one}.txt": f"Offer {rng.randrange(10**6)}\n" for one in names}
+    path, wrong = f"Offers/{names[0]}.txt", f"Offers/{names[1]}.txt"
+    company = setting.base + CompanySeed(files=files)
+
+    def share(what: str, who: str, permissions: int) -> tuple[str, ...]:
+        login = "curl -s -u theagentcompany:theagentcompany"
+        fields = f"-d path=/{what} -d shareType=0 -d shareWith={who} -d permissions={permissions}"
+        return (f"{login} {fields} {SHARES}",)
+
+    def is_shared(seen: Evidence) -> bool:
+        return (path, person.username) in {one[:2] for one in shares(seen)}
+
+    return OfficePlan(
+        instruction=SHARE_AN_OFFER.format(path=path, person=person, SHARES=SHARES),
+        company=company,
+        checkpoints=(
+            must("the file is shared with the person", is_shared),
+            must(
+                "it is to read only, and nothing else is shared or changed",
+                lambda seen: (
+                    shares(seen) == {(path, person.username, 1)}
+                    and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=share(path, person.username, 1),
+        near_misses=(
+            share(path, person.username, 31),
+            share(path, other.username, 1),
+            share(wrong, person.username, 1),
+            (*share(path, person.username, 1), *share(wrong, person.username, 1)),
+        ),
+    )
+
+
+RAISE_PRICES = brief(
+    ROLE,
+    "The price list {path} in ownCloud has the columns product, group and price. Raise the "
+    "price of every product of the group {group} by {percent} percent. Round to two decimals,"
+    " half a cent up, and write every price with two decimals. The products of other groups, "
+    "the header and the order of the lines stay as they are. Upload the list under the same "
+    "path.",
+    where=("owncloud",),
+)
+
+RAISE_PRICES_SOLUTION = """
+import csv
+from decimal import Decimal as D, ROUND_HALF_UP
+rows = list(csv.reader(open("{file}")))
+for r in rows[1:]:
+    if r[1] == "{group}":
+        r[2] = (D(r[2]) * {value1} / 100).quantize(D("0.01"), ROUND_HALF_UP)
+csv.writer(open("new.csv", "w")).writerows(rows)
+"""
+
+
+@family("raise-prices", level=2, domain="business", services=("owncloud",), split="train")
+def raise_prices(setting: Setting) -> OfficePlan:
+    """Raise the prices of one group, rounded to cents."""
+    rng = setting.rng
+    group, other = rng.sample(("furniture", "electronics", "paper", "kitchen"), 2)
+    percent = rng.randrange(2, 19)
+    head = ("product", "group", "price")
+    goods = rng.sample(PRODUCTS, 8)
+    kinds = [group, other, group, other, *(rng.choice((group, other)) for _ in range(4))]
+    cents = [rng.randrange(199, 40_000) for _ in goods]
+    rows = list(zip(goods, kinds, [f"{one / 100:.2f}" for one in cents], strict=True))
+    raised = [(one * (100 + percent) + 50) // 100 for one in cents]
+    new = [
+        (good, kind, f"{up / 100:.2f}" if kind == group else price)
+        for (good, kind, price), up in zip(rows, raised, strict=True)
+    ]
+    path = f"Sales/prices-{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
+    company = setting.base + CompanySeed(files={path: table([head, *rows])})
+    file = path.rpartition("/")[2]
+    solve = RAISE_PRICES_SOLUTION.format(file=file, group=group, value1=100 + percent)
+    reference = (fetch(path) + f"\nhead -4 {file}", python(solve) + "\n" + put("new.csv", path))
+
+    def rows_now(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(path))
+
+    def is_raised(seen: Evidence) -> bool:
+        found = [one for one in rows_now(seen) if one[1:2] == (group,)]
+        return found == [one for one in new if one[1] == group]
+
+    return OfficePlan(
+        instruction=RAISE_PRICES.format(path=path, group=group, percent=percent),
+        company=company,
+        checkpoints=(
+            must(f"the prices of {group} are right", is_raised, 2),
+            must(
+                "the rest of the list and all other files are as they were",
+                lambda seen: (
+                    rows_now(seen) == [head, *new] and changed_files(seen, company) == {path}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f'if r[1] == "{group}":', "if True:")),
+            edited(reference, (f"* {100 + percent} / 100", f"* {101 + percent} / 100")),
+            edited(reference, ('D("0.01")', 'D("0.001")')),
+        ),
+    )
+
+
+LIST_FOLLOW_UPS = brief(
+    ROLE,
+    "The workbook {path} in ownCloud has our customers: customer, city, status and "
+    "last_contact. An xlsx file is a zip file; its sheet is the XML file "
+    "xl/worksheets/sheet1.xml in it, with a row element for each line. List the customers "
+    "whose status is active and whose last contact was before {limit}, the oldest contact "
+    "first, equal days by name. Upload {target} to ownCloud: a csv file with the header "
+    "customer,last_contact.",
+    where=("owncloud",),
+)
+
+LIST_FOLLOW_UPS_SOLUTION = """
+import csv, re, zipfile
+sheet = zipfile.ZipFile("{file}").read("xl/worksheets/sheet1.xml").decode()
+rows = [re.findall("<t>(.*?)</t>", row) for row in re.findall("<row.*?</row>", sheet)][1:]
+late = sorted((r[3], r[0]) for r in rows if r[2] == "active" and r[3] < "{limit}")
+csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d) for d, n in late)])
+"""
+
+
+@family("list-follow-ups", level=2, domain="business", services=("owncloud",), split="heldout")
+def list_follow_ups(setting: Setting) -> OfficePlan:
+    """List the customers of a workbook that nobody has spoken to for long."""
+    rng = setting.rng
+    customers = rng.sample(CUSTOMERS, 9)
+    limit = f"2026-{rng.randrange(3, 11):02d}-{rng.randrange(1, 29):02d}"
+    states = [
+        "active",
+        "active",
+        "active",
+        "closed",
+        *(rng.choice(("active", "closed")) for _ in range(5)),
+    ]
+    days = [f"2025-{rng.randrange(1, 13):02d}-15", "2026-01-20", limit, "2025-11-11"]
+    days += [date_in(rng) for _ in range(5)]
+    rows = [
+        (name, rng.choice(CITIES), state, day)
+        for name, state, day in zip(customers, states, days, strict=True)
+    ]
+    file = f"{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.xlsx"
+    path, target = f"Sales/{file}", f"Sales/follow-up-{limit}.csv"
+    head = ("customer", "city", "status", "last_contact")
+    company = setting.base + CompanySeed(files={path: xlsx([head, *rng.sample(rows, 9)])})
+    late = sorted((day, name) for name, _, state, day in rows if state == "active" and day < limit)
+    wanted = rows_of(table([("customer", "last_contact"), *((n, d) for d, n in late)]).encode())
+    solve = LIST_FOLLOW_UPS_SOLUTION.format(file=file, limit=limit)
+    reference = (fetch(path), python(solve) + "\n" + put("f.csv", target))
+
+    def found(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=LIST_FOLLOW_UPS.format(path=path, limit=limit, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "the right customers are listed",
+                lambda seen: sorted(found(seen)) == sorted(wanted),
+                2,
+            ),
+            must("the oldest contact comes first", lambda seen: found(seen) == wanted),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    sorted(found(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ('r[2] == "active" and ', "")),
+            edited(reference, (f'< "{limit}"', f'<= "{limit}"')),
+            edited(reference, ("for d, n in late)", "for d, n in late[::-1])")),
+        ),
+    )
+
+
+OUTLINE_A_DECK = brief(
+    ROLE,
+    "The presentation {path} in ownCloud needs an outline. A pptx file is a zip file; its "
+    "slides are ppt/slides/slide1.xml, slide2.xml and so on, and the first text (an a:t "
+    "element) of each is its title. Upload {target} to ownCloud: a text file with one line "
+    "for each slide in order, the number, a dot, a space and the title, such as '1. Sales in "
+    "Porto'. The other text of the slides does not belong there.",
+    where=("owncloud",),
+)
+
+OUTLINE_A_DECK_SOLUTION = """
+import re, zipfile
+deck, lines = zipfile.ZipFile("{name}.pptx"), []
+count = sum(n.startswith("ppt/slides/slide") for n in deck.namelist())
+for n in range(1, count + 1):
+    title = re.findall("<a:t>(.*?)</a:t>", deck.read(f"ppt/slides/slide{{n}}.xml").decode())[0]
+    lines.append(f"{{n}}. {{title}}")
+open("outline.txt", "w").write("\\n".join(lines) + "\\n")
+"""
+
+
+@family("outline-a-deck", level=2, domain="business", services=("owncloud",), split="heldout")
+def outline_a_deck(setting: Setting) -> OfficePlan:
+    """Write down the titles of a presentation's slides."""
+    rng = setting.rng
+    words = ("Market", "Team", "Costs", "Risks", "Plan", "Demand", "Rivals", "Product", "Outlook")
+    titles = [f"{word} in {rng.choice(CITIES)}" for word in rng.sample(words, rng.randrange(4, 8))]
+    slides = [(one, f"Growth of {rng.randrange(2, 60)} percent", "More to come") for one in titles]
+    name = f"{rng.choice(CUSTOMERS).split()[0].lower()}-{rng.randrange(10, 1000)}"
+    path, target = f"Decks/{name}.pptx", f"Decks/{name}-outline.txt"
+    company = setting.base + CompanySeed(files={path: pptx(slides)})
+    wanted = [f"{n}. {title}" for n, title in enumerate(titles, 1)]
+    solve = OUTLINE_A_DECK_SOLUTION.format(name=name)
+    reference = (fetch(path), python(solve) + "\n" + put("outline.txt", target))
+
+    def lines(seen: Evidence) -> list[str]:
+        return [one.strip() for one in text_of(seen.office.read_file(target)).splitlines()]
+
+    return OfficePlan(
+        instruction=OUTLINE_A_DECK.format(path=path, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "every slide has a line",
+                lambda seen: len(lines(seen)) == len(wanted) and wanted[0] in lines(seen),
+            ),
+            must("the outline is right", lambda seen: lines(seen) == wanted, 2),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    lines(seen)[:1] == wanted[:1] and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("decode())[0]", "decode())[1]")),
+            edited(reference, ("range(1, count + 1)", "range(1, count)")),
+            edited(reference, ("{n}. {title}", "{n - 1}. {title}")),
+        ),
+    )
+
+
+QUOTE_A_CUSTOMER = brief(
+    ROLE,
+    "In ownCloud, Sales/letter.docx is a letter in which a customer asks for a quote, and "
+    "Sales/prices.csv has the price of one piece of each product in EUR. A docx file is a zip"
+    " file with its text in word/document.xml. Work out the price of all that the customer "
+    "asks for. Then send the Sales Director, {boss.name} (@{boss.username}), one direct "
+    "message in RocketChat in this form, with the name of the customer as in the letter: "
+    "'Quote for Acme: 1234 EUR'.",
+    where=("owncloud", "rocketchat"),
+)
+
+QUOTE_A_CUSTOMER_SOLUTION = """
+import csv, re, zipfile
+letter = zipfile.ZipFile("letter.docx").read("word/document.xml").decode()
+print(re.findall("<w:t>(.*?)</w:t>", letter))
+prices = {r["product"]: int(r["price"]) for r in csv.DictReader(open("prices.csv"))}
+print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>", letter)))
+"""
+
+
+@family(
+    "quote-a-customer",
+    level=3,
+    domain="business",
+    services=("owncloud", "rocketchat"),
+    split="train",
+)
+def quote_a_customer(setting: Setting) -> OfficePlan:
+    """Work out a quote from a letter and a price list, and tell the sales director."""
+    rng = setting.rng
+    customer, goods = rng.choice(CUSTOMERS), rng.sample(PRODUCTS, 6)
+    prices = {one: rng.randrange(4, 400) for one in goods}
+    wants = [(one, rng.randrange(2, 40)) for one in goods[:3]]
+    boss, other = with_role(setting, "Sales Director"), with_role(setting, "Data Analyst")
+    letter = (
+        f"Letter from {customer}",
+        "Dear sales team, please send us a quote for:",
+        *(f"{count} x {one}" for one, count in wants),
+        f"Our old order was 5 pieces, number {rng.randrange(1000, 9999)}.",
+    )
+    company = setting.base + CompanySeed(
+        files={
+            "Sales/letter.docx": docx(letter),
+            "Sales/prices.csv": table([("product", "price"), *prices.items()]),
+        }
+    )
+    total = sum(count * prices[one] for one, count in wants)
+    text = f"Quote for {customer}: {total} EUR"
+    solve = QUOTE_A_CUSTOMER_SOLUTION
+    find = fetch("Sales/letter.docx", "Sales/prices.csv") + "\n" + python(solve)
+
+    def told(seen: Evidence) -> list[str]:
+        return spoken(seen).get(f"@{boss.username}", [])
+
+    return OfficePlan(
+        instruction=QUOTE_A_CUSTOMER.format(boss=boss),
+        company=company,
+        checkpoints=(
+            must(
+                "the message names the customer",
+                lambda seen: any(one.startswith(f"Quote for {customer}: ") for one in told(seen)),
+            ),
+            must("the price is right", lambda seen: told(seen) == [text], 2),
+            must(
+                "nobody else was told, nothing has changed",
+                lambda seen: (
+                    said_only(seen, f"@{boss.username}", text) and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=(find, post(f"@{boss.username}", text)),
+        near_misses=(
+            (find, post(f"@{boss.username}", f"Quote for {customer}: {sum(prices.values())} EUR")),
+            (find, post(f"@{other.username}", text)),
+            (find, post(f"@{boss.username}", text), post("#general", text)),
+        ),
+    )
+
+
+def colleagues_of_grant_a_discount(
+    boss: Person, maker: Person, customer: str, item: str, percent: int, count: int, day: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("discount|rebate|percent",),
+                    say=f"{customer} gets {percent} percent.",
+                    needs=(customer,),
+                    otherwise="For which customer? It is not the same for all.",
+                ),
+            ),
+            sends_to=maker.username,
+        ),
+        Colleague(
+            username=maker.username,
+            facts=(
+                Fact(
+                    when=("deliver|delivery|ship|ready|when", item),
+                    say=f"We can deliver {count} x {item} on {day}.",
+                    needs=(str(count),),
+                    otherwise="That depends on how many pieces they want.",
+                ),
+            ),
+        ),
+    )
+
+
+GRANT_A_DISCOUNT = brief(
+    ROLE,
+    "{customer} wants {count} x {item}. Sales/prices.csv in ownCloud has the price of one "
+    "piece. {boss.name} (@{boss.username}) knows the customer's discount in percent, "
+    "{maker.name} (@{maker.username}) the day of delivery; ask them by direct message in "
+    "RocketChat. Then upload {target} to ownCloud: a JSON object with the keys customer, "
+    "total (the price of all pieces less the discount, a number with at most two decimals) "
+    "and delivery (the day, such as 2026-05-31).",
+    where=("owncloud", "rocketchat"),
+)
+
+
+@family(
+    "grant-a-discount",
+    level=4,
+    domain="business",
+    services=("owncloud", "rocketchat"),
+    split="train",
+)
+def grant_a_discount(setting: Setting) -> OfficePlan:
+    """Learn a discount and a delivery day from two colleagues, and write an offer."""
+    rng = setting.rng
+    customer = rng.choice(CUSTOMERS)
+    boss, maker = with_role(setting, "Sales Director"), with_role(setting, "Product Manager")
+    item, count = rng.choice(PRODUCTS), rng.randrange(10, 60)
+    price, percent, day = rng.randrange(10, 300), rng.randrange(3, 25), date_in(rng)
+    right = f"{count * price * (100 - percent) / 100:.2f}"
+    target = f"Offers/{customer.split()[0].lower()}-{rng.randrange(100, 1000)}.json"
+    pieces = [(one, rng.randrange(10, 300)) for one in PRODUCTS if one != item][:4]
+    rows = rng.sample([*pieces, (item, price)], 5)
+    company = setting.base + CompanySeed(
+        files={"Sales/prices.csv": table([("product", "price"), *rows])},
+        folders=("Offers",),
+        colleagues=colleagues_of_grant_a_discount(boss, maker, customer, item, percent, count, day),
+    )
+    questions = (
+        (boss, f"Which discount does {customer} get?"),
+        (maker, f"When can we deliver {count} x {item}?"),
+    )
+    steps = (fetch("Sales/prices.csv") + "\ncat prices.csv", *ask(*questions))
+
+    def offer(value: object, when: str) -> str:
+        sums = f"python3 -c 'print({count} * {price} * (100 - {percent}) / 100)'"
+        text = f'{{"customer": "{customer}", "total": {value}, "delivery": "{when}"}}'
+        return f"{sums}\n{write('offer.json', text)}\n{put('offer.json', target)}"
+
+    def found(seen: Evidence) -> dict[str, object]:
+        return object_of(seen.office.read_file(target))
+
+    wanted = {"customer": customer, "total": float(right), "delivery": day}
+    return OfficePlan(
+        instruction=GRANT_A_DISCOUNT.format(
+            customer=customer, count=count, item=item, boss=boss, maker=maker, target=target
+        ),
+        company=company,
+        checkpoints=(
+            must("the total is right", lambda seen: found(seen).get("total") == float(right), 2),
+            must("the delivery is right", lambda seen: found(seen).get("delivery") == day),
+            must("the offer has nothing else", lambda seen: found(seen) == wanted),
+            must(
+                "nobody else was asked, no other file has changed",
+                lambda seen: (
+                    asked_only(seen, boss, maker) and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=(*steps, offer(right, day)),
+        near_misses=(
+            (*steps, offer(count * price, day)),
+            (*steps[:3], offer(right, "2026-01-01")),
+            (*steps, offer(float(right) + 0.1, day)),
+            (*steps, post("#general", customer), offer(right, day)),
+        ),
+    )

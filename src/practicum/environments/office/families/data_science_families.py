@@ -1,0 +1,386 @@
+"""Tasks of a data analyst: tables, databases, surveys."""
+
+import json
+import sqlite3
+
+from practicum.environments.office.company_seed import CompanySeed
+from practicum.environments.office.families.end_state import (
+    changed_files,
+    is_rounded,
+    json_of,
+    rows_of,
+    said_only,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    CITIES,
+    CUSTOMERS,
+    PRODUCTS,
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    put,
+    python,
+    table,
+)
+from practicum.environments.office.families.seed_documents import xlsx
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "a data analyst"
+
+ADD_UP_A_COLUMN = brief(
+    ROLE,
+    "The file {path} in ownCloud is a csv file with a header; each line is a day. Add up the "
+    "column {value1} and write the sum, a whole number and nothing else, to "
+    "/workspace/total.txt on your machine. `office files get PATH` downloads a file into the "
+    "workspace; awk and python3 are on your machine. Leave the files in ownCloud as they are.",
+    where=("owncloud",),
+)
+
+
+@family("add-up-a-column", level=1, domain="data science", services=("owncloud",), split="train")
+def add_up_a_column(setting: Setting) -> OfficePlan:
+    """Add up a column of a csv file."""
+    rng = setting.rng
+    names = rng.sample(("visits", "orders", "returns", "calls"), 3)
+    column = rng.randrange(3)
+    values = [[rng.randrange(10, 900) for _ in names] for _ in range(rng.randrange(8, 16))]
+    rows = [(date_in(rng), *row) for row in values]
+    path = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
+    company = setting.base + CompanySeed(files={path: table([("date", *names), *rows])})
+    total = sum(row[column] for row in values)
+    file = path.rpartition("/")[2]
+    sums = f"awk -F, '{{s += ${column + 2}}} END {{print s}}' {file} > total.txt"
+    reference = (f"{fetch(path)}\n{sums}",)
+    return OfficePlan(
+        instruction=ADD_UP_A_COLUMN.format(path=path, value1=names[column]),
+        company=company,
+        checkpoints=(
+            must("the sum is right", lambda seen: text_of(seen.file("total.txt")) == str(total)),
+            must(
+                "ownCloud is as it was",
+                lambda seen: (
+                    text_of(seen.file("total.txt")) == str(total)
+                    and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f"${column + 2}", f"${(column + 1) % 3 + 2}")),
+            edited(reference, ("{s +=", "NR > 2 {s +=")),
+            edited(reference, (sums, f"{sums}\n{put('total.txt', path)}")),
+        ),
+    )
+
+
+CLEAN_A_TABLE = brief(
+    ROLE,
+    "The file {source} in ownCloud has the columns id, customer, city and amount. Some lines "
+    "are there twice, and some have an empty cell. Make a clean csv file: the same header, "
+    "every complete line once, no line with an empty cell, sorted by id from the lowest to "
+    "the highest. Upload it to ownCloud as {target}. The raw file stays as it is. The cells "
+    "are not changed.",
+    where=("owncloud",),
+)
+
+CLEAN_A_TABLE_SOLUTION = """
+import csv
+head, *rows = csv.reader(open("raw.csv"))
+kept = sorted({tuple(r) for r in rows if all(r)}, key=lambda r: int(r[0]))
+csv.writer(open("clean.csv", "w")).writerows([head, *kept])
+"""
+
+
+@family("clean-a-table", level=2, domain="data science", services=("owncloud",), split="train")
+def clean_a_table(setting: Setting) -> OfficePlan:
+    """Leave out lines that are double or incomplete, and sort."""
+    rng = setting.rng
+    good = [
+        (number, rng.choice(CUSTOMERS), rng.choice(CITIES), rng.randrange(100, 9000))
+        for number in rng.sample(range(1000, 9999), 8)
+    ]
+    bad: list[tuple[object, ...]] = [
+        (n, who, "", amount) for n, (_, who, _, amount) in enumerate(good[:2], 10_001)
+    ]
+    bad += [(10_100, rng.choice(CUSTOMERS), rng.choice(CITIES), "")]
+    lines = [*good, *bad, *rng.sample(good, 3)]
+    rng.shuffle(lines)
+    head = ("id", "customer", "city", "amount")
+    source, target = "Data/raw.csv", f"Data/clean-{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(files={source: table([head, *lines])})
+    solve = CLEAN_A_TABLE_SOLUTION
+    reference = (fetch(source) + "\nhead raw.csv", python(solve) + "\n" + put("clean.csv", target))
+    wanted = rows_of(table([head, *sorted(good)]).encode())
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=CLEAN_A_TABLE.format(source=source, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "no line is missing or double", lambda seen: sorted(rows(seen)) == sorted(wanted), 2
+            ),
+            must("the lines are sorted under the header", lambda seen: rows(seen) == wanted),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    sorted(rows(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (" if all(r)", "")),
+            edited(reference, (", key=lambda r: int(r[0])", ", key=lambda r: r[1:]")),
+            edited(reference, (target, source)),
+        ),
+    )
+
+
+QUERY_A_DATABASE = brief(
+    ROLE,
+    "The file {path} in ownCloud is an SQLite database with the tables customers (id, name) "
+    "and orders (id, customer_id, status, amount). Python's module sqlite3 reads it. For each"
+    " customer, add up the amounts of the orders with the status {state}. Write a csv file "
+    "with the header customer,total and one line for each customer who has such orders, the "
+    "highest total first; equal totals by name. Upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+QUERY_A_DATABASE_SOLUTION = """
+import csv, sqlite3
+rows = sqlite3.connect("shop.db").execute('''SELECT name, SUM(amount) AS total FROM orders
+  JOIN customers ON customers.id = customer_id WHERE status = '{state}'
+  GROUP BY name ORDER BY total DESC, name''')
+csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
+"""
+
+
+@family("query-a-database", level=2, domain="data science", services=("owncloud",), split="heldout")
+def query_a_database(setting: Setting) -> OfficePlan:
+    """Sums by group from an SQLite database."""
+    rng = setting.rng
+    customers = rng.sample(CUSTOMERS, 5)
+    orders = [
+        (
+            n,
+            rng.randrange(1, 6),
+            rng.choice(("paid", "paid", "open", "cancelled")),
+            rng.randrange(20, 900),
+        )
+        for n in range(1, 31)
+    ]
+    orders += [(31, 1, "paid", rng.randrange(20, 900)), (32, 2, "open", 55)]
+    state = rng.choice(("paid", "open"))
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE customers (id INTEGER, name TEXT)")
+    base.execute(
+        "CREATE TABLE orders (id INTEGER, customer_id INTEGER, status TEXT, amount INTEGER)"
+    )
+    base.executemany("INSERT INTO customers VALUES (?, ?)", enumerate(customers, 1))
+    base.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", orders)
+    base.commit()
+    content = base.serialize()
+    base.close()
+    path, target = "Data/shop.db", f"Reports/{state}-{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(files={path: content}, folders=("Reports",))
+    totals = {
+        name: sum(a for _, c, s, a in orders if c == n and s == state)
+        for n, name in enumerate(customers, 1)
+    }
+    ranked = sorted(((k, v) for k, v in totals.items() if v), key=lambda one: (-one[1], one[0]))
+    wanted = rows_of(table([("customer", "total"), *ranked]).encode())
+    solve = QUERY_A_DATABASE_SOLUTION.format(state=state)
+    reference = (fetch(path), python(solve) + "\n" + put("report.csv", target))
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=QUERY_A_DATABASE.format(path=path, state=state, target=target),
+        company=company,
+        checkpoints=(
+            must("the totals are right", lambda seen: sorted(rows(seen)) == sorted(wanted), 2),
+            must("they are in order", lambda seen: rows(seen) == wanted),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    sorted(rows(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f"WHERE status = '{state}'", "")),
+            edited(reference, ("total DESC", "total")),
+            edited(reference, ("SUM(", "COUNT(")),
+        ),
+    )
+
+
+JOIN_TWO_TABLES = brief(
+    ROLE,
+    "In ownCloud, {folder}/sales.csv has a line for each sale (date, product, quantity) and "
+    "{folder}/prices.json the price of one piece of each product. Work out the revenue of each "
+    "product in the month {month}: quantity times price, added up. Write a JSON object from "
+    "product to revenue, whole numbers, with only the products that were sold in that month, "
+    "and upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+JOIN_TWO_TABLES_SOLUTION = """
+import csv, json
+prices, found = json.load(open("prices.json")), {{}}
+for r in csv.DictReader(open("sales.csv")):
+    if r["date"].startswith("{month}"):
+        found[r["product"]] = found.get(r["product"], 0) + int(r["quantity"]) * prices[r["product"]]
+json.dump(found, open("revenue.json", "w"))
+"""
+
+
+@family("join-two-tables", level=2, domain="data science", services=("owncloud",), split="train")
+def join_two_tables(setting: Setting) -> OfficePlan:
+    """Revenue of products from a csv file and a JSON file."""
+    rng = setting.rng
+    products = rng.sample(PRODUCTS, 6)
+    prices = {name: rng.randrange(3, 300) for name in products}
+    sales = [(date_in(rng), rng.choice(products[:5]), rng.randrange(1, 20)) for _ in range(18)]
+    month = sales[0][0][:7]
+    sales += [(f"{month}-{n:02d}", rng.choice(products[:5]), rng.randrange(1, 20)) for n in (3, 9)]
+    folder = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}"
+    target = f"Reports/revenue-{month}.json"
+    company = setting.base + CompanySeed(
+        files={
+            f"{folder}/sales.csv": table([("date", "product", "quantity"), *sales]),
+            f"{folder}/prices.json": json.dumps(prices, indent=1),
+        },
+        folders=("Reports",),
+    )
+    wanted: dict[str, int] = {}
+    for day, name, count in sales:
+        if day.startswith(month):
+            wanted[name] = wanted.get(name, 0) + count * prices[name]
+    solve = JOIN_TWO_TABLES_SOLUTION.format(month=month)
+    reference = (
+        fetch(f"{folder}/sales.csv", f"{folder}/prices.json") + "\nhead -3 sales.csv prices.json",
+        python(solve) + "\n" + put("revenue.json", target),
+    )
+
+    def found(seen: Evidence) -> object:
+        return json_of(seen.office.read_file(target))
+
+    def products_of(seen: Evidence) -> bool:
+        got = found(seen)
+        return isinstance(got, dict) and got.keys() == wanted.keys()
+
+    return OfficePlan(
+        instruction=JOIN_TWO_TABLES.format(folder=folder, month=month, target=target),
+        company=company,
+        checkpoints=(
+            must("the products of the month are there", products_of),
+            must("every revenue is right", lambda seen: found(seen) == wanted, 2),
+            must(
+                "no other file has changed",
+                lambda seen: products_of(seen) and changed_files(seen, company) == {target},
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f'.startswith("{month}")', f'.startswith("{month[:4]}")')),
+            edited(reference, (' * prices[r["product"]]', "")),
+        ),
+    )
+
+
+REPORT_A_SURVEY = brief(
+    ROLE,
+    "The workbook {path} in ownCloud has the answers of a survey: a line for each person, a "
+    "column for each question, answers from 1 to 5. There is no spreadsheet program on your "
+    "machine; an xlsx file is a zip file, and its sheet is the XML file "
+    "xl/worksheets/sheet1.xml in it. Post one message in the RocketChat channel #{channel} "
+    "with the mean of {value1}, two decimals, and how many people answered 1 or 2 there, in "
+    "this form: '{start}3.25, low answers 4'.",
+    where=("owncloud", "rocketchat"),
+)
+
+REPORT_A_SURVEY_SOLUTION = """
+import re, zipfile
+sheet = zipfile.ZipFile("{file}").read("xl/worksheets/sheet1.xml").decode()
+v = [int(x) for x in re.findall(r'<c r="{letter}\\d+"><v>(\\d+)', sheet)]
+print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
+"""
+
+
+@family(
+    "report-a-survey",
+    level=3,
+    domain="data science",
+    services=("owncloud", "rocketchat"),
+    split="train",
+)
+def report_a_survey(setting: Setting) -> OfficePlan:
+    """Read a workbook and tell a channel the mean of a question."""
+    rng = setting.rng
+    topics = rng.sample(("food", "tools", "office", "training", "pay", "teamwork"), 3)
+    count = rng.randrange(9, 20)
+    scores = [[rng.randrange(1, 6) for _ in topics] for _ in range(count)]
+    answers = [(f"P{n:02d}", *row) for n, row in enumerate(scores, 1)]
+    column = rng.randrange(3)
+    values = [row[column] for row in scores]
+    mean = sum(values) / count
+    path = f"Surveys/survey-{rng.randrange(2020, 2027)}-{rng.randrange(1, 13):02d}.xlsx"
+    channel = rng.choice(setting.base.channels).name
+    company = setting.base + CompanySeed(files={path: xlsx([("person", *topics), *answers])})
+    start = f"Survey: {topics[column]} "
+    low = sum(value <= 2 for value in values)
+    file, letter = path.rpartition("/")[2], "BCD"[column]
+    solve = REPORT_A_SURVEY_SOLUTION.format(file=file, letter=letter, start=start)
+    send = f"office rocketchat POST chat.postMessage channel='#{channel}' text=\"$TEXT\""
+    reference = (fetch(path), f"TEXT=$({python(solve)}\n)\n{send}")
+
+    def parts(seen: Evidence) -> list[tuple[str, str]]:
+        said = [one for one in spoken(seen).get(f"#{channel}", []) if one.startswith(start)]
+        return [
+            (one.removeprefix(start).partition(", low answers ")[0], one.partition("answers ")[2])
+            for one in said
+        ]
+
+    def is_right(seen: Evidence) -> bool:
+        found = parts(seen)
+        return len(found) == 1 and is_rounded(found[0][0], mean, 2) and len(found[0][0]) == 4
+
+    def is_alone(seen: Evidence) -> bool:
+        text = f"{start}{parts(seen)[0][0]}, low answers {low}" if is_right(seen) else ""
+        return said_only(seen, f"#{channel}", text)
+
+    return OfficePlan(
+        instruction=REPORT_A_SURVEY.format(
+            path=path, channel=channel, value1=topics[column], start=start
+        ),
+        company=company,
+        checkpoints=(
+            must("the mean is right", is_right, 2),
+            must(
+                "the number of low answers is right",
+                lambda seen: [one[1] for one in parts(seen)] == [str(low)],
+            ),
+            must(
+                "nothing else was said or changed",
+                lambda seen: is_alone(seen) and not changed_files(seen, company),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (":.2f}", ":.1f}")),
+            edited(reference, ("x <= 2", "x < 2")) if 2 in values else reference[:1],
+            edited(reference, (f"channel='#{channel}'", "channel=@" + setting.person().username)),
+        ),
+    )

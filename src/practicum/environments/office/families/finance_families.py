@@ -1,0 +1,434 @@
+"""Tasks of the finance team: expenses, invoices, currencies, approvals."""
+
+import json
+
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
+from practicum.environments.office.families.end_state import (
+    asked_only,
+    changed_files,
+    record_of,
+    rows_of,
+    said_only,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    CUSTOMERS,
+    ask,
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    table,
+    with_role,
+    write,
+)
+from practicum.environments.office.families.seed_documents import docx
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "an accountant"
+READ_DOCX = """
+import re, zipfile
+text = zipfile.ZipFile("request.docx").read("word/document.xml").decode()
+print(re.findall("<w:t>(.*?)</w:t>", text))
+"""
+KINDS = ("travel", "meals", "hotel", "software", "training")
+
+COUNT_AN_INVOICE = brief(
+    ROLE,
+    "The file {path} in ownCloud is an invoice; each line that begins with Item has an amount"
+    " in EUR. Add up the amounts and write the total to /workspace/total.txt on your machine:"
+    " the number with two decimals, such as 1234.50, and nothing else. `office files get "
+    "PATH` downloads a file into the workspace. Leave the files in ownCloud as they are.",
+    where=("owncloud",),
+)
+
+
+@family("count-an-invoice", level=1, domain="finance", services=("owncloud",), split="heldout")
+def count_an_invoice(setting: Setting) -> OfficePlan:
+    """Add the amounts of an invoice in a text file."""
+    rng = setting.rng
+    number = f"INV-{rng.randrange(10_000, 100_000)}"
+    cents = [rng.randrange(500, 200_000) for _ in range(rng.randrange(4, 9))]
+    lines = [f"Item {n}: {value / 100:.2f} EUR" for n, value in enumerate(cents, 1)]
+    path = f"Invoices/{number}.txt"
+    text = "\n".join((f"Invoice {number}", f"From {rng.choice(CUSTOMERS)}", *lines, ""))
+    other = f"Invoices/INV-{rng.randrange(1000, 9999)}.txt"
+    company = setting.base + CompanySeed(files={path: text, other: text.replace(": 1", ": 2")})
+    total = f"{sum(cents) / 100:.2f}"
+    sums = f"awk '/^Item/ {{s += $3}} END {{printf \"%.2f\\n\", s}}' {number}.txt > total.txt"
+    reference = (f"{fetch(path)}\n{sums}",)
+    return OfficePlan(
+        instruction=COUNT_AN_INVOICE.format(path=path),
+        company=company,
+        checkpoints=(
+            must("the total is right", lambda seen: text_of(seen.file("total.txt")) == total),
+            must(
+                "ownCloud is as it was",
+                lambda seen: (
+                    text_of(seen.file("total.txt")) == total and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("/^Item/", "/^Item [2-9]/")),
+            edited(reference, ("%.2f", "%.0f")) if sum(cents) % 100 else reference[:0],
+            (*reference, put("total.txt", "Invoices/total.txt")),
+        ),
+    )
+
+
+REJECT_EXPENSES = brief(
+    ROLE,
+    "In ownCloud, Finance/expenses.csv has expenses (id, person, kind, amount) and "
+    "Finance/limits.json the limit of each kind. An expense is rejected when its amount is "
+    "higher than its limit; exactly the limit is fine. Write the rejected ones to a csv file "
+    "with the header id,person,kind,amount,over, in the order of the expenses, where over is "
+    "the amount above the limit. Upload it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+REJECT_EXPENSES_SOLUTION = """
+import csv, json
+limits, out = json.load(open("limits.json")), csv.writer(open("rejected.csv", "w"))
+out.writerow(["id", "person", "kind", "amount", "over"])
+for r in csv.DictReader(open("expenses.csv")):
+    over = int(r["amount"]) - limits[r["kind"]]
+    if over > 0:
+        out.writerow([*r.values(), over])
+"""
+
+
+@family("reject-expenses", level=2, domain="finance", services=("owncloud",), split="train")
+def reject_expenses(setting: Setting) -> OfficePlan:
+    """List the expenses that are over their limits."""
+    rng = setting.rng
+    limits = {kind: rng.randrange(50, 900) for kind in KINDS}
+    expenses = []
+    for number in rng.sample(range(100, 1000), 14):
+        kind = rng.choice(KINDS)
+        amount = limits[kind] + rng.choice((-40, -7, -1, 0, 1, 9, 60, 200))
+        expenses.append((f"E{number}", setting.person().name, kind, amount))
+    kind = expenses[0][2]
+    expenses += [("E98", setting.person().name, kind, limits[kind])]
+    expenses += [("E99", setting.person().name, kind, limits[kind] + 1)]
+    rng.shuffle(expenses)
+    head, target = ("id", "person", "kind", "amount"), f"Finance/rejected-{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(
+        files={
+            "Finance/expenses.csv": table([head, *expenses]),
+            "Finance/limits.json": json.dumps(limits, indent=1),
+        }
+    )
+    over = [(i, who, kind, a, a - limits[kind]) for i, who, kind, a in expenses if a > limits[kind]]
+    wanted = rows_of(table([(*head, "over"), *over]).encode())
+    solve = REJECT_EXPENSES_SOLUTION
+    reference = (
+        fetch("Finance/expenses.csv", "Finance/limits.json"),
+        python(solve) + "\n" + put("rejected.csv", target),
+    )
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=REJECT_EXPENSES.format(target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "the right expenses are rejected",
+                lambda seen: {one[0] for one in rows(seen)} == {one[0] for one in wanted},
+                2,
+            ),
+            must("every line is right and in order", lambda seen: rows(seen) == wanted),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    rows(seen)[1:] != []
+                    and {one[0] for one in rows(seen)} == {one[0] for one in wanted}
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("over > 0", "over >= 0")),
+            edited(reference, (', "over"]', "]"), ("[*r.values(), over]", "r.values()")),
+        ),
+    )
+
+
+CONVERT_CURRENCIES = brief(
+    ROLE,
+    "In ownCloud, Finance/payments.csv has payments (id, currency, amount) and "
+    "Finance/rates.csv says how many EUR one unit of each currency is. Convert every payment "
+    "to EUR and round it to two decimals, half a cent up. Write a csv file with the header "
+    "id,eur, a line for each payment in the same order, and a last line with the id total and"
+    " the sum of the rounded amounts; every amount with two decimals. Upload it to ownCloud "
+    "as {target}.",
+    where=("owncloud",),
+)
+
+CONVERT_CURRENCIES_SOLUTION = """
+import csv
+from decimal import Decimal as D, ROUND_HALF_UP
+rates = {r["currency"]: D(r["eur"]) for r in csv.DictReader(open("rates.csv"))}
+rows, total = [("id", "eur")], D(0)
+for r in csv.DictReader(open("payments.csv")):
+    eur = (D(r["amount"]) * rates[r["currency"]]).quantize(D("0.01"), ROUND_HALF_UP)
+    rows.append((r["id"], eur))
+    total += eur
+csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
+"""
+
+
+@family("convert-currencies", level=2, domain="finance", services=("owncloud",), split="train")
+def convert_currencies(setting: Setting) -> OfficePlan:
+    """Convert payments to one currency and round them."""
+    rng = setting.rng
+    names = rng.sample(("USD", "GBP", "NOK", "JPY", "CHF", "TRY"), 4)
+    parts = {name: rng.randrange(200, 19_000) for name in names}
+    rates = {name: f"{part / 10_000:.4f}" for name, part in parts.items()}
+    payments = [
+        (f"P{n}", rng.choice(names), rng.randrange(100, 90_000))
+        for n in rng.sample(range(100, 999), 9)
+    ]
+    cents = [(amount * parts[name] + 50) // 100 for _, name, amount in payments]
+    target = f"Finance/euro-{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(
+        files={
+            "Finance/payments.csv": table([("id", "currency", "amount"), *payments]),
+            "Finance/rates.csv": table([("currency", "eur"), *rates.items()]),
+        }
+    )
+    lines = [(i, f"{eur / 100:.2f}") for (i, _, _), eur in zip(payments, cents, strict=True)]
+    wanted = [("id", "eur"), *lines, ("total", f"{sum(cents) / 100:.2f}")]
+    solve = CONVERT_CURRENCIES_SOLUTION
+    reference = (
+        fetch("Finance/payments.csv", "Finance/rates.csv"),
+        python(solve) + "\n" + put("euro.csv", target),
+    )
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=CONVERT_CURRENCIES.format(target=target),
+        company=company,
+        checkpoints=(
+            must("every payment is converted", lambda seen: rows(seen)[:-1] == wanted[:-1], 2),
+            must("the total is right", lambda seen: rows(seen)[-1:] == wanted[-1:]),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    rows(seen)[-1:] == wanted[-1:] and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ('quantize(D("0.01"), ROUND_HALF_UP)', 'quantize(D("0.1"))')),
+            edited(reference, (', ("total", total)', "")),
+            edited(reference, ("* rates", "/ rates")),
+        ),
+    )
+
+
+CHASE_A_PAYMENT = brief(
+    ROLE,
+    "In ownCloud, {folder}/invoices.csv has invoices (invoice, customer, owner, amount) and "
+    "{folder}/payments.csv what was paid; an invoice may be paid in several parts. Exactly one"
+    " invoice is not paid in full. Send its owner, whose RocketChat username is in the column"
+    " owner, one direct message in this form, with the number of the invoice and the amount "
+    "that is missing: 'INV-1234 is not paid in full: 250 EUR are open.'",
+    where=("owncloud", "rocketchat"),
+)
+
+CHASE_A_PAYMENT_SOLUTION = """
+import csv
+paid = {}
+for r in csv.DictReader(open("payments.csv")):
+    paid[r["invoice"]] = paid.get(r["invoice"], 0) + int(r["amount"])
+for r in csv.DictReader(open("invoices.csv")):
+    if int(r["amount"]) != paid.get(r["invoice"], 0):
+        print(r, int(r["amount"]) - paid.get(r["invoice"], 0))
+"""
+
+
+@family(
+    "chase-a-payment",
+    level=3,
+    domain="finance",
+    services=("owncloud", "rocketchat"),
+    split="heldout",
+)
+def chase_a_payment(setting: Setting) -> OfficePlan:
+    """Find the invoice that was not paid in full and tell whoever looks after the customer."""
+    rng = setting.rng
+    owners = setting.people(6)
+    customers = rng.sample(CUSTOMERS, 6)
+    numbers = [f"INV-{n}" for n in rng.sample(range(1000, 10_000), 6)]
+    amounts = [rng.randrange(400, 20_000) for _ in numbers]
+    late, folder = rng.randrange(6), f"Finance/{date_in(rng)}"
+    missing = rng.randrange(1, amounts[late] - 100)
+    paid = []
+    for n, amount in enumerate(amounts):
+        first = rng.randrange(50, 100 if n == late else 300)
+        due = amount - (missing if n == late else 0)
+        parts = [due] if due <= first or rng.random() < 0.5 else [first, due - first]
+        paid += [(date_in(rng), numbers[n], part) for part in parts]
+    rng.shuffle(paid)
+    invoices = list(zip(numbers, customers, [one.username for one in owners], amounts, strict=True))
+    company = setting.base + CompanySeed(
+        files={
+            f"{folder}/invoices.csv": table(
+                [("invoice", "customer", "owner", "amount"), *invoices]
+            ),
+            f"{folder}/payments.csv": table([("date", "invoice", "amount"), *paid]),
+        }
+    )
+    owner = owners[late].username
+    text = f"{numbers[late]} is not paid in full: {missing} EUR are open."
+    solve = CHASE_A_PAYMENT_SOLUTION
+    find = fetch(f"{folder}/invoices.csv", f"{folder}/payments.csv") + "\n" + python(solve)
+
+    def told(seen: Evidence) -> bool:
+        return text in spoken(seen).get(f"@{owner}", [])
+
+    return OfficePlan(
+        instruction=CHASE_A_PAYMENT.format(folder=folder),
+        company=company,
+        checkpoints=(
+            must(
+                "the owner was written to",
+                lambda seen: f"@{owner}" in spoken(seen) and len(spoken(seen)) == 1,
+            ),
+            must("the message has the right invoice and amount", told, 2),
+            must(
+                "nobody else was told, nothing has changed",
+                lambda seen: (
+                    said_only(seen, f"@{owner}", text) and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=(find, post(f"@{owner}", text)),
+        near_misses=(
+            (find, post(f"@{owners[late - 1].username}", text)),
+            (find, post(f"@{owner}", text.replace(f" {missing} ", f" {amounts[late]} "))),
+            (find, post(f"@{owner}", text), post("#general", text)),
+        ),
+    )
+
+
+def colleagues_of_get_a_budget_approved(
+    planner: Person, boss: Person, name: str, number: str, code: str, amount: int
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=planner.username,
+            facts=(
+                Fact(
+                    when=("budget number|budget",),
+                    say=f"The budget number of {name} is {number}.",
+                    needs=(name,),
+                    otherwise="Which project do you mean?",
+                ),
+            ),
+            sends_to=boss.username,
+        ),
+        Colleague(
+            username=boss.username,
+            facts=(
+                Fact(
+                    when=("approve|approval|code",),
+                    say=f"Approved. The code is {code}.",
+                    needs=(number, str(amount)),
+                    otherwise="I approve nothing without the budget number and the amount. "
+                    f"Ask @{planner.username} for the number.",
+                ),
+            ),
+        ),
+    )
+
+
+GET_A_BUDGET_APPROVED = brief(
+    ROLE,
+    "The document {path} in ownCloud asks for money for a project (a docx file is a zip file "
+    "with the text in word/document.xml). Get it approved by direct messages in RocketChat: "
+    "{planner.name} (@{planner.username}) knows budget numbers, {boss.name} "
+    "(@{boss.username}) approves and gives a code. Then upload {target} to ownCloud: a csv "
+    "file with the header project,amount,budget,approval and one line; the amount is a whole "
+    "number.",
+    where=("owncloud", "rocketchat"),
+)
+
+
+@family(
+    "get-a-budget-approved",
+    level=4,
+    domain="finance",
+    services=("owncloud", "rocketchat"),
+    split="train",
+)
+def get_a_budget_approved(setting: Setting) -> OfficePlan:
+    """Read a request, get a budget number and an approval code, and record them."""
+    rng = setting.rng
+    boss, planner = with_role(setting, "Finance Director"), with_role(setting, "Product Manager")
+    name = rng.choice(("Aurora", "Beacon", "Compass", "Drift", "Echo", "Falcon", "Glacier"))
+    amount, number = rng.randrange(2000, 90_000), f"B-{rng.randrange(1000, 10_000)}"
+    code, path = f"OK-{rng.randrange(100_000, 1_000_000)}", "Finance/request.docx"
+    target = f"Finance/approvals-{name.lower()}.csv"
+    pages = ("Budget request", f"Project: {name}", "We need new machines.", f"Amount: {amount} EUR")
+    company = setting.base + CompanySeed(
+        files={path: docx(pages)},
+        colleagues=colleagues_of_get_a_budget_approved(planner, boss, name, number, code, amount),
+    )
+    look = f"{fetch(path)}\n{python(READ_DOCX)}"
+    questions = (
+        (planner, f"What is the budget number of {name}?"),
+        (boss, f"Do you approve {amount} EUR from budget {number}?"),
+    )
+
+    def record(*cells: object) -> str:
+        head = ("project", "amount", "budget", "approval")
+        return write("approval.csv", table([head, cells])) + "\n" + put("approval.csv", target)
+
+    steps = (look, *ask(*questions))
+
+    def row(seen: Evidence) -> dict[str, str]:
+        return record_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=GET_A_BUDGET_APPROVED.format(
+            path=path, planner=planner, boss=boss, target=target
+        ),
+        company=company,
+        checkpoints=(
+            must(
+                "project and amount are those of the document",
+                lambda seen: (
+                    (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount))
+                ),
+            ),
+            must("the budget number is right", lambda seen: row(seen).get("budget") == number),
+            must("the approval code is right", lambda seen: row(seen).get("approval") == code, 2),
+            must(
+                "nobody else was asked, no other file has changed",
+                lambda seen: (
+                    asked_only(seen, planner, boss) and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=(*steps, record(name, amount, number, code)),
+        near_misses=(
+            (*steps[:3], record(name, amount, number, "OK")),
+            (*steps, record(name, amount + 1, number, code)),
+            (*steps, post("#general", f"{name} is approved."), record(name, amount, number, code)),
+        ),
+    )

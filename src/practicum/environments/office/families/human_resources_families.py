@@ -1,0 +1,445 @@
+"""Tasks of human resources: messages, leave, applicants, newcomers, lockers."""
+
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
+from practicum.environments.office.families.end_state import (
+    asked,
+    changed_files,
+    channel_members,
+    listed,
+    project_route,
+    rows_of,
+    said_only,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    q,
+    read_talk,
+    table,
+    with_role,
+    write,
+)
+from practicum.environments.office.families.seed_documents import pdf
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "an assistant in human resources"
+UNIQUE_JOBS = (
+    *("Chief Technology Officer", "HR Manager", "Finance Director", "Product Manager"),
+    *("Data Analyst", "QA Engineer", "Sales Director", "Office Administrator"),
+)
+FIRST = ("Amira", "Bela", "Carlo", "Dora", "Emil", "Frida", "Goran", "Heidi", "Ivo", "Juno")
+LAST = ("Aalto", "Berg", "Conti", "Drago", "Eder", "Frost", "Grau", "Hoxha", "Ilic", "Jarvi")
+SKILLS = ("Python", "SQL", "Java", "Figma", "Excel", "Rust")
+
+WRITE_TO_A_ROLE = brief(
+    ROLE,
+    "Send the {job} of the company a direct message in RocketChat, word for word:\n"
+    "{text}\n"
+    "The bio of every account in RocketChat says the job of the person; the route users.list "
+    "shows all accounts (count=0 for all at once). A direct message goes to the channel @ "
+    "with the username, such as @ann_lee. Send it once, to this person only.",
+    where=("rocketchat",),
+)
+
+
+@family(
+    "write-to-a-role", level=1, domain="human resources", services=("rocketchat",), split="train"
+)
+def write_to_a_role(setting: Setting) -> OfficePlan:
+    """Find who has a job and write to that person."""
+    rng = setting.rng
+    job, other_job = rng.sample(UNIQUE_JOBS, 2)
+    person, other = with_role(setting, job), with_role(setting, other_job)
+    text = (
+        f"Your {rng.choice(('review', 'training', 'health check', 'interview'))} is on "
+        f"{date_in(rng)} at {rng.randrange(8, 18):02d}:{rng.choice(('00', '20', '40'))}."
+    )
+    look = f"office rocketchat GET users.list count=0 | grep -B12 -A12 {q(job)} | grep username"
+    reference = (look, post(f"@{person.username}", text))
+    return OfficePlan(
+        instruction=WRITE_TO_A_ROLE.format(job=job, text=text),
+        company=setting.base,
+        checkpoints=(
+            must(
+                "the person has the message",
+                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+            ),
+            must(
+                "nobody else was written to",
+                lambda seen: said_only(seen, f"@{person.username}", text),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            (look, post(f"@{other.username}", text)),
+            (look, post(f"@{person.username}", text.replace(" is on ", " was on "))),
+            (*reference, post(f"@{other.username}", text)),
+        ),
+    )
+
+
+COUNT_LEAVE = brief(
+    ROLE,
+    "In ownCloud, HR/entitled.csv says how many days of leave each person has in a year, and "
+    "HR/leave.csv which leave was asked for (person, from, days, status). Only approved leave"
+    " counts. Work out how many days each person has left. Write a csv file with the header "
+    "person,left and a line for every person of HR/entitled.csv, sorted by person, and upload"
+    " it to ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+COUNT_LEAVE_SOLUTION = """
+import csv
+left = {r["person"]: int(r["days"]) for r in csv.DictReader(open("entitled.csv"))}
+for r in csv.DictReader(open("leave.csv")):
+    if r["status"] == "approved":
+        left[r["person"]] -= int(r["days"])
+csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.items())])
+"""
+
+
+@family("count-leave", level=2, domain="human resources", services=("owncloud",), split="train")
+def count_leave(setting: Setting) -> OfficePlan:
+    """Work out how many days of leave everyone has left."""
+    rng = setting.rng
+    people = sorted(setting.people(6), key=lambda one: one.username)
+    given = {one.username: rng.randrange(22, 34) for one in people}
+    taken = []
+    for one in people[:5]:
+        for _ in range(rng.randrange(1, 4)):
+            taken.append((one.username, date_in(rng), rng.randrange(1, 6), "approved"))
+        if rng.random() < 0.5 or one is people[0]:
+            taken.append((one.username, date_in(rng), rng.randrange(1, 6), "declined"))
+    rng.shuffle(taken)
+    head, target = ("person", "from", "days", "status"), f"HR/left-{date_in(rng)}.csv"
+    company = setting.base + CompanySeed(
+        files={
+            "HR/leave.csv": table([head, *taken]),
+            "HR/entitled.csv": table([("person", "days"), *rng.sample(list(given.items()), 6)]),
+        }
+    )
+    left = [
+        (who, days - sum(n for p, _, n, s in taken if p == who and s == "approved"))
+        for who, days in sorted(given.items())
+    ]
+    wanted = rows_of(table([("person", "left"), *left]).encode())
+    solve = COUNT_LEAVE_SOLUTION
+    reference = (
+        fetch("HR/leave.csv", "HR/entitled.csv") + "\nhead -4 leave.csv entitled.csv",
+        python(solve) + "\n" + put("left.csv", target),
+    )
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=COUNT_LEAVE.format(target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "everyone is listed in order",
+                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+            ),
+            must("the days that are left are right", lambda seen: rows(seen) == wanted, 2),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    [r[0] for r in rows(seen)] == [r[0] for r in wanted]
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ('r["status"] == "approved"', "True")),
+            edited(reference, ("*sorted(left.items())", "*sorted(left.items())[:-1]")),
+        ),
+    )
+
+
+SCREEN_APPLICANTS = brief(
+    ROLE,
+    "The folder Applications in ownCloud has a PDF file for each applicant, with lines like "
+    "'Name: Ada Berg', 'Experience: 4 years' and 'Skills: Java, SQL'. The text in these files"
+    " is not compressed; grep and Python find it in brackets before Tj. Invite everyone who "
+    "has the skill {skill} and at least {least} years of experience. Make the folder HR and "
+    "upload {target}: the names of those who are invited, one a line, sorted.",
+    where=("owncloud",),
+)
+
+SCREEN_APPLICANTS_SOLUTION = """
+import glob, re
+found = []
+for name in glob.glob("cv/*.pdf"):
+    text = open(name, encoding="latin-1").read()
+    lines = dict(x.split(": ") for x in re.findall(r"\\((.*: .*)\\) Tj", text))
+    years = int(lines["Experience"].split()[0])
+    if years >= {least} and "{skill}" in lines["Skills"].split(", "):
+        found.append(lines["Name"])
+open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
+"""
+
+
+@family(
+    "screen-applicants", level=2, domain="human resources", services=("owncloud",), split="heldout"
+)
+def screen_applicants(setting: Setting) -> OfficePlan:
+    """Choose applicants by what their PDF files say."""
+    rng = setting.rng
+    skill, least = rng.choice(SKILLS), rng.randrange(3, 8)
+    others = [one for one in SKILLS if one != skill]
+    people = list(zip(rng.sample(FIRST, 7), rng.sample(LAST, 7), strict=True))
+    facts = [
+        (rng.randrange(least, 15), True),
+        (least, True),
+        (least - 1, True),
+        (rng.randrange(least, 15), False),
+        *((rng.randrange(1, 15), rng.random() < 0.6) for _ in range(3)),
+    ]
+    files = {}
+    for (first, last), (years, has) in zip(people, facts, strict=True):
+        skills = rng.sample(others, 2) + ([skill] if has else [])
+        lines = (
+            "Application",
+            f"Name: {first} {last}",
+            f"Born: {date_in(rng, rng.randrange(1970, 2002))}",
+            f"Experience: {years} years",
+            f"Skills: {', '.join(sorted(skills))}",
+        )
+        files[f"Applications/{last.lower()}.pdf"] = pdf(lines)
+    company = setting.base + CompanySeed(files=files)
+    chosen = sorted(
+        f"{first} {last}"
+        for (first, last), (years, has) in zip(people, facts, strict=True)
+        if has and years >= least
+    )
+    target = f"HR/invited-{date_in(rng)}.txt"
+    solve = SCREEN_APPLICANTS_SOLUTION.format(least=least, skill=skill)
+    get = (
+        "mkdir -p cv\noffice files list Applications | while read f; do "
+        'office files get "$f" "cv/${f##*/}"; done\ngrep -a Tj cv/*.pdf | head -5'
+    )
+    reference = (get, python(solve) + f"\noffice files mkdir HR\n{put('invited.txt', target)}")
+
+    def names(seen: Evidence) -> list[str]:
+        return text_of(seen.office.read_file(target)).splitlines()
+
+    return OfficePlan(
+        instruction=SCREEN_APPLICANTS.format(skill=skill, least=least, target=target),
+        company=company,
+        checkpoints=(
+            must("those who are invited are right", lambda seen: sorted(names(seen)) == chosen, 2),
+            must("they are sorted", lambda seen: names(seen) == chosen),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    sorted(names(seen)) == chosen and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f"years >= {least}", f"years > {least}")),
+            edited(reference, (f' and "{skill}" in lines["Skills"].split(", ")', "")),
+        ),
+    )
+
+
+ONBOARD_A_NEWCOMER = brief(
+    ROLE,
+    "{new.name} starts today. Make a RocketChat account (POST users.create) and a GitLab account "
+    "(POST users), both with the username {new.username}, the name {new.name}, the address "
+    "{new.email} and the password {password}. Invite the new account to the channel #{channel} "
+    "and to no other channel. Add it to the GitLab project {project} as a {role} (access_level "
+    "{level}).",
+    where=("rocketchat", "gitlab"),
+)
+
+
+@family(
+    "onboard-a-newcomer",
+    level=3,
+    domain="human resources",
+    services=("rocketchat", "gitlab"),
+    split="train",
+)
+def onboard_a_newcomer(setting: Setting) -> OfficePlan:
+    """Make accounts for someone, and add them to a channel and a project."""
+    rng = setting.rng
+    name, password = f"{rng.choice(FIRST)} {rng.choice(LAST)}", f"Start-{rng.randrange(10**6):06d}"
+    new = Person(username=name.lower().replace(" ", "_"), name=name)
+    user, email = new.username, new.email
+    channel, wrong = rng.sample([c.name for c in setting.base.channels if c.name != "general"], 2)
+    project = f"root/{rng.choice(('shop', 'pipeline', 'portal', 'mobile'))}-{rng.randrange(1, 40)}"
+    level, role = rng.choice(((20, "Reporter"), (30, "Developer"), (40, "Maintainer")))
+    company = setting.base + CompanySeed(
+        projects=(Project(path=project, files={"README.md": "# Project\n"}),)
+    )
+    route = project_route(project)
+    fields = f"name={q(name)} email={email} username={user} password={password}"
+    chat = f"office rocketchat POST users.create {fields}"
+    invite = f"office rocketchat POST channels.invite roomName={channel} username={user}"
+    code = (
+        f"office gitlab POST users {fields}\n"
+        f"ID=$(office gitlab GET users username={user} /0/id)\n"
+        f"office gitlab POST {route}/members user_id=$ID access_level={level}"
+    )
+    reference = (f"{chat}\n{invite}", code)
+    before = {one.name: {*one.members, *one.owners} for one in setting.base.channels}
+
+    def account(seen: Evidence) -> bool:
+        found = asked(seen.office.rocketchat, "users.info", {"username": user})
+        mails = [one["address"] for one in found["user"].get("emails", [])] if found else []
+        return bool(found) and found["user"]["name"] == name and mails == [email]
+
+    def is_member(seen: Evidence) -> bool:
+        found = {m["username"]: m["access_level"] for m in listed(seen, f"{route}/members")}
+        return found.get(user) == level
+
+    def others(seen: Evidence) -> bool:
+        rooms = {one: channel_members(seen, one) - {user} for one in before if one != "general"}
+        is_in = [one for one in rooms if user in channel_members(seen, one)]
+        same = rooms == {one: who for one, who in before.items() if one != "general"}
+        return account(seen) and is_in == [channel] and same and not spoken(seen)
+
+    return OfficePlan(
+        instruction=ONBOARD_A_NEWCOMER.format(
+            new=new, password=password, channel=channel, project=project, role=role, level=level
+        ),
+        company=company,
+        checkpoints=(
+            must("the RocketChat account is right", account),
+            must(f"it is in #{channel}", lambda seen: user in channel_members(seen, channel)),
+            must(f"it is a {role} of the project", is_member, 2),
+            must("channels are otherwise as they were", others),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (f"access_level={level}", "access_level=10")),
+            edited(reference, (f"roomName={channel}", f"roomName={wrong}")),
+            edited(reference, (email, f"{user}@example.com")),
+        ),
+    )
+
+
+def colleagues_of_collect_locker_numbers(
+    first: Person,
+    second: Person,
+    keeper: Person,
+    words: tuple[str, ...],
+    reason: str,
+    numbers: list[int],
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(
+                Fact(
+                    when=words,
+                    say=f"My locker is {numbers[0]}.",
+                    needs=(reason,),
+                    otherwise="Why do you want to know? Tell me the name of the job.",
+                ),
+            ),
+        ),
+        Colleague(username=second.username, sends_to=keeper.username),
+        Colleague(
+            username=keeper.username,
+            facts=(
+                Fact(
+                    when=(
+                        "locker",
+                        f"{second.name}|{second.username}|{second.name.split()[0]}",
+                    ),
+                    say=f"{second.name} has locker {numbers[1]}.",
+                ),
+            ),
+        ),
+    )
+
+
+COLLECT_LOCKER_NUMBERS = brief(
+    ROLE,
+    "For the job {reason} we need the locker numbers of {first.name} (@{first.username}) and "
+    "{second.name} (@{second.username}). Ask them by direct message in RocketChat and say "
+    "what it is for. Whoever does not know may name someone who does; ask that person then. "
+    "When you have both numbers, upload {target} to ownCloud: a csv file with the header "
+    "person,locker and a line for each of the two, username and number, {first.username} "
+    "first.",
+    where=("rocketchat", "owncloud"),
+)
+
+
+@family(
+    "collect-locker-numbers",
+    level=4,
+    domain="human resources",
+    services=("rocketchat", "owncloud"),
+    split="train",
+)
+def collect_locker_numbers(setting: Setting) -> OfficePlan:
+    """Ask two people; one wants a reason, one sends you on."""
+    rng = setting.rng
+    first, second, keeper = setting.people(3)
+    numbers = rng.sample(range(100, 1000), 2)
+    reason = f"{rng.choice(('Fire', 'Water', 'Lock', 'Paint'))}-{rng.randrange(10, 100)}"
+    target = f"HR/lockers-{reason.lower()}.csv"
+    words = ("locker",)
+    company = setting.base + CompanySeed(
+        folders=("HR",),
+        colleagues=colleagues_of_collect_locker_numbers(
+            first, second, keeper, words, reason, numbers
+        ),
+    )
+    one = post(f"@{first.username}", f"What is your locker number? It is for {reason}.")
+    two = post(f"@{second.username}", f"What is your locker number? It is for {reason}.")
+    three = post(f"@{keeper.username}", f"Which locker does {second.name} have?")
+    steps = (
+        *(one, read_talk(first.username), two, read_talk(second.username)),
+        *(three, read_talk(keeper.username)),
+    )
+
+    def record(*values: int) -> str:
+        rows = zip((first.username, second.username), values, strict=True)
+        return write("l.csv", table([("person", "locker"), *rows])) + "\n" + put("l.csv", target)
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    asked_people = {f"@{who.username}" for who in (first, second, keeper)}
+    lines = [(first.username, str(numbers[0])), (second.username, str(numbers[1]))]
+    return OfficePlan(
+        instruction=COLLECT_LOCKER_NUMBERS.format(
+            reason=reason, first=first, second=second, target=target
+        ),
+        company=company,
+        checkpoints=(
+            must("the first number is right", lambda seen: lines[0] in rows(seen)),
+            must("the second number is right", lambda seen: lines[1] in rows(seen), 2),
+            must(
+                "the file has nothing else",
+                lambda seen: rows(seen) == [("person", "locker"), *lines],
+            ),
+            must(
+                "only those three were asked, no other file has changed",
+                lambda seen: (
+                    set(spoken(seen)) == asked_people and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=(*steps, record(*numbers)),
+        near_misses=(
+            (*steps, record(*numbers[::-1])),
+            (*steps, post("#general", "Who has a locker?"), record(*numbers)),
+            (*steps[:4], record(numbers[0], numbers[0] + 1)),
+        ),
+    )

@@ -1,0 +1,420 @@
+"""Tasks of a machine learning team: metrics, runs, configs, data."""
+
+import json
+
+from practicum.environments.office.company_seed import CompanySeed, Project
+from practicum.environments.office.families.end_state import (
+    changed_files,
+    is_rounded,
+    json_of,
+    listed,
+    project_route,
+    repository,
+    rows_of,
+    said_only,
+    spoken,
+)
+from practicum.environments.office.families.family_parts import (
+    GIT,
+    brief,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    q,
+    table,
+)
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "a machine learning engineer"
+SETTINGS: dict[str, tuple[object, ...]] = {
+    "model": ("small", "base", "large"),
+    "learning_rate": (0.001, 0.0005, 0.002),
+    "batch_size": (16, 32, 64),
+    "epochs": (3, 4, 5, 6, 8),
+    "dropout": (0.0, 0.1, 0.2),
+}
+CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
+
+SCORE_PREDICTIONS = brief(
+    ROLE,
+    "In ownCloud, Models/predictions.csv has the label and the predicted class of some "
+    "examples. The positive class is {positive}. Work out accuracy (right ones of all), "
+    "precision (right ones of those predicted {positive}) and recall (right ones of those "
+    "labelled {positive}). Upload {target} to ownCloud: a JSON object with the keys accuracy,"
+    " precision and recall and numbers rounded to 4 decimals.",
+    where=("owncloud",),
+)
+
+SCORE_PREDICTIONS_SOLUTION = """
+import csv, json
+rows = [(r["label"], r["predicted"]) for r in csv.DictReader(open("predictions.csv"))]
+hit = rows.count(("{positive}", "{positive}"))
+found = {{
+    "accuracy": sum(t == p for t, p in rows) / len(rows),
+    "precision": hit / sum(p == "{positive}" for t, p in rows),
+    "recall": hit / sum(t == "{positive}" for t, p in rows),
+}}
+json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.json", "w"))
+"""
+
+
+@family(
+    "score-predictions", level=2, domain="machine learning", services=("owncloud",), split="train"
+)
+def score_predictions(setting: Setting) -> OfficePlan:
+    """Accuracy, precision and recall of predictions."""
+    rng = setting.rng
+    positive, negative = rng.choice((("spam", "ham"), ("churn", "stay"), ("fraud", "fine")))
+    truth = [rng.choice((positive, negative)) for _ in range(rng.randrange(20, 40))]
+    truth[:4] = [positive, positive, negative, negative]
+    guess = [t if rng.random() < 0.7 else (positive if t == negative else negative) for t in truth]
+    guess[:4] = [positive, negative, negative, positive]
+    rows = [(f"x{n}", t, g) for n, (t, g) in enumerate(zip(truth, guess, strict=True))]
+    hit = sum(t == g == positive for _, t, g in rows)
+    exact = {
+        "accuracy": sum(t == g for _, t, g in rows) / len(rows),
+        "precision": hit / guess.count(positive),
+        "recall": hit / truth.count(positive),
+    }
+    target = f"Models/{positive}-{rng.randrange(100, 1000)}.json"
+    company = setting.base + CompanySeed(
+        files={"Models/predictions.csv": table([("id", "label", "predicted"), *rows])}
+    )
+    solve = SCORE_PREDICTIONS_SOLUTION.format(positive=positive)
+    reference = (
+        fetch("Models/predictions.csv") + "\nhead -3 predictions.csv",
+        python(solve) + "\n" + put("m.json", target),
+    )
+
+    def has(seen: Evidence, *names: str) -> bool:
+        found = json_of(seen.office.read_file(target))
+        return (
+            isinstance(found, dict)
+            and found.keys() == exact.keys()
+            and all(
+                not isinstance(found[n], str) and is_rounded(found[n], exact[n], 4) for n in names
+            )
+        )
+
+    return OfficePlan(
+        instruction=SCORE_PREDICTIONS.format(positive=positive, target=target),
+        company=company,
+        checkpoints=(
+            must("the accuracy is right", lambda seen: has(seen, "accuracy")),
+            must(
+                "precision and recall are right", lambda seen: has(seen, "precision", "recall"), 2
+            ),
+            must(
+                "no other file has changed",
+                lambda seen: has(seen, "accuracy") and changed_files(seen, company) == {target},
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(
+                reference,
+                ('"precision": hit / sum(p ==', '"precision": hit / (1 + sum(p =='),
+                ('for t, p in rows),\n    "recall"', 'for t, p in rows)),\n    "recall"'),
+            ),
+            edited(reference, ("round(value, 4)", "round(value, 1) + 0.001")),
+        ),
+    )
+
+
+PICK_THE_BEST_RUN = brief(
+    ROLE,
+    "The GitLab project {path} has a file runs/NAME/metrics.json for each run. Find the run "
+    "with the lowest val_loss among those with the status finished. Commit a file named BEST "
+    "to the branch main of the project; its only content is the name of that run, such as "
+    "coral-17. Through the API it is POST projects/ID/repository/files/BEST with branch, "
+    "commit_message and content. Leave all other files as they are.",
+    where=("gitlab",),
+)
+
+
+@family(
+    "pick-the-best-run", level=2, domain="machine learning", services=("gitlab",), split="train"
+)
+def pick_the_best_run(setting: Setting) -> OfficePlan:
+    """Find the run with the lowest validation loss and commit its name."""
+    rng = setting.rng
+    words = rng.sample(("amber", "birch", "coral", "dawn", "ember", "flint", "gale", "haze"), 6)
+    runs = [f"{word}-{rng.randrange(10, 100)}" for word in words]
+    losses = rng.sample(range(200, 900), 6)
+    best, crashed = losses.index(sorted(losses)[1]), losses.index(min(losses))
+    files = {"README.md": "# Experiments\n"}
+    for n, (run, loss) in enumerate(zip(runs, losses, strict=True)):
+        facts = {
+            "status": "crashed" if n == crashed else "finished",
+            "train_loss": round(loss / 1000 - rng.uniform(0.05, 0.15), 3),
+            "val_loss": loss / 1000,
+        }
+        files[f"runs/{run}/metrics.json"] = json.dumps(facts)
+    path = f"root/{rng.choice(('ranker', 'tagger', 'forecast', 'vision'))}-{rng.randrange(1, 90)}"
+    company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
+    route = project_route(path)
+    find = CLONE.format(path) + "\ngrep -H . runs/*/metrics.json"
+
+    def commit(name: str, file: str = "BEST", branch: str = "main") -> tuple[str, ...]:
+        fields = f"branch={branch} commit_message='Best run' content={name}"
+        more = "" if branch == "main" else " start_branch=main"
+        return (find, f"office gitlab POST {route}/repository/files/{file} {fields}{more}")
+
+    def best_of(seen: Evidence) -> str:
+        return repository(seen, path).get("BEST", "").strip()
+
+    return OfficePlan(
+        instruction=PICK_THE_BEST_RUN.format(path=path),
+        company=company,
+        checkpoints=(
+            must("main has a file BEST with the name of a run", lambda seen: best_of(seen) in runs),
+            must("it is the best run", lambda seen: best_of(seen) == runs[best], 2),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    best_of(seen) in runs
+                    and {k: v for k, v in repository(seen, path).items() if k != "BEST"} == files
+                ),
+            ),
+        ),
+        reference=commit(runs[best]),
+        near_misses=(
+            commit(runs[crashed]),
+            commit(runs[best], branch="best"),
+            commit(runs[best], file="best.txt"),
+        ),
+    )
+
+
+PROPOSE_A_CONFIG = brief(
+    ROLE,
+    "In the GitLab project {path}, set {key} in config.json to {value}. Do it on a new branch"
+    " named {branch} that starts from main, and open a merge request from it to main with the"
+    " title '{title}'. Do not merge it: main stays as it is. The file stays valid JSON with "
+    "all its other values, and no other file is changed.",
+    where=("gitlab",),
+)
+
+
+@family("propose-a-config", level=2, domain="machine learning", services=("gitlab",), split="train")
+def propose_a_config(setting: Setting) -> OfficePlan:
+    """Change a value of a config on a branch and open a merge request."""
+    rng = setting.rng
+    config = {name: rng.choice(values) for name, values in SETTINGS.items()}
+    new = {
+        "learning_rate": rng.randrange(1, 90) / 100_000,
+        "batch_size": rng.randrange(65, 300),
+        "epochs": rng.randrange(13, 90),
+        "dropout": rng.randrange(21, 60) / 100,
+    }
+    key, value = rng.choice(list(new.items()))
+    path = f"root/{rng.choice(('ranker', 'tagger', 'forecast', 'vision'))}-{rng.randrange(1, 90)}"
+    files = {"config.json": json.dumps(config, indent=1) + "\n", "README.md": "# Model\n"}
+    company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
+    branch = f"{key.replace('_', '-')}-{rng.randrange(10, 1000)}"
+    title = f"Set {key} to {value}"
+    change = python(
+        f'import json\nc = json.load(open("config.json"))\nc["{key}"] = {value}\n'
+        'json.dump(c, open("config.json", "w"), indent=1)'
+    )
+    push = (
+        f"{CLONE.format(path)}\ngit checkout -q -b {branch}\n{change}\n"
+        f"{GIT} commit -qam {q(title)}\ngit push -q origin {branch}"
+    )
+    route = f"{project_route(path)}/merge_requests"
+    merge = f"office gitlab POST {route} source_branch={branch} target_branch=main title={q(title)}"
+
+    def is_changed(seen: Evidence) -> bool:
+        found = repository(seen, path, branch)
+        return json_of(found.pop("config.json", "").encode()) == {**config, key: value} and (
+            found == {"README.md": files["README.md"]}
+        )
+
+    def requests(seen: Evidence) -> list[list[str]]:
+        names = ("title", "source_branch", "target_branch", "state")
+        return [[one[name] for name in names] for one in listed(seen, route)]
+
+    return OfficePlan(
+        instruction=PROPOSE_A_CONFIG.format(
+            path=path, key=key, value=value, branch=branch, title=title
+        ),
+        company=company,
+        checkpoints=(
+            must("the branch has the change and no other", is_changed, 2),
+            must(
+                "the merge request is open",
+                lambda seen: requests(seen) == [[title, branch, "main", "opened"]],
+            ),
+            must(
+                "main is as it was",
+                lambda seen: is_changed(seen) and repository(seen, path) == files,
+            ),
+        ),
+        reference=(push, merge),
+        near_misses=(
+            (push,),
+            (push, merge, f"office gitlab PUT {route}/1/merge"),
+            edited((push, merge), (f'c["{key}"] = {value}', f'c["{key}"] = {value} + 1')),
+        ),
+    )
+
+
+SPLIT_A_DATASET = brief(
+    ROLE,
+    "In ownCloud, {folder}/all.csv has examples (id, text, label). Leave out those without a "
+    "label. Of the others, an example belongs to the test set if its id divided by {every} "
+    "leaves the remainder {rest}, and to the training set otherwise. Upload {folder}/test.csv"
+    " and {folder}/train.csv to ownCloud, both with the header of all.csv and the lines in "
+    "the same order and unchanged.",
+    where=("owncloud",),
+)
+
+SPLIT_A_DATASET_SOLUTION = """
+import csv
+head, *rows = csv.reader(open("all.csv"))
+rows = [r for r in rows if r[2]]
+test = [r for r in rows if int(r[0]) % {every} == {rest}]
+train = [r for r in rows if int(r[0]) % {every} != {rest}]
+csv.writer(open("test.csv", "w")).writerows([head, *test])
+csv.writer(open("train.csv", "w")).writerows([head, *train])
+"""
+
+
+@family(
+    "split-a-dataset", level=2, domain="machine learning", services=("owncloud",), split="heldout"
+)
+def split_a_dataset(setting: Setting) -> OfficePlan:
+    """Split examples into two files by a rule."""
+    rng = setting.rng
+    every, rest = rng.choice((3, 4, 5)), rng.randrange(0, 3)
+    head = ("id", "text", "label")
+    rows = [
+        (n, f"sample {rng.randrange(1000, 9999)}", rng.choice(("yes", "no", "yes", "")))
+        for n in rng.sample(range(100, 1000), 25)
+    ]
+    rows += [(1000 + n, f"sample {n}", rng.choice(("yes", "no"))) for n in range(every * 2)]
+    folder = f"Datasets/{rng.choice(('mail', 'calls', 'chats'))}-{rng.randrange(10, 1000)}"
+    company = setting.base + CompanySeed(files={f"{folder}/all.csv": table([head, *rows])})
+    kept = [row for row in rows if row[2]]
+    parts = {
+        "test": [row for row in kept if row[0] % every == rest],
+        "train": [row for row in kept if row[0] % every != rest],
+    }
+    wanted = {k: rows_of(table([head, *found]).encode()) for k, found in parts.items()}
+    solve = SPLIT_A_DATASET_SOLUTION.format(every=every, rest=rest)
+    puts = "\n".join(put(f"{name}.csv", f"{folder}/{name}.csv") for name in ("test", "train"))
+    reference = (fetch(f"{folder}/all.csv") + "\nhead -4 all.csv", python(solve) + "\n" + puts)
+
+    def has(seen: Evidence, name: str) -> bool:
+        return rows_of(seen.office.read_file(f"{folder}/{name}.csv")) == wanted[name]
+
+    both = {f"{folder}/test.csv", f"{folder}/train.csv"}
+    return OfficePlan(
+        instruction=SPLIT_A_DATASET.format(folder=folder, every=every, rest=rest),
+        company=company,
+        checkpoints=(
+            must("the test set is right", lambda seen: has(seen, "test")),
+            must("the training set is right", lambda seen: has(seen, "train")),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    (has(seen, "test") or has(seen, "train"))
+                    and changed_files(seen, company) == both
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("if r[2]]", "if True]")),
+            edited(reference, (f"== {rest}]", f"== {rest + 1}]")),
+            (*reference, put("test.csv", f"{folder}/copy.csv")),
+        ),
+    )
+
+
+REPORT_DRIFT = brief(
+    ROLE,
+    "In ownCloud, Features/last-month.csv and Features/this-month.csv have the same columns. "
+    "For each column take the mean of this month minus the mean of last month; it is a whole "
+    "number. Send {person.name} (@{person.username}) one direct message in RocketChat that "
+    "names the column whose mean moved most, up or down, and by how much, with its sign, in "
+    "this form: 'Largest drift: height -12'.",
+    where=("owncloud", "rocketchat"),
+)
+
+REPORT_DRIFT_SOLUTION = """
+import csv
+def means(name):
+    head, *rows = csv.reader(open(name))
+    return {h: sum(float(r[i]) for r in rows) / len(rows) for i, h in enumerate(head)}
+old, new = means("last-month.csv"), means("this-month.csv")
+print({h: round(new[h] - old[h], 6) for h in old})
+"""
+
+
+@family(
+    "report-drift",
+    level=3,
+    domain="machine learning",
+    services=("owncloud", "rocketchat"),
+    split="train",
+)
+def report_drift(setting: Setting) -> OfficePlan:
+    """Tell the analyst which feature's mean moved most."""
+    rng = setting.rng
+    names = rng.sample(("age", "price", "clicks", "length", "delay", "stock", "rank"), 4)
+    count = 12
+    before = [[rng.randrange(100, 900) for _ in names] for _ in range(count)]
+    moved = rng.sample(range(20, 60), 4)
+    signs = [rng.choice((-1, 1)) for _ in names]
+    most = moved.index(max(moved))
+    after = [
+        [value + sign * step for value, sign, step in zip(row, signs, moved, strict=True)]
+        for row in rng.sample(before, count)
+    ]
+    shift = signs[most] * moved[most]
+    person, other = setting.people(2)
+    company = setting.base + CompanySeed(
+        files={
+            "Features/last-month.csv": table([names, *before]),
+            "Features/this-month.csv": table([names, *after]),
+        }
+    )
+    text = f"Largest drift: {names[most]} {shift:+d}"
+    solve = REPORT_DRIFT_SOLUTION
+    find = fetch("Features/last-month.csv", "Features/this-month.csv") + "\n" + python(solve)
+    least = moved.index(min(moved))
+    wrong = f"Largest drift: {names[least]} {signs[least] * moved[least]:+d}"
+    return OfficePlan(
+        instruction=REPORT_DRIFT.format(person=person),
+        company=company,
+        checkpoints=(
+            must(
+                "the right column was named",
+                lambda seen: (
+                    [one.rpartition(" ")[0] for one in spoken(seen).get(f"@{person.username}", [])]
+                    == [text.rpartition(" ")[0]]
+                ),
+            ),
+            must(
+                "how far it moved is right",
+                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+            ),
+            must(
+                "nobody else was told, nothing has changed",
+                lambda seen: (
+                    said_only(seen, f"@{person.username}", text)
+                    and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=(find, post(f"@{person.username}", text)),
+        near_misses=(
+            (find, post(f"@{person.username}", wrong)),
+            (find, post(f"@{person.username}", text.replace(f"{shift:+d}", f"{-shift:+d}"))),
+            (find, post(f"@{other.username}", text)),
+        ),
+    )

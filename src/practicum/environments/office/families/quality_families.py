@@ -1,0 +1,525 @@
+"""Tasks of quality assurance: tests, reports, checksums, incidents."""
+
+import hashlib
+from random import Random
+
+from practicum.environments.office.company_seed import (
+    Board,
+    BoardIssue,
+    Channel,
+    Colleague,
+    CompanySeed,
+    Fact,
+    Issue,
+    Person,
+    Post,
+    Project,
+)
+from practicum.environments.office.families.end_state import (
+    asked_only,
+    cards,
+    cards_are,
+    changed_files,
+    issues,
+    issues_are,
+    json_of,
+    notes,
+    project_route,
+    repository,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    AREAS,
+    ask,
+    brief,
+    date_in,
+    edited,
+    fetch,
+    must,
+    on_board,
+    plane_user,
+    post,
+    put,
+    python,
+    q,
+    write,
+)
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "a test engineer"
+
+COMMENT_ON_AN_ISSUE = brief(
+    ROLE,
+    "Write this comment on the issue number {number} of the GitLab project {path}, word for "
+    "word:\n"
+    "{text}\n"
+    "In the API a comment is a note: POST projects/ID/issues/NUMBER/notes with the field "
+    "body; ID may be {id}. Write it once, on this issue only. The issue stays open, and its "
+    "title and description stay as they are.",
+    where=("gitlab",),
+)
+
+
+@family("comment-on-an-issue", level=1, domain="quality", services=("gitlab",), split="heldout")
+def comment_on_an_issue(setting: Setting) -> OfficePlan:
+    """Write a test result under an issue."""
+    rng = setting.rng
+    path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
+    before = [Issue(title=f"Test {area}") for area in rng.sample(AREAS, 4)]
+    number = rng.randrange(1, 5)
+    text = (
+        f"{rng.choice(('Passed', 'Failed'))} on build {rng.randrange(1000, 9999)} in "
+        f"{rng.randrange(2, 90)} seconds."
+    )
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=tuple(before)),)
+    )
+    route = f"{project_route(path)}/issues"
+
+    def say(iid: int, what: str) -> tuple[str, ...]:
+        return (f"office gitlab POST {route}/{iid}/notes body={q(what)}",)
+
+    def is_said(seen: Evidence) -> bool:
+        return notes(seen, path, "issues", number) == [text]
+
+    return OfficePlan(
+        instruction=COMMENT_ON_AN_ISSUE.format(
+            number=number, path=path, text=text, id=path.replace("/", "%2F")
+        ),
+        company=company,
+        checkpoints=(
+            must("the issue has the comment, once", is_said),
+            must(
+                "no other issue has one, and all are as they were",
+                lambda seen: (
+                    is_said(seen)
+                    and issues_are(seen, path, before)
+                    and not any(notes(seen, path, "issues", n) for n in range(1, 5) if n != number)
+                ),
+            ),
+        ),
+        reference=say(number, text),
+        near_misses=(
+            say(number % 4 + 1, text),
+            say(number, text.replace("build", "version")),
+            (*say(number, text), *say(number % 4 + 1, text)),
+        ),
+    )
+
+
+def tests_of_limits(rng: Random, names: list[str], failing: list[str]) -> dict[str, str]:
+    """A module and its tests, some of which fail."""
+    lines = ["import unittest", "from limits import LIMITS", "", ""]
+    lines += ["class Tests(unittest.TestCase):"]
+    limits = {}
+    for name in names:
+        value = rng.randrange(10, 500)
+        limits[name] = value + (rng.choice((-2, -1, 1, 3)) if name in failing else 0)
+        check = f"        self.assertEqual(LIMITS['{name}'], {value})"
+        lines += [f"    def {name}(self):", check, ""]
+    return {"limits.py": f"LIMITS = {limits!r}\n", "test_limits.py": "\n".join(lines)}
+
+
+REPORT_FAILING_TESTS = brief(
+    ROLE,
+    "Clone the GitLab project {path} and run its tests with python3 -m unittest. For each "
+    "test that fails, open one issue in the project with the title 'Failing: ' and the name "
+    "of the test, such as 'Failing: test_login_12', and the label bug. Open no issue for "
+    "tests that pass. Do not repair anything: the repository stays as it is.",
+    where=("gitlab",),
+)
+
+
+@family("report-failing-tests", level=2, domain="quality", services=("gitlab",), split="train")
+def report_failing_tests(setting: Setting) -> OfficePlan:
+    """Run the tests of a project and open an issue for each that fails."""
+    rng = setting.rng
+    path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
+    names = [f"test_{area}_{rng.randrange(10, 100)}" for area in rng.sample(AREAS, 6)]
+    failing = sorted(rng.sample(names, 2))
+    files = {"README.md": "# Limits\n", **tests_of_limits(rng, names, failing)}
+    old = Issue(title="Set up continuous integration")
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files=files, issues=(old,), labels={"bug": "#d9534f"}),)
+    )
+    wanted = [Issue(title=f"Failing: {name}", labels=("bug",)) for name in failing]
+    look = (
+        f"git clone -q http://root:theagentcompany@the-agent-company.com:8929/{path}.git repo\n"
+        "cd repo\npython3 -m unittest 2>&1 | grep ^FAIL"
+    )
+
+    def report(of: list[str], label: str = "bug") -> tuple[str, ...]:
+        route = f"office gitlab POST {project_route(path)}/issues"
+        return (
+            look,
+            "\n".join(f"{route} title={q(f'Failing: {one}')} labels={label}" for one in of),
+        )
+
+    def titles(seen: Evidence) -> set[str]:
+        return {one.title for one in issues(seen, path)} - {old.title}
+
+    good = {one.title for one in wanted}
+    other = next(name for name in names if name not in failing)
+    return OfficePlan(
+        instruction=REPORT_FAILING_TESTS.format(path=path),
+        company=company,
+        checkpoints=(
+            must(
+                "there is an issue for a failing test, and for no other",
+                lambda seen: bool(titles(seen)) and titles(seen) <= good,
+            ),
+            must("every failing test has its issue", lambda seen: titles(seen) == good, 2),
+            must(
+                "labels are right and nothing else has changed",
+                lambda seen: (
+                    issues_are(seen, path, [old, *wanted]) and repository(seen, path) == files
+                ),
+            ),
+        ),
+        reference=report(failing),
+        near_misses=(
+            report(failing[:1]),
+            report([*failing, other]),
+            report(failing, "test"),
+            report([*failing, failing[0]]),
+        ),
+    )
+
+
+SUM_UP_A_TEST_REPORT = brief(
+    ROLE,
+    "The file {path} in ownCloud is the report of a test run in JUnit's form: a testcase "
+    "element for each test, with a failure, error or skipped element in it where it did not "
+    "pass. Upload {target} to ownCloud: a JSON object with the keys tests (how many there "
+    "are), failed (those with a failure or an error), skipped, and slowest (the name of the "
+    "test that took the longest time).",
+    where=("owncloud",),
+)
+
+SUM_UP_A_TEST_REPORT_SOLUTION = """
+import json
+from xml.etree import ElementTree
+cases = list(ElementTree.parse("junit.xml").iter("testcase"))
+has = lambda *kinds: sum(any(c.find(k) is not None for k in kinds) for c in cases)
+found = {"tests": len(cases), "failed": has("failure", "error"), "skipped": has("skipped")}
+found["slowest"] = max(cases, key=lambda c: float(c.get("time"))).get("name")
+json.dump(found, open("summary.json", "w"))
+"""
+
+
+@family("sum-up-a-test-report", level=2, domain="quality", services=("owncloud",), split="train")
+def sum_up_a_test_report(setting: Setting) -> OfficePlan:
+    """Count the results of a JUnit file."""
+    rng = setting.rng
+    times = rng.sample(range(5, 9000), 14)
+    kinds = [rng.choice(("passed", "passed", "failure", "skipped", "error")) for _ in times]
+    kinds[:3] = ["failure", "skipped", "passed"]
+    cases = []
+    for n, (time, kind) in enumerate(zip(times, kinds, strict=True)):
+        name = f"test_{rng.choice(AREAS)}_{n}"
+        inner = "" if kind == "passed" else f"<{kind} message='m{rng.randrange(100)}'/>"
+        cases.append(f"  <testcase name='{name}' time='{time / 1000:.3f}'>{inner}</testcase>")
+    text = "<testsuite name='all'>\n" + "\n".join(cases) + "\n</testsuite>\n"
+    slowest = cases[times.index(max(times))].split("'")[1]
+    build = rng.randrange(100, 10_000)
+    path, target = f"Builds/{build}/junit.xml", f"Builds/{build}/summary.json"
+    company = setting.base + CompanySeed(files={path: text})
+    wanted = {
+        "tests": len(kinds),
+        "failed": kinds.count("failure") + kinds.count("error"),
+        "skipped": kinds.count("skipped"),
+        "slowest": slowest,
+    }
+    solve = SUM_UP_A_TEST_REPORT_SOLUTION
+    reference = (
+        fetch(path) + "\nhead -4 junit.xml",
+        python(solve) + "\n" + put("summary.json", target),
+    )
+
+    def found(seen: Evidence) -> dict[str, object]:
+        got = json_of(seen.office.read_file(target))
+        return got if isinstance(got, dict) else {}
+
+    return OfficePlan(
+        instruction=SUM_UP_A_TEST_REPORT.format(path=path, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "the counts are right",
+                lambda seen: all(
+                    found(seen).get(k) == wanted[k] for k in ("tests", "failed", "skipped")
+                ),
+                2,
+            ),
+            must("the slowest test is right", lambda seen: found(seen).get("slowest") == slowest),
+            must(
+                "the summary has nothing else, no other file has changed",
+                lambda seen: found(seen) == wanted and changed_files(seen, company) == {target},
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ('has("failure", "error")', 'has("failure", "skipped")'))
+            if kinds.count("error") != kinds.count("skipped")
+            else edited(reference, ('has("failure", "error")', "0")),
+            edited(reference, ("= max(cases", "= min(cases")),
+            edited(reference, ("len(cases)", "len(cases) - 1")),
+        ),
+    )
+
+
+VERIFY_CHECKSUMS = brief(
+    ROLE,
+    "The folder {folder} in ownCloud has the files of a release, and SHA256SUMS with the "
+    "SHA-256 sum that each of them must have. Some files are damaged, and one is missing. "
+    "Upload {target} to ownCloud: a text file with the names of all files of SHA256SUMS that "
+    "are damaged or missing, one a line, sorted, without a folder. sha256sum is on your "
+    "machine. Do not change or delete any other file.",
+    where=("owncloud",),
+)
+
+
+@family("verify-checksums", level=2, domain="quality", services=("owncloud",), split="train")
+def verify_checksums(setting: Setting) -> OfficePlan:
+    """Find files that are damaged or missing."""
+    rng = setting.rng
+    names = [f"{area}-{rng.randrange(10, 100)}.bin" for area in rng.sample(AREAS, 7)]
+    content = {name: rng.randbytes(rng.randrange(20, 200)) for name in names}
+    broken = sorted(rng.sample(names, 3))
+    missing = rng.choice(broken)
+    sums = [f"{hashlib.sha256(content[one]).hexdigest()}  {one}\n" for one in names]
+    folder = f"Release/{rng.randrange(1, 9)}.{rng.randrange(100)}"
+    files: dict[str, str | bytes] = {f"{folder}/SHA256SUMS": "".join(sums)}
+    for name in names:
+        if name != missing:
+            files[f"{folder}/{name}"] = (
+                content[name][:-1] + b"?" if name in broken else content[name]
+            )
+    company = setting.base + CompanySeed(files=files)
+    target = f"{folder}/broken.txt"
+    get = (
+        f'office files list {folder} | while read f; do office files get "$f"; done\n'
+        "sha256sum -c SHA256SUMS 2>/dev/null"
+    )
+    reference = (
+        get,
+        "sha256sum -c SHA256SUMS 2>/dev/null | grep FAILED | cut -d: -f1 | sort > broken.txt\n"
+        + put("broken.txt", target),
+    )
+
+    def found(seen: Evidence) -> list[str]:
+        return text_of(seen.office.read_file(target)).splitlines()
+
+    return OfficePlan(
+        instruction=VERIFY_CHECKSUMS.format(folder=folder, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "the damaged files are listed, and no sound one",
+                lambda seen: {*found(seen), missing} == {*broken},
+            ),
+            must("the list is right", lambda seen: found(seen) == broken, 2),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    bool(found(seen))
+                    and {*found(seen)} <= {*broken}
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("| cut -d: -f1", f"| cut -d: -f1 | grep -v {missing}")),
+            edited(reference, ("grep FAILED", "grep OK")),
+            edited(reference, ("| sort >", "| sort -r >")),
+        ),
+    )
+
+
+ESCALATE_AN_INCIDENT = brief(
+    ROLE,
+    "In the RocketChat channel #{channel} a program posts alerts, such as 'ALERT 1234 "
+    "critical search', and 'RESOLVED 1234' when one is over. Exactly one critical alert is "
+    "not resolved. Open an issue for it in the Plane project '{board}': the name is 'Incident"
+    " 1234: search' with its number and place, the priority is urgent, and the only assignee "
+    "is the person on call, whose username is in the topic of #{channel}. Warnings get no "
+    "issue. Post nothing.",
+    where=("rocketchat", "plane"),
+)
+
+
+@family(
+    "escalate-an-incident",
+    level=3,
+    domain="quality",
+    services=("rocketchat", "plane"),
+    split="heldout",
+)
+def escalate_an_incident(setting: Setting) -> OfficePlan:
+    """Open an urgent issue for the alert that is still open, for whoever is on call."""
+    rng = setting.rng
+    bot, on_call, other = setting.people(3)
+    areas, numbers = rng.sample(AREAS, 4), rng.sample(range(1000, 10_000), 4)
+    board = f"Operations {rng.randrange(2, 90)}"
+    levels = ["critical", "critical", "warning", "critical"]
+    posts = [
+        f"ALERT {n} {level} {area}" for n, level, area in zip(numbers, levels, areas, strict=True)
+    ]
+    order = rng.sample(range(4), 4)
+    said = [posts[n] for n in order] + [f"RESOLVED {numbers[n]}" for n in rng.sample((1, 3), 2)]
+    channel = rng.choice(("alerts", "incidents", "on-call"))
+    before = [BoardIssue(name=f"Incident {rng.randrange(100, 999)}: {areas[0]}", state="Done")]
+    company = setting.base + CompanySeed(
+        channels=(
+            Channel(
+                name=channel,
+                members=(bot.username, on_call.username),
+                topic=f"On call this week: {on_call.username}",
+                posts=tuple(Post(sender=bot.username, text=one) for one in said),
+            ),
+        ),
+        boards=(Board(name=board, issues=tuple(before)),),
+    )
+    name = f"Incident {numbers[0]}: {areas[0]}"
+    card = BoardIssue(name=name, priority="urgent", assignees=(on_call.username,))
+    look = (
+        f"office rocketchat GET channels.info roomName={channel} /channel/topic\n"
+        f"office rocketchat GET channels.messages roomName={channel} count=0 | grep '\"msg\"'"
+    )
+    line = f'office plane POST $P/issues/ name={q(name)} priority=urgent "assignees:=[\\"$U\\"]"'
+    reference = (look, on_board(board, f"U={plane_user(on_call)}", line))
+
+    def made(seen: Evidence) -> list[BoardIssue]:
+        return [one for one in cards(seen, board) if one not in before]
+
+    return OfficePlan(
+        instruction=ESCALATE_AN_INCIDENT.format(channel=channel, board=board),
+        company=company,
+        checkpoints=(
+            must(
+                "there is one new issue with the right name",
+                lambda seen: [one.name for one in made(seen)] == [name],
+            ),
+            must("it is urgent and for the person on call", lambda seen: made(seen) == [card], 2),
+            must(
+                "the board is otherwise as it was, nothing was posted",
+                lambda seen: cards_are(seen, board, [*before, card]) and not spoken(seen),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, (name, f"Incident {numbers[1]}: {areas[1]}")),
+            edited(reference, (on_call.email, other.email)),
+            edited(reference, ("priority=urgent", "priority=high")),
+        ),
+    )
+
+
+def colleagues_of_reproduce_a_bug(
+    reporter: Person, developer: Person, code: str, version: str, fix: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=reporter.username,
+            facts=(
+                Fact(when=("version",), say=f"I use version {version}."),
+                Fact(when=("error|code|message",), say=f"It shows the error {code}."),
+            ),
+            sends_to=developer.username,
+        ),
+        Colleague(
+            username=developer.username,
+            facts=(
+                Fact(
+                    when=("fix|fixed|when|date|due|by",),
+                    say=f"I can fix {code} by {fix}.",
+                    needs=(code,),
+                    otherwise="Give me the error code first.",
+                ),
+            ),
+        ),
+    )
+
+
+REPRODUCE_A_BUG = brief(
+    ROLE,
+    "{reporter.name} (@{reporter.username}) has found a bug. Ask by direct message in "
+    "RocketChat for the version and the error code. Then ask {developer.name} "
+    "(@{developer.username}) by when it can be fixed. Open one issue in the GitLab project "
+    "{path} with the title '{title}', a description of two lines in this form, and the day as"
+    " due_date; assign it to the developer alone.\n"
+    "Version: 1.2.3\n"
+    "Error: E1234",
+    where=("rocketchat", "gitlab"),
+)
+
+
+@family(
+    "reproduce-a-bug",
+    level=4,
+    domain="quality",
+    services=("rocketchat", "gitlab"),
+    split="train",
+)
+def reproduce_a_bug(setting: Setting) -> OfficePlan:
+    """Ask the reporter and the developer, and write a complete issue."""
+    rng = setting.rng
+    reporter, developer, third = setting.people(3)
+    path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
+    area = rng.choice(AREAS)
+    version = f"{rng.randrange(1, 9)}.{rng.randrange(30)}.{rng.randrange(30)}"
+    code, fix = f"E{rng.randrange(1000, 10_000)}", date_in(rng)
+    title = f"{area.capitalize()} fails since {rng.choice(('Monday', 'Tuesday', 'Friday'))}"
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files={"README.md": "# Code\n"}),),
+        colleagues=colleagues_of_reproduce_a_bug(reporter, developer, code, version, fix),
+    )
+    steps = ask(
+        (reporter, "Which version do you use, and which error does it show?"),
+        (developer, f"By when can you fix {code}?"),
+    )
+    body = f"Version: {version}\nError: {code}"
+
+    def file(text: str, due: str, who: str) -> str:
+        return (
+            f"ID=$(office gitlab GET users username={who} /0/id)\n"
+            f"{write('issue.txt', text)}\n"
+            f"office gitlab POST {project_route(path)}/issues title={q(title)} due_date={due} "
+            'description="$(cat issue.txt)" "assignee_ids:=[$ID]"'
+        )
+
+    def found(seen: Evidence) -> list[Issue]:
+        got = issues(seen, path)
+        return got if [one.title for one in got] == [title] else []
+
+    def describes(seen: Evidence) -> bool:
+        return [one.description.replace(" \n", "\n").strip() for one in found(seen)] == [body]
+
+    def is_planned(seen: Evidence) -> bool:
+        got = [(one.due_date, one.assignees) for one in found(seen)]
+        return got == [(fix, (developer.username,))]
+
+    return OfficePlan(
+        instruction=REPRODUCE_A_BUG.format(
+            reporter=reporter, developer=developer, path=path, title=title
+        ),
+        company=company,
+        checkpoints=(
+            must("the issue has version and error code", describes, 2),
+            must("its due date and assignee are right", is_planned, 2),
+            must(
+                "nobody else was asked, there is no other issue",
+                lambda seen: bool(found(seen)) and asked_only(seen, reporter, developer),
+            ),
+        ),
+        reference=(*steps, file(body, fix, developer.username)),
+        near_misses=(
+            (*steps, file(body.replace(version, "1.0"), fix, developer.username)),
+            (*steps, file(body, "2027-02-03", developer.username)),
+            (*steps, file(body, fix, reporter.username)),
+            (*steps, post(f"@{third.username}", "A bug!"), file(body, fix, developer.username)),
+        ),
+    )

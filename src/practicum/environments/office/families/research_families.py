@@ -1,0 +1,446 @@
+"""Tasks of a research group: notes, references, measurements, papers, reviews."""
+
+import json
+import statistics
+
+from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
+from practicum.environments.office.families.end_state import (
+    changed_files,
+    is_rounded,
+    listed,
+    project_route,
+    rows_of,
+    spoken,
+    text_of,
+)
+from practicum.environments.office.families.family_parts import (
+    AREAS,
+    CITIES,
+    brief,
+    edited,
+    fetch,
+    must,
+    post,
+    put,
+    python,
+    q,
+    read_talk,
+    table,
+    write,
+)
+from practicum.environments.office.families.seed_documents import pdf
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "an assistant in the research group"
+SUBJECTS = ("queues", "graphs", "caches", "kernels", "parsers", "sensors", "ledgers", "tries")
+SURNAMES = ("Abel", "Bose", "Chang", "Diaz", "Erdem", "Fini", "Gauss", "Hall", "Ito", "Jung")
+
+
+def wiki_pages(seen: Evidence, path: str) -> dict[str, str]:
+    """The pages of a project's wiki: content by title."""
+    found = listed(seen, f"{project_route(path)}/wikis", with_content=1)
+    return {one["title"]: one["content"].strip() for one in found}
+
+
+NOTE_A_RESULT = brief(
+    ROLE,
+    "Make a page in the wiki of the GitLab project {path}. Its title is '{title}', and its "
+    "content is this sentence, word for word:\n"
+    "{text}\n"
+    "The other pages of the wiki stay as they are. In the API a page is made by POST "
+    "projects/ID/wikis with the fields title and content; ID may be {id}.",
+    where=("gitlab",),
+)
+
+
+@family("note-a-result", level=1, domain="research", services=("gitlab",), split="train")
+def note_a_result(setting: Setting) -> OfficePlan:
+    """Make a page in a wiki."""
+    rng = setting.rng
+    path = f"root/{rng.choice(SUBJECTS)}-{rng.randrange(2, 90)}"
+    title = f"Run {rng.randrange(100, 1000)}"
+    text = (
+        f"Accuracy {rng.randrange(500, 999) / 10} after {rng.randrange(2, 90)} hours in "
+        f"{rng.choice(CITIES)}."
+    )
+    pages = {"Home": "Notes of the group", f"Run {rng.randrange(10, 100)}": "Accuracy 61.5"}
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files={"README.md": "# Notes\n"}, wikis=pages),)
+    )
+
+    def make(name: str, what: str) -> tuple[str, ...]:
+        return (
+            f"office gitlab POST {project_route(path)}/wikis title={q(name)} content={q(what)}",
+        )
+
+    return OfficePlan(
+        instruction=NOTE_A_RESULT.format(
+            path=path, title=title, text=text, id=path.replace("/", "%2F")
+        ),
+        company=company,
+        checkpoints=(
+            must("the page is there", lambda seen: wiki_pages(seen, path).get(title) == text),
+            must(
+                "the other pages are as they were",
+                lambda seen: wiki_pages(seen, path) == {**pages, title: text},
+            ),
+        ),
+        reference=make(title, text),
+        near_misses=(
+            make(title, text.replace("hours", "days")),
+            make(f"{title}b", text),
+            (*make(title, text), *make(f"{title} copy", text)),
+        ),
+    )
+
+
+SORT_REFERENCES = brief(
+    ROLE,
+    "The file {path} in ownCloud has references in BibTeX's form; each begins with @article "
+    "and its key, and has an author, a title and mostly a year. Make a csv file with the "
+    "header key,year,title and a line for every reference that has a year, the newest year "
+    "first and equal years by key. References without a year are left out. Upload it to "
+    "ownCloud as {target}.",
+    where=("owncloud",),
+)
+
+SORT_REFERENCES_SOLUTION = """
+import csv, re
+rows = []
+for entry in open("{file}").read().split("@article")[1:]:
+    key, year = re.match(r"{{(\\w+)", entry).group(1), re.search(r"year = {{(\\d+)", entry)
+    if year:
+        rows.append((key, year.group(1), re.search(r"title = {{(.*)}}", entry).group(1)))
+rows.sort(key=lambda r: (-int(r[1]), r[0]))
+csv.writer(open("out.csv", "w")).writerows([("key", "year", "title"), *rows])
+"""
+
+
+@family("sort-references", level=2, domain="research", services=("owncloud",), split="train")
+def sort_references(setting: Setting) -> OfficePlan:
+    """Make a table of a BibTeX file."""
+    rng = setting.rng
+    names = rng.sample(SURNAMES, 7)
+    years = [str(rng.randrange(1985, 2026)) for _ in names]
+    years[1], years[2] = years[0], ""
+    entries, rows = [], []
+    for name, year in zip(names, years, strict=True):
+        key = f"{name.lower()}{rng.randrange(10, 100)}"
+        title = f"On {rng.choice(SUBJECTS)} and {rng.choice(SUBJECTS)} {rng.randrange(2, 99)}"
+        lines = [f"  author = {{{name}}}", f"  title = {{{title}}}"]
+        lines += [f"  year = {{{year}}}"] if year else []
+        entries.append(f"@article{{{key},\n" + ",\n".join(lines) + "\n}\n")
+        if year:
+            rows.append((key, year, title))
+    path = f"Papers/{rng.choice(SUBJECTS)}-{rng.randrange(10, 100)}.bib"
+    target = path.replace(".bib", ".csv")
+    company = setting.base + CompanySeed(files={path: "\n".join(entries)})
+    ordered = sorted(rows, key=lambda one: (-int(one[1]), one[0]))
+    wanted = rows_of(table([("key", "year", "title"), *ordered]).encode())
+    file = path.rpartition("/")[2]
+    solve = SORT_REFERENCES_SOLUTION.format(file=file)
+    reference = (fetch(path) + f"\nhead -6 {file}", python(solve) + "\n" + put("out.csv", target))
+
+    def found(seen: Evidence) -> list[tuple[str, ...]]:
+        return rows_of(seen.office.read_file(target))
+
+    return OfficePlan(
+        instruction=SORT_REFERENCES.format(path=path, target=target),
+        company=company,
+        checkpoints=(
+            must(
+                "the right references are listed",
+                lambda seen: sorted(found(seen)) == sorted(wanted),
+                2,
+            ),
+            must("they are in order", lambda seen: found(seen) == wanted),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    sorted(found(seen)) == sorted(wanted)
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("(-int(r[1]), r[0])", "(int(r[1]), r[0])")),
+            edited(reference, ("    if year:", f'    if year and year.group(1) != "{years[0]}":')),
+            edited(reference, (put("out.csv", target), put("out.csv", path))),
+        ),
+    )
+
+
+DESCRIBE_MEASUREMENTS = brief(
+    ROLE,
+    "The file {path} in ownCloud is a JSON object from the name of a series to its values. "
+    "Values above {limit} are faults: leave them out. Upload {target} to ownCloud: a csv file"
+    " with the header series,n,mean,deviation and a line for each series, sorted by name. n "
+    "is how many values are left, mean their mean and deviation their sample standard "
+    "deviation (divided by n - 1), both rounded to three decimals.",
+    where=("owncloud",),
+)
+
+DESCRIBE_MEASUREMENTS_SOLUTION = """
+import csv, json, statistics
+rows = [("series", "n", "mean", "deviation")]
+for name, values in sorted(json.load(open("{file}")).items()):
+    v = [x for x in values if x <= {limit}]
+    rows.append((name, len(v), round(statistics.mean(v), 3), round(statistics.stdev(v), 3)))
+csv.writer(open("s.csv", "w")).writerows(rows)
+"""
+
+
+@family(
+    "describe-measurements", level=2, domain="research", services=("owncloud",), split="heldout"
+)
+def describe_measurements(setting: Setting) -> OfficePlan:
+    """Mean and sample standard deviation of some series, outliers left out."""
+    rng = setting.rng
+    names = rng.sample(SUBJECTS, 3)
+    limit = rng.randrange(900, 1000)
+    series = {
+        name: [
+            *(rng.randrange(100, 800) / 10 for _ in range(rng.randrange(6, 12))),
+            *(limit + rng.randrange(1, 90) for _ in range(rng.randrange(1, 3))),
+        ]
+        for name in names
+    }
+    for values in series.values():
+        rng.shuffle(values)
+    path = f"Lab/{rng.choice(CITIES).lower()}-{rng.randrange(10, 1000)}.json"
+    target = path.replace(".json", "-summary.csv")
+    company = setting.base + CompanySeed(files={path: json.dumps(series, indent=1)})
+    kept = {name: [one for one in series[name] if one <= limit] for name in sorted(names)}
+    file = path.rpartition("/")[2]
+    solve = DESCRIBE_MEASUREMENTS_SOLUTION.format(file=file, limit=limit)
+    reference = (fetch(path), python(solve) + "\n" + put("s.csv", target))
+
+    def rows(seen: Evidence) -> list[tuple[str, ...]]:
+        found = rows_of(seen.office.read_file(target))
+        is_whole = [one[:2] for one in found] == [
+            ("series", "n"),
+            *((name, str(len(values))) for name, values in kept.items()),
+        ]
+        return found[1:] if is_whole and all(len(one) == 4 for one in found) else []
+
+    def has(seen: Evidence, column: int) -> bool:
+        exact = statistics.fmean if column == 2 else statistics.stdev
+        found = rows(seen)
+        return bool(found) and all(is_rounded(one[column], exact(kept[one[0]]), 3) for one in found)
+
+    return OfficePlan(
+        instruction=DESCRIBE_MEASUREMENTS.format(path=path, limit=limit, target=target),
+        company=company,
+        checkpoints=(
+            must("the means are right", lambda seen: has(seen, 2)),
+            must("the deviations are right", lambda seen: has(seen, 3)),
+            must(
+                "no other file has changed",
+                lambda seen: has(seen, 2) and changed_files(seen, company) == {target},
+            ),
+        ),
+        reference=reference,
+        near_misses=(
+            edited(reference, ("statistics.stdev", "statistics.pstdev")),
+            edited(reference, (f" if x <= {limit}", "")),
+            edited(reference, (", 3)", ", 0) + 0.2")),
+        ),
+    )
+
+
+QUOTE_A_PAPER = brief(
+    ROLE,
+    "The paper Papers/{file}.pdf in ownCloud reports a result in percent for 'our method'. "
+    "The text of the PDF file is not compressed: grep -a finds it in brackets before Tj. Add "
+    "a line at the end of the table on the page Results in the wiki of the GitLab project "
+    "{path}, in this form, with the number as in the paper: | {file} | 12.3 |\n"
+    "The lines that are there stay. A page is changed by PUT projects/ID/wikis/Results with "
+    "the field content, which is the whole page.",
+    where=("owncloud", "gitlab"),
+)
+
+
+@family(
+    "quote-a-paper",
+    level=3,
+    domain="research",
+    services=("owncloud", "gitlab"),
+    split="train",
+)
+def quote_a_paper(setting: Setting) -> OfficePlan:
+    """Read a result from a PDF file and add it to a wiki page."""
+    rng = setting.rng
+    path = f"root/{rng.choice(SUBJECTS)}-{rng.randrange(2, 90)}"
+    author, area = rng.choice(SURNAMES), rng.choice(AREAS)
+    value, base = rng.randrange(600, 990) / 10, rng.randrange(300, 590) / 10
+    count = rng.randrange(1000, 90_000)
+    lines = (
+        f"{author} et al.: Better {area} with {rng.choice(SUBJECTS)}",
+        "Abstract. We study an old question.",
+        f"The baseline reaches {base} percent.",
+        f"Our method reaches {value} percent on {count} examples.",
+        f"It takes {rng.randrange(2, 50)} hours.",
+    )
+    file = f"{author.lower()}-{rng.randrange(1990, 2026)}"
+    old = "| paper | result |\n|---|---|\n| old2001 | 51.0 |"
+    line = f"| {file} | {value} |"
+    pages = {"Results": old, "Home": "Survey"}
+    company = setting.base + CompanySeed(
+        files={f"Papers/{file}.pdf": pdf(lines)},
+        projects=(Project(path=path, files={"README.md": "# Survey\n"}, wikis=pages),),
+    )
+    look = (
+        f"{fetch(f'Papers/{file}.pdf')}\ngrep -a Tj {file}.pdf\n"
+        f"office gitlab GET {project_route(path)}/wikis/Results /content"
+    )
+
+    def change(text: str, page: str = "Results") -> tuple[str, ...]:
+        route = f"{project_route(path)}/wikis/{page}"
+        lines = f"{write('page.md', text)}\noffice gitlab PUT {route}"
+        return (look, f'{lines} content="$(cat page.md)"')
+
+    def page(seen: Evidence) -> list[str]:
+        return [one.strip() for one in wiki_pages(seen, path).get("Results", "").splitlines()]
+
+    return OfficePlan(
+        instruction=QUOTE_A_PAPER.format(file=file, path=path),
+        company=company,
+        checkpoints=(
+            must("the page has the line of the paper", lambda seen: page(seen).count(line) == 1, 2),
+            must(
+                "the table is otherwise as it was",
+                lambda seen: page(seen) == [*old.split("\n"), line],
+            ),
+            must(
+                "nothing else has changed",
+                lambda seen: (
+                    line in page(seen)
+                    and {**wiki_pages(seen, path), "Results": old} == pages
+                    and not changed_files(seen, company)
+                ),
+            ),
+        ),
+        reference=change(f"{old}\n{line}"),
+        near_misses=(
+            change(f"{old}\n| {file} | {base} |"),
+            change(line),
+            change(f"{old}\n{line}", "Home"),
+        ),
+    )
+
+
+def colleagues_of_collect_reviews(
+    first: Person, second: Person, stand_in: Person, paper: str, scores: list[int]
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(
+                Fact(
+                    when=("score|points|review|rating",),
+                    say=f"I give {paper} {scores[0]} points.",
+                    needs=(paper,),
+                    otherwise="I have many papers. Which one?",
+                ),
+            ),
+        ),
+        Colleague(
+            username=second.username,
+            greeting="I am on leave and have passed my reviews on.",
+            sends_to=stand_in.username,
+        ),
+        Colleague(
+            username=stand_in.username,
+            facts=(
+                Fact(
+                    when=("score|points|review|rating",),
+                    say=f"My score for {paper} is {scores[1]} points.",
+                    needs=(paper,),
+                    otherwise="Which paper do you mean?",
+                ),
+            ),
+        ),
+    )
+
+
+COLLECT_REVIEWS = brief(
+    ROLE,
+    "The paper {paper} has two reviewers, {first.name} (@{first.username}) and {second.name} "
+    "(@{second.username}). Ask each for the score by direct message in RocketChat and name "
+    "the paper. If a reviewer sends you to someone else, take that person's score instead. "
+    "The paper is accepted when the mean is at least {bar}. Upload {target} to ownCloud with "
+    "three lines in this form (accept or reject):\n"
+    "scores: 61, 48\n"
+    "mean: 54.5\n"
+    "decision: {value1}\n"
+    "The score of {first.name} comes first; the mean has one decimal.",
+    where=("rocketchat", "owncloud"),
+)
+
+
+@family(
+    "collect-reviews",
+    level=4,
+    domain="research",
+    services=("rocketchat", "owncloud"),
+    split="heldout",
+)
+def collect_reviews(setting: Setting) -> OfficePlan:
+    """Ask reviewers for their scores and write down the decision."""
+    rng = setting.rng
+    first, second, stand_in = setting.people(3)
+    paper = f"P{rng.randrange(100, 1000)}"
+    scores = [rng.randrange(10, 100), rng.randrange(10, 100)]
+    bar = rng.randrange(40, 70)
+    mean = sum(scores) / 2
+    decision = "accept" if mean >= bar else "reject"
+    target = f"Reviews/{paper}.txt"
+    company = setting.base + CompanySeed(
+        folders=("Reviews",),
+        colleagues=colleagues_of_collect_reviews(first, second, stand_in, paper, scores),
+    )
+    ask = f"What is your score for {paper}?"
+    people = (first, second, stand_in)
+    steps = tuple(
+        step for one in people for step in (post(f"@{one.username}", ask), read_talk(one.username))
+    )
+
+    def record(values: list[int], verdict: str) -> str:
+        text = f"scores: {values[0]}, {values[1]}\nmean: {sum(values) / 2:.1f}\ndecision: {verdict}"
+        return write("review.txt", text) + "\n" + put("review.txt", target)
+
+    def lines(seen: Evidence) -> list[str]:
+        return [one.strip() for one in text_of(seen.office.read_file(target)).splitlines()]
+
+    wanted = [f"scores: {scores[0]}, {scores[1]}", f"mean: {mean:.1f}", f"decision: {decision}"]
+    wrong = "reject" if decision == "accept" else "accept"
+    return OfficePlan(
+        instruction=COLLECT_REVIEWS.format(
+            paper=paper,
+            first=first,
+            second=second,
+            bar=bar,
+            target=target,
+            value1=rng.choice(("accept", "reject")),
+        ),
+        company=company,
+        checkpoints=(
+            must("both scores are right", lambda seen: lines(seen)[:1] == wanted[:1], 2),
+            must("mean and decision are right", lambda seen: lines(seen) == wanted),
+            must(
+                "only those three were asked, no other file has changed",
+                lambda seen: (
+                    set(spoken(seen)) == {f"@{one.username}" for one in people}
+                    and changed_files(seen, company) == {target}
+                ),
+            ),
+        ),
+        reference=(*steps, record(scores, decision)),
+        near_misses=(
+            (*steps, record(scores, wrong)),
+            (*steps, record([scores[0], scores[1] + 1], decision)),
+            (*steps, post("#general", f"{paper}: {decision}"), record(scores, decision)),
+        ),
+    )

@@ -1,0 +1,527 @@
+"""Tasks of a software engineer: issues, merge requests, releases, repositories with tests."""
+
+import json
+from dataclasses import replace
+
+from practicum.environments.office.company_seed import (
+    Colleague,
+    Commit,
+    CompanySeed,
+    Fact,
+    Issue,
+    MergeRequest,
+    Person,
+    Post,
+    Project,
+)
+from practicum.environments.office.families.end_state import (
+    asked_only,
+    issues,
+    issues_are,
+    json_of,
+    listed,
+    notes,
+    object_of,
+    project_route,
+    repository,
+)
+from practicum.environments.office.families.family_parts import (
+    AREAS,
+    GIT,
+    ask,
+    brief,
+    date_in,
+    must,
+    post,
+    python,
+    q,
+    write,
+)
+from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+
+ROLE = "a software engineer"
+CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
+DEFECTS = ("Crash in", "Wrong sum in", "Slow", "Typo in", "Broken link in", "Lost session in")
+
+
+def project_name(setting: Setting) -> str:
+    """A path of a project."""
+    kinds = ("shop", "pipeline", "portal", "mobile", "gateway", "reports")
+    return f"root/{setting.rng.choice(kinds)}-{setting.rng.randrange(2, 90)}"
+
+
+def computed(expression: str) -> list[float]:
+    """The values of an expression of this module for n from 0 to 59."""
+    names = {"max": max, "min": min, "__builtins__": {}}
+    return [eval(expression, {**names, "n": n}) for n in range(60)]
+
+
+CLOSE_A_FIXED_ISSUE = brief(
+    ROLE,
+    "The issue '{title}' of the GitLab project {path} is fixed. Close it. All other issues "
+    "stay open. In the API an issue is closed by PUT projects/ID/issues/NUMBER with "
+    "state_event=close; ID may be {id}, and projects/ID/issues lists the issues with their "
+    "numbers (iid). Do not change its title or labels, and make no new issue.",
+    where=("gitlab",),
+)
+
+
+@family(
+    "close-a-fixed-issue",
+    level=1,
+    domain="software engineering",
+    services=("gitlab",),
+    split="train",
+)
+def close_a_fixed_issue(setting: Setting) -> OfficePlan:
+    """Close one issue, found by its title."""
+    rng = setting.rng
+    path, areas = project_name(setting), rng.sample(AREAS, 6)
+    before = [Issue(title=f"{rng.choice(DEFECTS)} {area}") for area in areas]
+    number = rng.randrange(1, 7)
+    after = [replace(one, is_closed=n == number) for n, one in enumerate(before, 1)]
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=tuple(before)),)
+    )
+    route = f"{project_route(path)}/issues"
+    title = before[number - 1].title
+
+    def close(iid: int) -> tuple[str, ...]:
+        look = f"office gitlab GET {route} {q(f'/title={title}/iid')}"
+        return (look, f"office gitlab PUT {route}/{iid} state_event=close")
+
+    return OfficePlan(
+        instruction=CLOSE_A_FIXED_ISSUE.format(title=title, path=path, id=path.replace("/", "%2F")),
+        company=company,
+        checkpoints=(
+            must("the issue is closed", lambda seen: after[number - 1] in issues(seen, path)),
+            must("the others are as they were", lambda seen: issues_are(seen, path, after)),
+        ),
+        reference=close(number),
+        near_misses=(close(number % 6 + 1), (*close(number), *close(number % 6 + 1))),
+    )
+
+
+RULES = (
+    ("fee", "{a} + {b} * n", "{a} + {b} + n", "{a} plus {b} times n"),
+    ("bonus", "n // {a} * {b}", "n / {a} * {b}", "{b} for every full {a} of n"),
+    ("refund", "max(0, n - {b})", "n - {b}", "n less {b}, but never below 0"),
+    ("score", "min(n * {a}, {b})", "max(n * {a}, {b})", "{a} times n, at most {b}"),
+)
+"""A function's name, how it is right and wrong, and what its docstring says."""
+FIX_A_FUNCTION = brief(
+    ROLE,
+    "In the GitLab project {path}, the function {name} in {file} does not do what its "
+    "docstring says, and the tests fail. Clone the project, repair the function so that it is"
+    " right for every whole number n from 0 on, run the tests with python3 -m unittest, "
+    "commit, and push to main. Change only this file: the tests and the README stay as they "
+    "are, and no file is added.",
+    where=("gitlab",),
+)
+
+
+@family(
+    "fix-a-function", level=2, domain="software engineering", services=("gitlab",), split="train"
+)
+def fix_a_function(setting: Setting) -> OfficePlan:
+    """Repair a function so that the tests pass, and push."""
+    rng = setting.rng
+    low, step = rng.randrange(2, 9), rng.randrange(10, 60)
+    name, *texts = rng.choice(RULES)
+    right, wrong, says = (one.format(a=low, b=step) for one in texts)
+    path, file = project_name(setting), f"{name}_rules.py"
+    source = f'def {name}(n):\n    """Return {says}."""\n    return {wrong}\n'
+    value, before = computed(right), computed(wrong)
+    one, two = rng.sample([n for n in range(60) if value[n] != before[n]], 2)
+    tests = (
+        f"import unittest\nfrom {name}_rules import {name}\n\n\nclass Tests(unittest.TestCase):\n"
+        f"    def test_values(self):\n        self.assertEqual({name}({one}), {value[one]})\n"
+        f"        self.assertEqual({name}({two}), {value[two]})\n"
+    )
+    files = {file: source, f"test_{name}.py": tests, "README.md": "# Rules\n"}
+    company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
+    look = f"{CLONE.format(path)}\ncat {file}\npython3 -m unittest 2>&1 | tail -5"
+
+    def push(result: str, more: str = "") -> tuple[str, ...]:
+        code = source.replace(wrong, result)
+        lines = f"cd repo\n{write(file, code)}{more}\npython3 -m unittest 2>&1 | tail -1"
+        return (look, f"{lines}\n{GIT} commit -qam 'Fix {name}'\ngit push -q origin main")
+
+    def works(seen: Evidence) -> bool:
+        code = repository(seen, path).get(file, "")
+        check = (
+            "import json, sys\nspace = {}\nexec(sys.stdin.read(), space)\n"
+            f"print(json.dumps([space['{name}'](n) for n in range(60)]))"
+        )
+        done = seen.run(("python3", "-I", "-c", check), code.encode())
+        return done.exit_code == 0 and json_of(done.stdout.encode()) == value
+
+    def rest(seen: Evidence) -> bool:
+        found = repository(seen, path)
+        return found.pop(file, source) != source and found == {
+            k: files[k] for k in files if k != file
+        }
+
+    return OfficePlan(
+        instruction=FIX_A_FUNCTION.format(path=path, name=name, file=file),
+        company=company,
+        checkpoints=(
+            must("the function on main is right for other numbers too", works, 3),
+            must("no other file has changed", lambda seen: works(seen) and rest(seen)),
+        ),
+        reference=push(right),
+        near_misses=(
+            push(f"{{{one}: {value[one]}, {two}: {value[two]}}}[n]"),
+            push(right, "\necho done > NOTES\ngit add NOTES"),
+            push(right)[:1],
+        ),
+    )
+
+
+CUT_A_RELEASE = brief(
+    ROLE,
+    "Release a new {kind} version of the GitLab project {path}. The file VERSION on main has "
+    "the last version, such as 1.4.2 (major, minor, patch). A new major version sets minor "
+    "and patch to 0, a new minor version sets patch to 0. Write the new version to VERSION on"
+    " main. Then make a release of main whose tag and name are v and the new version, such as"
+    " v1.5.0, with the description '{headline}'. Change no other file and make no other "
+    "release.",
+    where=("gitlab",),
+)
+
+
+@family(
+    "cut-a-release", level=2, domain="software engineering", services=("gitlab",), split="train"
+)
+def cut_a_release(setting: Setting) -> OfficePlan:
+    """Raise the version in a file, and make a release with a tag on that commit."""
+    rng = setting.rng
+    path = project_name(setting)
+    last, part = [rng.randrange(9), rng.randrange(30), rng.randrange(30)], rng.randrange(3)
+    new = [*last[:part], last[part] + 1, 0, 0][:3]
+    old, version = (".".join(map(str, one)) for one in (last, new))
+    wrong = ".".join(map(str, [*last[:part], last[part] + 2, 0, 0][:3]))
+    kind = ("major", "minor", "patch")[part]
+    headline = f"{rng.choice(('Faster', 'Safer', 'Simpler'))} {rng.choice(AREAS)}"
+    files = {"VERSION": f"{old}\n", "README.md": "# Code\n"}
+    company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
+    route = project_route(path)
+
+    def cut(to: str, tag: str, says: str = headline) -> tuple[str, ...]:
+        look = f"office gitlab GET {route}/repository/files/VERSION ref=main /content | base64 -d"
+        fields = f"branch=main commit_message='Version {to}' content={to}"
+        bump = f"office gitlab PUT {route}/repository/files/VERSION {fields}"
+        more = f"tag_name={tag} ref=main name={tag} description={q(says)}"
+        return (look, bump, f"office gitlab POST {route}/releases {more}")
+
+    def is_raised(seen: Evidence) -> bool:
+        return repository(seen, path).get("VERSION", "").strip() == version
+
+    def releases(seen: Evidence) -> list[tuple[str, str]]:
+        found = listed(seen, f"{route}/releases")
+        return [(one["tag_name"], one["description"].strip()) for one in found]
+
+    def is_tagged(seen: Evidence) -> bool:
+        tagged = repository(seen, path, f"v{version}")
+        return bool(releases(seen)) and tagged.get("VERSION", "").strip() == version
+
+    return OfficePlan(
+        instruction=CUT_A_RELEASE.format(kind=kind, path=path, headline=headline),
+        company=company,
+        checkpoints=(
+            must("VERSION is right", is_raised),
+            must(
+                "the release has the right tag and text",
+                lambda seen: releases(seen) == [(f"v{version}", headline)],
+            ),
+            must("its tag has the new version", is_tagged),
+            must(
+                "no other file has changed",
+                lambda seen: (
+                    is_raised(seen)
+                    and {**repository(seen, path), "VERSION": files["VERSION"]} == files
+                ),
+            ),
+        ),
+        reference=cut(version, f"v{version}"),
+        near_misses=(
+            cut(wrong, f"v{wrong}"),
+            cut(version, version),
+            cut(version, f"v{version}")[::-1],
+        ),
+    )
+
+
+TRIAGE_ISSUES = brief(
+    ROLE,
+    "In the GitLab project {path}, add the label {label} to every issue whose description has"
+    " the word {word}, and to no other issue. The labels that an issue has already stay on "
+    "it. Titles, descriptions and states stay as they are too. In the API it is PUT "
+    "projects/ID/issues/NUMBER with add_labels; projects/ID/issues lists the issues with "
+    "their numbers (iid) and descriptions.",
+    where=("gitlab",),
+)
+
+
+@family(
+    "triage-issues", level=2, domain="software engineering", services=("gitlab",), split="train"
+)
+def triage_issues(setting: Setting) -> OfficePlan:
+    """Label issues by what their descriptions say."""
+    rng = setting.rng
+    path = project_name(setting)
+    word, label = rng.choice(
+        (("traceback", "bug"), ("password", "security"), ("slow", "performance"))
+    )
+    texts = [
+        f"We saw a {word} today.",
+        f"Nothing new since {date_in(rng)}.",
+        f"The {word} comes back every {rng.randrange(2, 50)} minutes.",
+        "Please make this blue.",
+        f"After the update there is a {word} again.",
+    ]
+    areas = rng.sample(AREAS, 5)
+    before = [
+        Issue(title=f"Look at {area} {rng.randrange(2, 99)}", description=text, labels=("new",))
+        for area, text in zip(areas, texts, strict=True)
+    ]
+    before = rng.sample(before, 5)
+    hits = [n for n, one in enumerate(before, 1) if word in one.description]
+    after = [
+        replace(one, labels=("new", label)) if n in hits else one for n, one in enumerate(before, 1)
+    ]
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=tuple(before)),)
+    )
+    route = f"{project_route(path)}/issues"
+    look = (
+        f'office gitlab GET {route} search={word} in=description | grep \'"iid"\\|"description"\''
+    )
+
+    def add(numbers: list[int], field: str = "add_labels") -> tuple[str, ...]:
+        return (look, "\n".join(f"office gitlab PUT {route}/{n} {field}={label}" for n in numbers))
+
+    def labelled(seen: Evidence) -> set[str]:
+        return {one.title for one in issues(seen, path) if label in one.labels}
+
+    titles = {before[n - 1].title for n in hits}
+    other = next(n for n in range(1, 6) if n not in hits)
+    return OfficePlan(
+        instruction=TRIAGE_ISSUES.format(path=path, label=label, word=word),
+        company=company,
+        checkpoints=(
+            must(
+                "some of them have the label, and no others",
+                lambda seen: bool(labelled(seen)) and labelled(seen) <= titles,
+            ),
+            must("all of them have it, and no others", lambda seen: labelled(seen) == titles, 2),
+            must(
+                "the issues are otherwise as they were", lambda seen: issues_are(seen, path, after)
+            ),
+        ),
+        reference=add(hits),
+        near_misses=(add(hits[:2]), add([*hits, other]), add(hits, "labels")),
+    )
+
+
+def reviewed_project(
+    path: str, members: dict[str, int], pairs: list[tuple[str, tuple[str, str]]]
+) -> Project:
+    """A project with a merge request for each area, under which someone said something."""
+    commits = (
+        Commit(message=f"Add {area}", files={f"{area}.txt": f"{area}\n"}, branch=area)
+        for area, _ in pairs
+    )
+    requests = (
+        MergeRequest(title=f"Add {area}", source_branch=area, notes=(Post(sender=who, text=said),))
+        for area, (who, said) in pairs
+    )
+    return Project(
+        path=path,
+        files={"README.md": "# Code\n"},
+        members=members,
+        commits=tuple(commits),
+        merge_requests=tuple(requests),
+    )
+
+
+MERGE_WHAT_IS_APPROVED = brief(
+    ROLE,
+    "The GitLab project {path} has four open merge requests. Merge those that {reviewer} has "
+    "approved: there is a comment 'Approved.' by this reviewer; the same comment by anybody "
+    "else does not count. Leave the others open, and write this comment on each of them: "
+    "{text}\n"
+    "In the API it is PUT projects/ID/merge_requests/NUMBER/merge, and GET or POST "
+    "projects/ID/merge_requests/NUMBER/notes for comments (field body).",
+    where=("gitlab",),
+)
+
+
+@family(
+    "merge-what-is-approved",
+    level=2,
+    domain="software engineering",
+    services=("gitlab",),
+    split="heldout",
+)
+def merge_what_is_approved(setting: Setting) -> OfficePlan:
+    """Merge the merge requests that the reviewer approved, and comment on the others."""
+    rng = setting.rng
+    path = project_name(setting)
+    reviewer, author = (one.username for one in setting.people(2))
+    areas = rng.sample(AREAS, 4)
+    verdicts = [(reviewer, "Approved."), (reviewer, "Please add a test."), (author, "Approved.")]
+    verdicts += [rng.choice(verdicts[:2])]
+    pairs = rng.sample(list(zip(areas, verdicts, strict=True)), 4)
+    text = f"Waiting for {reviewer} ({rng.randrange(100, 1000)})"
+    project = reviewed_project(path, {reviewer: 40, author: 30}, pairs)
+    company = setting.base + CompanySeed(projects=(project,))
+    good = [n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[0]]
+    bad = [n for n in range(1, 5) if n not in good]
+    route = f"{project_route(path)}/merge_requests"
+    look = (
+        f"for n in 1 2 3 4; do echo $n; office gitlab GET {route}/$n/notes | "
+        'grep \'"body"\\|"username"\'; done'
+    )
+
+    def act(merged: list[int], told: list[int]) -> tuple[str, ...]:
+        lines = [f"office gitlab PUT {route}/{n}/merge" for n in merged]
+        lines += [f"office gitlab POST {route}/{n}/notes body={q(text)}" for n in told]
+        return (look, "\n".join(lines))
+
+    def states(seen: Evidence) -> dict[int, str]:
+        return {one["iid"]: one["state"] for one in listed(seen, route)}
+
+    def merged(seen: Evidence) -> bool:
+        wanted = {n: "merged" if n in good else "opened" for n in range(1, 5)}
+        return states(seen) == wanted
+
+    def told(seen: Evidence) -> bool:
+        return [n for n in range(1, 5) if text in notes(seen, path, "merge_requests", n)] == bad
+
+    wrong = next(n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[2])
+    return OfficePlan(
+        instruction=MERGE_WHAT_IS_APPROVED.format(path=path, reviewer=reviewer, text=text),
+        company=company,
+        checkpoints=(
+            must("the approved ones are merged, the others are open", merged, 2),
+            must("the others have the comment, the merged ones do not", told),
+            must(
+                "main has what was merged and nothing else",
+                lambda seen: (
+                    merged(seen)
+                    and repository(seen, path).keys()
+                    == {"README.md", *(f"{pairs[n - 1][0]}.txt" for n in good)}
+                ),
+            ),
+        ),
+        reference=act(good, bad),
+        near_misses=(
+            act([*good, wrong], [n for n in bad if n != wrong]),
+            act(good, []),
+            act(good, [1, 2, 3, 4]),
+        ),
+    )
+
+
+def colleagues_of_set_up_a_deployment(
+    first: Person, second: Person, ticket: str, port: int, host: str
+) -> tuple[Colleague, ...]:
+    """Who knows what."""
+    return (
+        Colleague(
+            username=first.username,
+            facts=(Fact(when=("port",), say=f"It listens on port {port}."),),
+            sends_to=second.username,
+        ),
+        Colleague(
+            username=second.username,
+            facts=(
+                Fact(
+                    when=("host|hostname|machine|server",),
+                    say=f"Use the host {host}.",
+                    needs=(ticket,),
+                    otherwise="Which ticket is it for? I need its number.",
+                ),
+            ),
+        ),
+    )
+
+
+SET_UP_A_DEPLOYMENT = brief(
+    ROLE,
+    "In the GitLab project {path}, deploy.json on main lacks its host and its port. "
+    "{first.name} (@{first.username}) knows the port, {second.name} (@{second.username}) the "
+    "host. Ask them by direct message in RocketChat; if you are asked, this is for the ticket"
+    " {ticket}. Set host (a text) and port (a number) in deploy.json, keep its other values, "
+    "and push to main. Then close the issue 'Deploy the service' (number 1).",
+    where=("gitlab", "rocketchat"),
+)
+
+
+@family(
+    "set-up-a-deployment",
+    level=4,
+    domain="software engineering",
+    services=("gitlab", "rocketchat"),
+    split="train",
+)
+def set_up_a_deployment(setting: Setting) -> OfficePlan:
+    """Ask two engineers for settings that only they know, and commit them."""
+    rng = setting.rng
+    path, (first, second, third) = project_name(setting), setting.people(3)
+    port = rng.randrange(2000, 60_000)
+    host = f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal"
+    ticket = f"OPS-{rng.randrange(100, 1000)}"
+    config = {"host": "unknown", "port": 0, "workers": rng.randrange(2, 9)}
+    issue = Issue(title="Deploy the service", labels=("ops",))
+    files = {"deploy.json": json.dumps(config, indent=1) + "\n", "README.md": "# Service\n"}
+    company = setting.base + CompanySeed(
+        projects=(Project(path=path, files=files, issues=(issue,)),),
+        colleagues=colleagues_of_set_up_a_deployment(first, second, ticket, port, host),
+    )
+    steps = ask(
+        (first, "Which port does the service use?"),
+        (second, f"Which host shall I use? It is for {ticket}."),
+    )
+
+    def commit(name: str, number: object) -> str:
+        code = (
+            'import json\nc = json.load(open("deploy.json"))\n'
+            f'c.update(host="{name}", port={number})\n'
+            'json.dump(c, open("deploy.json", "w"), indent=1)'
+        )
+        push = f"{GIT} commit -qam 'Set host and port'\ngit push -q origin main"
+        close = f"office gitlab PUT {project_route(path)}/issues/1 state_event=close"
+        return f"{CLONE.format(path)}\n{python(code)}\n{push}\n{close}"
+
+    def deploy(seen: Evidence) -> dict[str, object]:
+        return object_of(repository(seen, path).get("deploy.json", "").encode())
+
+    def is_closed(seen: Evidence) -> bool:
+        is_done = deploy(seen).get("host") == host
+        return is_done and issues_are(seen, path, [replace(issue, is_closed=True)])
+
+    def rest(seen: Evidence) -> bool:
+        found = {**repository(seen, path), "deploy.json": files["deploy.json"]}
+        same = found == files and asked_only(seen, first, second)
+        return same and deploy(seen).get("workers") == config["workers"]
+
+    return OfficePlan(
+        instruction=SET_UP_A_DEPLOYMENT.format(
+            path=path, first=first, second=second, ticket=ticket
+        ),
+        company=company,
+        checkpoints=(
+            must("the port is right", lambda seen: deploy(seen).get("port") == port),
+            must("the host is right", lambda seen: deploy(seen).get("host") == host, 2),
+            must("the issue is closed, when it was done", is_closed),
+            must("nothing else has changed, nobody else was asked", rest),
+        ),
+        reference=(*steps, commit(host, port)),
+        near_misses=(
+            (*steps, commit(host, f'"{port}"')),
+            (*steps[:2], commit("localhost", port)),
+            (*steps, post(f"@{third.username}", "Which port?"), commit(host, port)),
+        ),
+    )
