@@ -46,9 +46,8 @@ async def check_config(
         found = await check_levels(built[0], build, levels, n, seed, watch)
         return replace(found, env=config.name)
     finally:
-        for environment in built:
-            if isinstance(environment, Closable):
-                await environment.close()
+        for opened in [one for one in built if isinstance(one, Closable)]:
+            await opened.close()
         await shared.close()
 
 
