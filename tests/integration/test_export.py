@@ -387,18 +387,6 @@ def test_a_family_that_llama_cpp_does_not_know_is_named(here: Path, tmp_path: Pa
         write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
 
 
-def test_a_tokenizer_that_llama_cpp_does_not_know_is_not_guessed(
-    here: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(here / "small", tmp_path / "strange")
-    file = tmp_path / "strange" / "tokenizer.json"
-    told = json.loads(file.read_text())
-    told["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
-    file.write_text(json.dumps(told))
-    with pytest.raises(UserError, match="does not know how this tokenizer splits text"):
-        write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
-
-
 def test_a_damaged_checkpoint_is_named_and_nothing_is_written(here: Path, tmp_path: Path) -> None:
     [run] = [path for path in (here / "runs").iterdir() if path.name == "run"]
     shutil.copytree(run, tmp_path / "damaged")
