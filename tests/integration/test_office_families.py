@@ -17,6 +17,13 @@ pytestmark = pytest.mark.slow
 AT_ONCE = 4
 
 
+@pytest.fixture(autouse=True)
+def _machines() -> None:
+    reason = why_no_machine()
+    if reason is not None:
+        pytest.skip(reason)
+
+
 async def played(office: OfficeEnvironment, task: Task, turns: Sequence[str]) -> Outcome:
     episode = await play_episode(office, task, ScriptActor(turns), len(turns) or 1)
     return episode.outcome
@@ -41,7 +48,7 @@ async def problems_of(office: OfficeEnvironment, task: Task, *, is_first: bool) 
 async def problems(tasks: Sequence[Task]) -> list[str]:
     office = build_environment("office", {})
     assert isinstance(office, OfficeEnvironment)
-    office.use_sandboxes(unchecked_sandboxes)
+    office.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(task: Task) -> list[str]:
@@ -56,9 +63,6 @@ async def problems(tasks: Sequence[Task]) -> list[str]:
 
 @pytest.mark.parametrize("domain", sorted({one.domain for one in families().values()}))
 async def test_references_get_full_marks_and_nothing_and_near_misses_do_not(domain: str) -> None:
-    reason = why_no_machine()
-    if reason is not None:
-        pytest.skip(reason)
     chosen = [one for one in families().values() if one.domain == domain]
     tasks = [task_of(one, one.split, 11, n) for one in chosen for n in range(2)]
     assert await problems(tasks) == []

@@ -9,6 +9,7 @@ from practicum.environments.office.families.end_state import (
     said_only,
     shares,
     spoken,
+    table_checks,
     text_of,
 )
 from practicum.environments.office.families.family_parts import (
@@ -205,27 +206,10 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     solve = LIST_FOLLOW_UPS_SOLUTION.format(file=file, limit=limit)
     reference = (fetch(path), python(solve) + "\n" + put("f.csv", target))
 
-    def found(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
-
     return OfficePlan(
         instruction=LIST_FOLLOW_UPS.format(path=path, limit=limit, target=target),
         company=company,
-        checkpoints=(
-            must(
-                "the right customers are listed",
-                lambda seen: sorted(found(seen)) == sorted(wanted),
-                2,
-            ),
-            must("the oldest contact comes first", lambda seen: found(seen) == wanted),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    sorted(found(seen)) == sorted(wanted)
-                    and changed_files(seen, company) == {target}
-                ),
-            ),
-        ),
+        checkpoints=table_checks("the right customers are listed", target, wanted, company),
         reference=reference,
         near_misses=(
             edited(reference, ('r[2] == "active" and ', "")),

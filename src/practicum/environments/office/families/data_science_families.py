@@ -11,6 +11,7 @@ from practicum.environments.office.families.end_state import (
     rows_of,
     said_only,
     spoken,
+    table_checks,
     text_of,
 )
 from practicum.environments.office.families.family_parts import (
@@ -116,25 +117,10 @@ def clean_a_table(setting: Setting) -> OfficePlan:
     reference = (fetch(source) + "\nhead raw.csv", python(solve) + "\n" + put("clean.csv", target))
     wanted = rows_of(table([head, *sorted(good)]).encode())
 
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
-
     return OfficePlan(
         instruction=CLEAN_A_TABLE.format(source=source, target=target),
         company=company,
-        checkpoints=(
-            must(
-                "no line is missing or double", lambda seen: sorted(rows(seen)) == sorted(wanted), 2
-            ),
-            must("the lines are sorted under the header", lambda seen: rows(seen) == wanted),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    sorted(rows(seen)) == sorted(wanted)
-                    and changed_files(seen, company) == {target}
-                ),
-            ),
-        ),
+        checkpoints=table_checks("no line is missing or double", target, wanted, company),
         reference=reference,
         near_misses=(
             edited(reference, (" if all(r)", "")),
@@ -200,23 +186,10 @@ def query_a_database(setting: Setting) -> OfficePlan:
     solve = QUERY_A_DATABASE_SOLUTION.format(state=state)
     reference = (fetch(path), python(solve) + "\n" + put("report.csv", target))
 
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
-
     return OfficePlan(
         instruction=QUERY_A_DATABASE.format(path=path, state=state, target=target),
         company=company,
-        checkpoints=(
-            must("the totals are right", lambda seen: sorted(rows(seen)) == sorted(wanted), 2),
-            must("they are in order", lambda seen: rows(seen) == wanted),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    sorted(rows(seen)) == sorted(wanted)
-                    and changed_files(seen, company) == {target}
-                ),
-            ),
-        ),
+        checkpoints=table_checks("the totals are right", target, wanted, company),
         reference=reference,
         near_misses=(
             edited(reference, (f"WHERE status = '{state}'", "")),

@@ -23,7 +23,7 @@ from practicum.environments.office.company_seed import (
     Person,
 )
 from practicum.environments.office.office_client import OfficeError
-from practicum.environments.office.office_plan import Evidence
+from practicum.environments.office.office_plan import Checkpoint, Evidence
 
 PAGE = 100
 """Entries of a page of GitLab, at most."""
@@ -252,6 +252,27 @@ def cards_are(seen: Evidence, board: str, wanted: Iterable[BoardIssue]) -> bool:
 
 
 # Content of files.
+
+
+def table_checks(
+    says: str, path: str, wanted: list[tuple[str, ...]], company: CompanySeed
+) -> tuple[Checkpoint, ...]:
+    """Checkpoints of a csv file in ownCloud: its lines, their order, and no other change."""
+
+    def has_lines(seen: Evidence) -> bool:
+        return sorted(rows_of(seen.office.read_file(path))) == sorted(wanted)
+
+    def is_ordered(seen: Evidence) -> bool:
+        return rows_of(seen.office.read_file(path)) == wanted
+
+    def is_alone(seen: Evidence) -> bool:
+        return has_lines(seen) and changed_files(seen, company) == {path}
+
+    return (
+        Checkpoint(says=says, passes=has_lines, points=2),
+        Checkpoint(says="the lines are in order", passes=is_ordered),
+        Checkpoint(says="no other file has changed", passes=is_alone),
+    )
 
 
 def text_of(content: bytes | None) -> str:

@@ -11,6 +11,7 @@ from practicum.environments.office.families.end_state import (
     project_route,
     rows_of,
     spoken,
+    table_checks,
     text_of,
 )
 from practicum.environments.office.families.family_parts import (
@@ -141,27 +142,10 @@ def sort_references(setting: Setting) -> OfficePlan:
     solve = SORT_REFERENCES_SOLUTION.format(file=file)
     reference = (fetch(path) + f"\nhead -6 {file}", python(solve) + "\n" + put("out.csv", target))
 
-    def found(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
-
     return OfficePlan(
         instruction=SORT_REFERENCES.format(path=path, target=target),
         company=company,
-        checkpoints=(
-            must(
-                "the right references are listed",
-                lambda seen: sorted(found(seen)) == sorted(wanted),
-                2,
-            ),
-            must("they are in order", lambda seen: found(seen) == wanted),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    sorted(found(seen)) == sorted(wanted)
-                    and changed_files(seen, company) == {target}
-                ),
-            ),
-        ),
+        checkpoints=table_checks("the right references are listed", target, wanted, company),
         reference=reference,
         near_misses=(
             edited(reference, ("(-int(r[1]), r[0])", "(int(r[1]), r[0])")),
