@@ -99,11 +99,12 @@ def sha256_of(file: Path, progress: Progress = silent) -> str:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files under a folder; files may come and go meanwhile."""
+    """Bytes of all files under a folder; files and folders may come and go meanwhile."""
     total = 0
-    for file in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += file.stat().st_size if file.is_file() else 0
+    for place, _, names in os.walk(folder):  # unlike rglob, it passes over a folder that is gone
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).stat().st_size
     return total
 
 
