@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from practicum.cli.key_file import KEY_VARIABLE
+
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "packaging"
 
@@ -48,6 +50,18 @@ def test_probes_ask_the_server_where_it_answers() -> None:
     assert container["ports"] == [{"name": "http", "containerPort": 8000}]
     assert container["args"][-2:] == ["--port", "8000"]
     assert manifests()["Service"]["spec"]["ports"][0]["targetPort"] == "http"
+
+
+def test_what_other_machines_reach_has_a_key() -> None:
+    """`practicum serve --host 0.0.0.0` refuses to start without."""
+    [container] = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    [variable] = container["env"]
+    assert variable["name"] == KEY_VARIABLE
+    assert variable["valueFrom"]["secretKeyRef"]["name"]
+    compose = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    assert compose["services"]["cpu"]["environment"] == {
+        KEY_VARIABLE: "${KEY:?set KEY to the API key of clients}"
+    }
 
 
 def test_the_image_has_one_user_port_and_command_everywhere() -> None:

@@ -1,5 +1,6 @@
 """The file of `practicum serve --keys`: who may use the server, and how much."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,23 @@ class KeyFile(ConfigModel):
     """The whole file."""
 
     keys: list[KeyEntry] = Field(min_length=1)
+
+
+KEY_VARIABLE = "PRACTICUM_SERVE_KEY"
+"""Environment variable that may hold the one key, where a file is unhandy, as in a container."""
+
+
+def read_keys(path: Path | None, models: list[str]) -> "tuple[ApiKey, ...]":
+    """The keys of a file, or the one in the environment variable; none where neither is given."""
+    from practicum.served import ApiKey
+
+    if path is not None:
+        return read_key_file(path, models)
+    given = os.environ.get(KEY_VARIABLE, "")
+    if not given:
+        return ()
+    check_key(given, KEY_VARIABLE)
+    return (ApiKey(name="default", key=given),)
 
 
 def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":

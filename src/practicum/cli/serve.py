@@ -85,7 +85,7 @@ def serve(options: ServeArguments) -> None:
 
     An OpenAI client takes the address and /v1 as its base URL, an Anthropic client the address.
     """
-    from practicum.cli.key_file import read_key_file
+    from practicum.cli.key_file import read_keys
     from practicum.engine.compute_thread import run_attended
     from practicum.served import (
         GatewaySettings,
@@ -98,7 +98,6 @@ def serve(options: ServeArguments) -> None:
     )
 
     require_server()
-    _require_keys(options.host, options.keys)
     site = ServedSite(
         ServeOptions(
             words=tuple(options.models),
@@ -108,12 +107,13 @@ def serve(options: ServeArguments) -> None:
             device=options.device,
         )
     )
-    names = [one.name for one in site.words]
+    keys = read_keys(options.keys, [one.name for one in site.words])
+    _require_keys(options.host, bool(keys))
     plan = ServePlan(
         settings=GatewaySettings(
             host=options.host, port=options.port, names=tuple(options.server_name or ())
         ),
-        keys=() if options.keys is None else read_key_file(options.keys, names),
+        keys=keys,
         at_once=options.at_once,
         wait_s=options.wait,
         grace_s=options.grace,
@@ -132,14 +132,15 @@ def serve(options: ServeArguments) -> None:
     _say("stopped")
 
 
-def _require_keys(host: str, keys: Path | None) -> None:
+def _require_keys(host: str, has_keys: bool) -> None:
     from practicum.core.errors import UserError
     from practicum.core.loopback import is_loopback
 
-    if keys is None and not is_loopback(host):
+    if not has_keys and not is_loopback(host):
         raise UserError(
-            f"--host {host} lets other machines reach this server, so it needs keys: add --keys "
-            "FILE with lines such as keys: [{name: alice, key: ...}]"
+            f"--host {host} lets other machines reach this server, so it needs keys: set "
+            "PRACTICUM_SERVE_KEY, or add --keys FILE with lines such as keys: [{name: alice, "
+            "key: ...}]"
         )
 
 

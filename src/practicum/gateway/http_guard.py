@@ -92,7 +92,7 @@ class Guard:
         if self._rules.checks_host and not self._is_own_name(headers.get("host", "")):
             return 421, (
                 "the Host header names another server; reach this one by the address it printed, "
-                "or serve with server.names=[NAME] for a name it has"
+                "or name it where it is served: --server-name NAME, or server.names=[NAME]"
             )
         if self._is_from_page(headers):
             return 403, "requests from web pages are refused; use a program as the client"
