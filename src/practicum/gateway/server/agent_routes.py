@@ -18,8 +18,9 @@ from starlette.types import Scope
 
 from practicum.core.capabilities import DecodesTokens
 from practicum.core.json_values import well_formed
-from practicum.gateway.dialects import anthropic, openai_chat, openai_responses
+from practicum.gateway.dialects import anthropic
 from practicum.gateway.dialects.dialect import Dialect
+from practicum.gateway.dialects.known_dialects import DIALECTS
 from practicum.gateway.http_guard import Guard, GuardRules, Verdict, bearer_of
 from practicum.gateway.requests import AnswerFacts, ParsedRequest, Refused
 from practicum.gateway.rollouts import OpenRollouts, Rollout
@@ -81,12 +82,6 @@ OPEN_PATHS = frozenset({"/health"})
 
 PREFIXES = ("/rollouts/{rollout}/v1", "/v1")
 """A rollout is identified by URL and key, or by its key alone."""
-
-DIALECTS: Mapping[str, Dialect] = {
-    "/chat/completions": cast(Dialect, openai_chat),
-    "/responses": cast(Dialect, openai_responses),
-    "/messages": cast(Dialect, anthropic),
-}
 
 KINDS = {
     401: "authentication_error",

@@ -12,7 +12,7 @@ from typing import Any
 
 from practicum.core.command import SandboxSpec
 from practicum.core.errors import EnvironmentFailure
-from practicum.sandboxes.bubblewrap.starter import MESSAGE_LIMIT
+from practicum.sandboxes.bubblewrap.bwrap_command import MESSAGE_LIMIT
 from practicum.sandboxes.deadline import within
 from practicum.sandboxes.served_sandbox import ServedSandbox, ServedSandboxes
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from practicum.core.command import SandboxSpec
-from practicum.sandboxes.bubblewrap.starter import MESSAGE_LIMIT, Started, Starter, StartError
+from practicum.sandboxes.bubblewrap.bwrap_command import MESSAGE_LIMIT, Started, Starter, StartError
 from practicum.sandboxes.cgroups import find_cgroups
 
 

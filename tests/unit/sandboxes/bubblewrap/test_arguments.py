@@ -3,7 +3,12 @@
 import pytest
 
 from practicum.core.command import SandboxProfile, SandboxSpec
-from practicum.sandboxes.bubblewrap.starter import GROUP, PASSWD, InheritedFds, bwrap_arguments
+from practicum.sandboxes.bubblewrap.bwrap_command import (
+    GROUP,
+    PASSWD,
+    InheritedFds,
+    bwrap_arguments,
+)
 
 HANDED = InheritedFds(
     connection=10, program=11, filter=12, info=13, passwd=14, group=15, lifeline=17, namespace=16

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from practicum.core.command import SandboxSpec
+from practicum.sandboxes.bubblewrap.bwrap_command import MESSAGE_LIMIT, StartError
 from practicum.sandboxes.bubblewrap.launcher import Launcher
-from practicum.sandboxes.bubblewrap.starter import MESSAGE_LIMIT, StartError
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Starts sandboxes for the launcher: cgroup, user, namespaces, bwrap, first process."""
+"""The bwrap command line of a sandbox, and its start: cgroup, user, namespaces, first process."""
 
 import fcntl
 import json
