@@ -7,7 +7,9 @@ adapter again, because (W + BA) - BA is not W in floating point.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +47,18 @@ def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str
     devices = [d for d in {p.device for p in causal_lm.parameters()} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        wrapped = peft.get_peft_model(causal_lm, config)
+        with _peft_on_new_transformers():
+            wrapped = peft.get_peft_model(causal_lm, config)
     wrapped.peft_config["default"].base_model_name_or_path = base_name
     return wrapped
+
+
+@contextmanager
+def _peft_on_new_transformers() -> Iterator[None]:
+    """peft 0.21 reads a property that transformers 5.23 renamed, and each read is a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated")
+        yield
 
 
 def _linear_names(causal_lm: Any) -> set[str]:
@@ -105,7 +116,8 @@ def read_adapter(causal_lm: Any, folder: Path) -> Any:
 
     try:
         saved = load_file(folder / WEIGHTS_FILE)
-        model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
+        with _peft_on_new_transformers():
+            model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
     except (OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CheckpointError(
