@@ -10,8 +10,11 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src"
-TESTED_ELSEWHERE = {"04_openai_agents.py": "tests/clients/test_openai_agents_example.py"}
-"""Examples that train for minutes, and the tests that go through them quickly."""
+TESTED_ELSEWHERE = {
+    "00_loop.py": "tests/integration/test_api.py",
+    "04_openai_agents.py": "tests/clients/test_openai_agents_example.py",
+}
+"""Examples with tests of their own, which say more than that they run."""
 EXAMPLES = sorted(
     path for path in (REPOSITORY / "examples").glob("*.py") if path.name not in TESTED_ELSEWHERE
 )
@@ -32,7 +35,7 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_example_that_takes_long_has_a_test_of_its_own() -> None:
+def test_an_example_that_is_tested_elsewhere_is_named_there() -> None:
     for example, test in TESTED_ELSEWHERE.items():
         assert (REPOSITORY / "examples" / example).is_file()
         assert example in (REPOSITORY / test).read_text(encoding="utf-8")

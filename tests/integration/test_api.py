@@ -140,6 +140,19 @@ def test_an_interrupted_cell_keeps_what_was_learned(tmp_path: Path) -> None:
     assert 1 <= run.checkpoint.step <= len(run.metrics) < 500
 
 
+def test_the_loop_on_one_page_learns(tmp_path: Path) -> None:
+    example = REPOSITORY / "examples" / "00_loop.py"
+    assert len(example.read_text(encoding="utf-8").splitlines()) <= 120
+    command = [sys.executable, str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    rewards = [float(found) for found in re.findall(r"reward ([\d.]+)", done.stdout)]
+    assert len(rewards) == 40
+    assert rewards[-1] > rewards[0] + 0.3
+    before, after = re.findall(r"success ([\d.]+) \[([\d.]+), ([\d.]+)\]", done.stdout)
+    assert float(after[1]) > float(before[2])  # the intervals do not touch
+
+
 def readme_cells() -> list[str]:
     """The README's Python, a cell for each paragraph."""
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
