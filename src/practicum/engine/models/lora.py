@@ -55,7 +55,7 @@ def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str
 
 @contextmanager
 def _peft_on_new_transformers() -> Iterator[None]:
-    """peft 0.21 reads a property that transformers 5.23 renamed, and each read is a warning."""
+    """Without the warnings of transformers 5.23 about a property that peft 0.21 reads."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated")
         yield
