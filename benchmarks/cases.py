@@ -48,6 +48,7 @@ class Adapter:
     r: int = 16
     alpha: int = 32
     dropout: float = 0.0
+    start: str = ""
     targets: tuple[str, ...] = (
         "q_proj",
         "k_proj",
