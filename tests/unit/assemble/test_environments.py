@@ -70,7 +70,8 @@ async def test_levels_share_the_tasks_and_the_sandboxes_where_sessions_cost_some
     found = await check_config(EnvConfig(name="shell"), None, 3, 0, watcher)
     assert [(one.level, one.n) for one in found.levels] == [(1, 1), (2, 1), (3, 1)]
     assert (watcher.total, watcher.tasks) == (3, 3)
-    assert [one.closings for one in opened] == [1]
+    assert len(opened) == 1
+    assert opened[0].closings  # by each level's environment, too, once all are done
     assert not found.is_sound
 
 

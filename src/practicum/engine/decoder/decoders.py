@@ -52,14 +52,15 @@ class ModuleDecoder:
         plan = tree_plan(end)
         if not checkpointed:
             return self._forward(token_ids, positions, plan)
-        self._decoder.gradient_checkpointing_enable({"use_reentrant": False})
+        enable, disable = checkpointing_of(self._decoder)
+        enable({"use_reentrant": False})
         was_training = self._decoder.training
         self._decoder.train()  # the layers checkpoint only then; dropout is off or wanted
         try:
             return self._forward(token_ids, positions, plan)
         finally:
             self._decoder.train(was_training)
-            self._decoder.gradient_checkpointing_disable()
+            disable()
 
     def decode_run(self, pool: KvPool, rows: Sequence[DecodeRow]) -> None:
         """Not for modules of other families: they go step by step."""
@@ -78,6 +79,14 @@ class ModuleDecoder:
             input_ids=token_ids[None], position_ids=positions[None], use_cache=False, plan=plan
         )
         return output.last_hidden_state[0]
+
+
+def checkpointing_of(decoder: Any) -> tuple[Any, Any]:
+    """What turns activation checkpointing on and off; transformers 5.23 has renamed it."""
+    try:
+        return decoder.activation_checkpointing_enable, decoder.activation_checkpointing_disable
+    except AttributeError:
+        return decoder.gradient_checkpointing_enable, decoder.gradient_checkpointing_disable
 
 
 class FusedDecoder:

@@ -109,7 +109,7 @@ async def test_equal_answers_to_equal_questions_are_both_kept_under_one_task(
 
 
 async def test_secrets_are_not_kept(tmp_path: Path) -> None:
-    secret = "sk-proj-" + "aB3" * 16
+    secret = "sk-proj-" + "aB3dE9fG2hJ7kL4mN8pQ1rS6tU0vW5xY3zA7bC9dE2fG4hJ6"
     path = tmp_path / "t.sqlite"
     opened, _ = recorder(path)
     opened.offer("yes", *answer(asked=f"my key is {secret}", answered=f"{secret} is it"))
