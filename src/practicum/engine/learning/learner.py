@@ -24,6 +24,7 @@ from practicum.engine.learning.micro_batches import (
     Gap,
     measure_gap,
     split_micro_batch,
+    take,
 )
 from practicum.engine.models.lora import load_adapter, save_adapter, trainable
 
@@ -468,7 +469,7 @@ class TorchLearner:
         states = self._decoder.learn(
             tensors.token_ids, tensors.position, tensors.end, checkpointed=self._checkpointed
         )
-        hidden = states[tensors.predictor]
+        hidden = take(states, tensors.predictor)
         predictions = self._head.predict(
             hidden,
             tensors.target,
@@ -585,14 +586,14 @@ def _terms(
 ) -> LossTerms:
     at = tensors.term_decision
     return LossTerms(
-        logprobs=predictions.logprobs[at],
+        logprobs=take(predictions.logprobs, at),
         old_logprobs=tensors.old_logprobs,
         advantages=tensors.advantages,
         weights=tensors.weights,
         base_logprobs=base,
         samples=tensors.samples,
-        entropies=predictions.entropies[at],
-        values=None if values is None else values[at],
+        entropies=take(predictions.entropies, at),
+        values=None if values is None else take(values, at),
         old_values=tensors.old_values,
         returns=tensors.returns,
     )

@@ -13,6 +13,15 @@ LARGEST_TO_TYPICAL = 10.0
 """How far one token may be off, in limits for all of them: rounding was seen to reach 7."""
 
 
+def take(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """`values[index]`, with the same gradient every time, also where an index is repeated.
+
+    What repeats is summed in whatever order threads come to it: by indexing on a CPU, and by
+    `index_select` on a GPU.
+    """
+    return values[index] if values.is_cuda else values.index_select(0, index)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTensors:
     """A batch on the device."""
