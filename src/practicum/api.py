@@ -33,7 +33,7 @@ from practicum.core.config.parse_config import (
     parse_yaml,
 )
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError, MissingExtra, UserError, staying
+from practicum.core.errors import ConfigError, MissingExtra, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
@@ -299,8 +299,7 @@ async def train_async(
 
 def train(env: EnvLike | None = None, **options: Any) -> Run:
     """As `train_async`, from code that awaits nothing; works in a notebook too."""
-    with staying("the environment's code"):
-        return run_to_end(train_async(env, **options))
+    return run_to_end(train_async(env, **options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
-from practicum.core.errors import RolloutFailure, boundary
+from practicum.core.errors import PracticumError, RolloutFailure, is_failure, said_of
 
 ANSWER_TIMEOUT_S = 900.0
 """Default of `rollouts.answer_timeout_s`."""
@@ -39,16 +39,18 @@ async def timed_boundary(kind: type[RolloutFailure], what: str) -> AsyncIterator
     """A `boundary` with a deadline, around a wait for `what`."""
     seconds = _timeout_s.get()
     before = _waits_for.set(what)
+    limit = asyncio.timeout(seconds)
     try:
-        with boundary(kind, what):
-            limit = asyncio.timeout(seconds)
-            try:
-                async with limit:
-                    yield
-            except TimeoutError:
-                if not limit.expired():
-                    raise
-                raise TimeoutError(_sentence(seconds)) from None
+        async with limit:
+            yield
+    except PracticumError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        is_late = isinstance(error, TimeoutError) and limit.expired()
+        told = TimeoutError(_sentence(seconds)) if is_late else error
+        raise kind(said_of(what, told)) from told
     finally:
         _waits_for.reset(before)
 

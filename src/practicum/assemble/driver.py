@@ -25,7 +25,7 @@ from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.capabilities import sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError, staying
+from practicum.core.errors import ConfigError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
 from practicum.core.task import Task
@@ -154,8 +154,7 @@ def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun
     """As `train_run_async`, from code that awaits nothing."""
     from practicum.engine.compute_thread import run_to_end
 
-    with staying("the environment's code"):
-        return run_to_end(train_run_async(config, observe, **options))
+    return run_to_end(train_run_async(config, observe, **options))
 
 
 @contextmanager

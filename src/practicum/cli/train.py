@@ -166,7 +166,7 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
 
     console = Console()
     console.print(f"{run.path} is done.", highlight=False)
-    course = stage_ends(run.config(), reports)
+    course = stage_ends(run.config(), reports) if len(reports) > 2 else []
     if len(course) > 2:
         console.print(render_stages(course))
     if len(reports) > 1:

@@ -95,8 +95,12 @@ def boundary(kind: type[RolloutFailure], what: str) -> Iterator[None]:
     except BaseException as error:
         if not is_failure(error):
             raise
-        said = f"{what}: {type(error).__name__}: {as_failure(error)}"
-        raise kind(f"{said}{user_line(error)}") from error
+        raise kind(said_of(what, error)) from error
+
+
+def said_of(what: str, error: BaseException) -> str:
+    """The sentence in which `boundary` tells an error."""
+    return f"{what}: {type(error).__name__}: {as_failure(error)}{user_line(error)}"
 
 
 def user_line(error: BaseException) -> str:
@@ -113,15 +117,6 @@ def user_line(error: BaseException) -> str:
         if not frame.filename.startswith(others)
     ]
     return places[-1] if places else ""
-
-
-@contextmanager
-def staying(what: str) -> Iterator[None]:
-    """Turn an exit of the program that user code asks for in the block into an error of `what`."""
-    try:
-        yield
-    except SystemExit as error:
-        raise PracticumError(f"{what}: {as_failure(error)}") from error
 
 
 def is_failure(error: BaseException) -> bool:

@@ -20,6 +20,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from practicum.core.errors import PracticumError, as_failure
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -121,8 +123,16 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in an event loop of its own, which the thread that computes gives way to.
 
     Where a loop runs already, as in a notebook, that loop cannot wait here; the work then has a
-    thread of its own, and this one waits for it.
+    thread of its own, and this one waits for it. User code in it that leaves the program is an
+    error, for it would end a run in silence.
     """
+    try:
+        return _run_to_end(work)
+    except SystemExit as error:
+        raise PracticumError(f"the environment's code: {as_failure(error)}") from error
+
+
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -340,7 +340,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # What a turn should have been, where whoever labels an episode has written it.
     ("ALTER TABLE labels ADD COLUMN correction TEXT NOT NULL DEFAULT ''",),
-    row_checksums.SCHEMA,
+    tuple(row_checksums.SCHEMA),
 )
 
 _FIRST_COLUMNS = (

@@ -48,20 +48,7 @@ def _of(row: str, columns: tuple[str, ...]) -> str:
     return f"{FUNCTION}({', '.join(f'{row}.{column}' for column in columns)})"
 
 
-def _triggers(table: str, columns: tuple[str, ...]) -> list[str]:
-    keep = (
-        f"BEGIN INSERT OR REPLACE INTO checksums VALUES ('{table}', NEW.rowid, "
-        f"{_of('NEW', columns)}); END"
-    )
-    forget = f"BEGIN DELETE FROM checksums WHERE name = '{table}' AND row = OLD.rowid; END"
-    return [
-        f"CREATE TRIGGER {table}_added AFTER INSERT ON {table} {keep}",
-        f"CREATE TRIGGER {table}_changed AFTER UPDATE ON {table} {keep}",
-        f"CREATE TRIGGER {table}_removed AFTER DELETE ON {table} {forget}",
-    ]
-
-
-SCHEMA: tuple[str, ...] = (
+SCHEMA = [
     """
     CREATE TABLE checksums (
         name TEXT NOT NULL,
@@ -69,10 +56,21 @@ SCHEMA: tuple[str, ...] = (
         value INTEGER NOT NULL,
         PRIMARY KEY (name, row)
     ) WITHOUT ROWID
-    """,
-    *(statement for table, columns in CHECKED.items() for statement in _triggers(table, columns)),
-)
+    """
+]
 """What the fourth version of the schema adds."""
+
+for _table, _columns in CHECKED.items():
+    _keep = (
+        f"BEGIN INSERT OR REPLACE INTO checksums VALUES ('{_table}', NEW.rowid, "
+        f"{FUNCTION}(NEW.{', NEW.'.join(_columns)})); END"
+    )
+    _forget = f"BEGIN DELETE FROM checksums WHERE name = '{_table}' AND row = OLD.rowid; END"
+    SCHEMA += [
+        f"CREATE TRIGGER {_table}_added AFTER INSERT ON {_table} {_keep}",
+        f"CREATE TRIGGER {_table}_changed AFTER UPDATE ON {_table} {_keep}",
+        f"CREATE TRIGGER {_table}_removed AFTER DELETE ON {_table} {_forget}",
+    ]
 
 
 class DamagedRow(NamedTuple):

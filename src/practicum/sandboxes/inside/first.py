@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 WATCH_S = 0.1
 """Seconds between polls of memory and processes where there is no cgroup."""
-KEPT_CAPABILITIES = sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 29, 31))
-"""chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, audit_write and
-setfcap: what root needs to administer files, users and groups, in its own user namespace."""
+KEPT_CAPABILITIES = 0xA00004FB
+"""Bits 0, 1, 3 to 7, 10, 29 and 31, what root needs to administer files, users and groups in its
+own user namespace: chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service,
+audit_write and setfcap."""
 OPEN_FILES = 1024
 CHECKER_BYTES = 256 << 20
 """Memory of a checker's own, beyond what the policy's processes and files may have used up."""
