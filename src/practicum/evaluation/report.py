@@ -23,6 +23,9 @@ from practicum.evaluation.intervals import mean_interval, pass_at_k_interval, sh
 T = TypeVar("T")
 
 SCHEMA = 1
+
+NEXT_TO_NOTHING = 0.1
+"""Upper bound of success up to which a risen reward has not been paid for the task."""
 """Version of the JSON format."""
 
 
@@ -245,6 +248,11 @@ def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
 
 def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Comparison) -> Text:
     lines = [verdict(comparison)]
+    if comparison.reward_difference.low > 0 and report.success.high < NEXT_TO_NOTHING:
+        lines.append(
+            f"ALARM: reward rose to {report.reward.value:.2f} and next to nothing is solved: what "
+            "pays is not the task, or more steps are needed; see docs/collapse.md."
+        )
     lines += [
         f"{side.policy}: {masked_words(side.masked, side.attempts)}."
         for side in (against, report)

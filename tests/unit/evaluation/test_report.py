@@ -181,6 +181,17 @@ def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> Non
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
+@pytest.mark.parametrize(("solved", "is_told"), [(0, True), (1, True), (20, False)])
+def test_reward_that_rises_while_nothing_is_solved_is_an_alarm(solved: int, is_told: bool) -> None:
+    before = make_report([make_task(str(i), [False], rewards=[-1.0]) for i in range(100)])
+    tasks = [make_task(str(i), [i < solved], rewards=[4.0]) for i in range(100)]
+    after = make_report(tasks, policy="trained")
+
+    text = " ".join(shown(render_comparison(after, before, compare_reports(after, before))).split())
+
+    assert ("ALARM: reward rose to 4.00 and next to nothing is solved" in text) is is_told
+
+
 def test_the_verdict_follows_the_exact_test() -> None:
     before = make_report([make_task(str(i), [True]) for i in range(30)])
     after = make_report([make_task(str(i), [i >= 5]) for i in range(30)], policy="trained")
