@@ -387,6 +387,20 @@ def test_a_family_that_llama_cpp_does_not_know_is_named(here: Path, tmp_path: Pa
         write_gguf(tmp_path / "strange", tmp_path / "a.gguf", lambda *told: None)
 
 
+def test_a_tokenizer_that_llama_cpp_would_guess_at_is_refused(here: Path, tmp_path: Path) -> None:
+    model = tmp_path / "other"
+    shutil.copytree(here / "small", model)
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    by_letter = {"type": "Split", "pattern": {"Regex": "[a-z]"}, "behavior": "Isolated"}
+    tokenizer["pre_tokenizer"]["pretokenizers"][0] = {**by_letter, "invert": False}
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    with pytest.raises(UserError, match="does not know how this tokenizer splits text.*--to merg"):
+        write_gguf(model, tmp_path / "other.gguf", lambda *_: None)
+
+    assert not (tmp_path / "other.gguf").exists()
+
+
 def test_a_damaged_checkpoint_is_named_and_nothing_is_written(here: Path, tmp_path: Path) -> None:
     [run] = [path for path in (here / "runs").iterdir() if path.name == "run"]
     shutil.copytree(run, tmp_path / "damaged")
