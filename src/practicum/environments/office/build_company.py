@@ -16,10 +16,9 @@ from practicum.environments.office.company_seed import (
     CompanySeed,
     Person,
 )
-from practicum.environments.office.company_state import STATE, Company
+from practicum.environments.office.company_state import STATE, Company, Document
 from practicum.environments.office.seed_gitlab import add_gitlab
 from practicum.environments.office.seed_plane import add_plane
-from practicum.environments.office.services.web import Document
 
 THE_AGENT = Person(username=AGENT, name="theagentcompany", role="AI assistant", is_admin=True)
 EMPTY: dict[str, Any] = {

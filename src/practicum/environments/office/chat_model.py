@@ -7,8 +7,8 @@ The routes, the seed and the colleagues all act through it. Records have RocketC
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from practicum.environments.office.company_state import Company
-from practicum.environments.office.services.web import Document, Refused
+from practicum.environments.office.company_state import Company, Document
+from practicum.environments.office.services.web import Refused
 
 MESSAGE_LIMIT = 5000
 """Characters of a message, RocketChat's own default."""

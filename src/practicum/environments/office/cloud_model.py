@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from practicum.environments.office.company_state import FILES, Company
-from practicum.environments.office.services.web import Document, Refused
+from practicum.environments.office.company_state import FILES, Company, Document
+from practicum.environments.office.services.web import Refused
 
 READ, UPDATE, CREATE, DELETE, SHARE = 1, 2, 4, 8, 16
 ALL = READ | UPDATE | CREATE | DELETE | SHARE

@@ -13,8 +13,7 @@ import urllib.request
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.company_state import COLLEAGUE_FAULT, Company
-from practicum.environments.office.services.web import Document
+from practicum.environments.office.company_state import COLLEAGUE_FAULT, Company, Document
 
 MODEL_S = 120.0
 """Seconds a model has for an answer."""

@@ -15,8 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from practicum.environments.office.services.web import Document, Refused
+from practicum.environments.office.services.web import Refused
 
+Document = dict[str, Any]
+"""A stored record, near to the form the API shows it in."""
 STATE = "state.json"
 FILES = "files"
 REPOSITORIES = "repositories"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from practicum.environments.office.services.web import Document
+from practicum.environments.office.company_state import Document
 
 GIT_S = 20.0
 """Seconds for one run of git."""

@@ -4,9 +4,9 @@ import re
 from datetime import datetime
 from typing import Any
 
-from practicum.environments.office.company_state import REPOSITORIES, Company
+from practicum.environments.office.company_state import REPOSITORIES, Company, Document
 from practicum.environments.office.git_repository import GitRepository
-from practicum.environments.office.services.web import Document, Refused
+from practicum.environments.office.services.web import Refused
 
 ADDRESS = "http://the-agent-company.com:8929"
 ACCESS = {10: "Guest", 20: "Reporter", 30: "Developer", 40: "Maintainer", 50: "Owner"}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from practicum.environments.office.company_state import Company
-from practicum.environments.office.services.web import Document, Refused
+from practicum.environments.office.company_state import Company, Document
+from practicum.environments.office.services.web import Refused
 
 STATES = (
     ("Backlog", "backlog", "#A3A3A3", 15000.0),

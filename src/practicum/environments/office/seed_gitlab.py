@@ -16,11 +16,10 @@ from practicum.environments.office.company_seed import (
     Person,
     Project,
 )
-from practicum.environments.office.company_state import Company
+from practicum.environments.office.company_state import Company, Document
 from practicum.environments.office.git_repository import GitError, GitRepository
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_merge_requests import add_merge_request
-from practicum.environments.office.services.web import Document
 
 
 def add_gitlab(company: Company, seed: CompanySeed, people: list[Person]) -> None:

@@ -11,9 +11,8 @@ from practicum.environments.office.company_seed import (
     CompanySeed,
     Person,
 )
-from practicum.environments.office.company_state import Company
+from practicum.environments.office.company_state import Company, Document
 from practicum.environments.office.plane_model import Plane
-from practicum.environments.office.services.web import Document
 
 AGENT_EMAIL = "agent@company.com"
 

@@ -1,14 +1,7 @@
 """The server at port 2999 that brings services back to their beginning and says how they are."""
 
 from practicum.environments.office.company_state import PARTS
-from practicum.environments.office.services.web import (
-    Refused,
-    Request,
-    Response,
-    Router,
-    Service,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 2999
 NAMES = {"rocketchat": "RocketChat", "plane": "Plane", "gitlab": "GitLab", "owncloud": "ownCloud"}
@@ -20,7 +13,7 @@ def reset(request: Request) -> Response:
     """Bring a service back to the beginning of the episode."""
     name = request.parameters["service"]
     request.company.reset(name)
-    return as_json({"message": f"Reset {NAMES[name]} command initiated"}, 202)
+    return Response.json({"message": f"Reset {NAMES[name]} command initiated"}, 202)
 
 
 @routes.route("GET", "/api/healthcheck/{service}", is_open=True)
@@ -28,15 +21,15 @@ def healthcheck(request: Request) -> Response:
     """Whether a service answers; all of them do, or none."""
     name = request.parameters["service"]
     if name == "rocketchat":
-        return as_json({"redis": 200, "rocketchat": 200, "sotopia": 200})
+        return Response.json({"redis": 200, "rocketchat": 200, "sotopia": 200})
     if name in PARTS or name in ("redis", "sotopia"):
-        return as_json({"message": f"success connect to {name}"})
+        return Response.json({"message": f"success connect to {name}"})
     raise Refused(404, "Not Found")
 
 
 def refuse(request: Request, refused: Refused) -> Response:
     """An error of this server."""
-    return as_json({"message": refused.message}, refused.status)
+    return Response.json({"message": refused.message}, refused.status)
 
 
 SERVICE = Service(

@@ -3,6 +3,7 @@
 import base64
 import binascii
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.gitlab_model import ADDRESS, Gitlab
 from practicum.environments.office.services import (
     gitlab_issues,
@@ -19,15 +20,7 @@ from practicum.environments.office.services.gitlab_views import (
     required,
     user_view,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    Service,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 8929
 VERSION = "17.5.1"
@@ -41,24 +34,24 @@ def oauth_token(request: Request) -> Response:
     user = gitlab.user(request.text("username"))
     if user is None or user["password"] != request.text("password"):
         said = "The provided authorization grant is invalid, expired or revoked."
-        return as_json({"error": "invalid_grant", "error_description": said}, 400)
+        return Response.json({"error": "invalid_grant", "error_description": said}, 400)
     token = request.company.secret("random")
     gitlab.data["tokens"][token] = user["id"]
     at = int(request.company.now().timestamp())
     kind = {"token_type": "Bearer", "expires_in": 7200, "scope": "api", "created_at": at}
-    return as_json({"access_token": token, "refresh_token": token, **kind})
+    return Response.json({"access_token": token, "refresh_token": token, **kind})
 
 
 @routes.route("GET", "/api/v4/{what:version|metadata}", is_open=True)
 def version(request: Request) -> Response:
     """The version."""
-    return as_json({"version": VERSION, "revision": "office", "enterprise": False})
+    return Response.json({"version": VERSION, "revision": "office", "enterprise": False})
 
 
 @routes.route("GET", "/api/v4/user")
 def own_user(request: Request) -> Response:
     """The account of the token."""
-    return as_json(account_view(request.user))
+    return Response.json(account_view(request.user))
 
 
 def account_view(user: Document) -> Document:
@@ -81,7 +74,7 @@ def users(request: Request) -> Response:
 @routes.route("GET", "/api/v4/users/{user}")
 def one_user(request: Request) -> Response:
     """One user."""
-    return as_json(account_view(wanted_user(request)))
+    return Response.json(account_view(wanted_user(request)))
 
 
 def wanted_user(request: Request) -> Document:
@@ -107,7 +100,7 @@ def create_user(request: Request) -> Response:
         password=request.text("password"),
         is_admin=request.flag("admin"),
     )
-    return as_json(account_view(user), 201)
+    return Response.json(account_view(user), 201)
 
 
 @routes.route("PUT", "/api/v4/users/{user}")
@@ -118,7 +111,7 @@ def change_user(request: Request) -> Response:
     for name in ("name", "username", "email", "bio", "password", "public_email"):
         if name in request.fields:
             user[name] = request.text(name)
-    return as_json(account_view(user))
+    return Response.json(account_view(user))
 
 
 @routes.route("DELETE", "/api/v4/users/{user}")
@@ -138,7 +131,7 @@ def block_user(request: Request) -> Response:
     wanted_user(request)["state"] = {"block": "blocked", "deactivate": "deactivated"}.get(
         what, "active"
     )
-    return as_json(True, 201)
+    return Response.json(True, 201)
 
 
 @routes.route("POST", "/api/v4/users/{user}/personal_access_tokens")
@@ -155,14 +148,14 @@ def create_token(request: Request) -> Response:
     gitlab.data["tokens"][token] = user["id"]
     number = request.company.number("gitlab token")
     facts = {"id": number, "name": request.text("name"), "revoked": False, "active": True}
-    return as_json({**facts, "user_id": user["id"], "scopes": ["api"], "token": token}, 201)
+    return Response.json({**facts, "user_id": user["id"], "scopes": ["api"], "token": token}, 201)
 
 
 @routes.route("GET", "/api/v4/personal_access_tokens/self")
 def own_token(request: Request) -> Response:
     """What the token is worth."""
     facts = {"id": 1, "name": "token", "revoked": False, "active": True, "scopes": ["api"]}
-    return as_json({**facts, "user_id": request.user["id"]})
+    return Response.json({**facts, "user_id": request.user["id"]})
 
 
 @routes.route("GET", "/api/v4/groups")
@@ -197,7 +190,7 @@ def create_group(request: Request) -> Response:
         visibility=request.text("visibility", default="private"),
         members={str(request.user["id"]): 50},
     )
-    return as_json(group_view(group), 201)
+    return Response.json(group_view(group), 201)
 
 
 @routes.route("GET", "/api/v4/groups/{group}")
@@ -205,7 +198,9 @@ def one_group(request: Request) -> Response:
     """One group with its projects."""
     gitlab, group = Gitlab(request.company), wanted_group(request)
     inside = [p for p in gitlab.projects.values() if p["namespace_path"] == group["full_path"]]
-    return as_json({**group_view(group), "projects": [project_view(gitlab, p) for p in inside]})
+    return Response.json(
+        {**group_view(group), "projects": [project_view(gitlab, p) for p in inside]}
+    )
 
 
 @routes.route("DELETE", "/api/v4/groups/{group}")
@@ -214,7 +209,7 @@ def delete_group(request: Request) -> Response:
     group = wanted_group(request)
     require_group_owner(request, group)
     del Gitlab(request.company).groups[str(group["id"])]
-    return as_json({"message": "202 Accepted"}, 202)
+    return Response.json({"message": "202 Accepted"}, 202)
 
 
 @routes.route("GET", "/api/v4/groups/{group}/members")
@@ -237,7 +232,7 @@ def add_group_member(request: Request) -> Response:
         raise Refused(404, "404 User Not Found")
     group["members"][str(user["id"])] = request.number("access_level", 30)
     who = user_view(user) or {}
-    return as_json({**who, "access_level": request.number("access_level", 30)}, 201)
+    return Response.json({**who, "access_level": request.number("access_level", 30)}, 201)
 
 
 @routes.route("GET", "/api/v4/groups/{group}/projects")
@@ -312,15 +307,15 @@ def refuse(request: Request, refused: Refused) -> Response:
     if not request.path.startswith(("/api", "/oauth")):
         return gitlab_pages.refused_page(request, refused)
     if "detail" in refused.extra:
-        return as_json({"message": refused.extra["detail"]}, refused.status)
+        return Response.json({"message": refused.extra["detail"]}, refused.status)
     if refused.extra.get("key") == "error":
-        return as_json({"error": refused.message}, refused.status)
+        return Response.json({"error": refused.message}, refused.status)
     said = refused.message
     if refused.status == 401:
         said = "401 Unauthorized"
     elif said == "Not Found":
-        return as_json({"error": "404 Not Found"}, 404)
-    return as_json({"message": said}, refused.status)
+        return Response.json({"error": "404 Not Found"}, 404)
+    return Response.json({"message": said}, refused.status)
 
 
 SERVICE = Service(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_views import (
     level_of,
@@ -14,14 +15,7 @@ from practicum.environments.office.services.gitlab_views import (
     words,
     work_view,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 P = "/api/v4/projects/{id}"
@@ -182,7 +176,7 @@ def create_issue(request: Request) -> Response:
     required(request, "title")
     issue = gitlab.add_work(project, "issues", request.user, request.text("title"))
     fill(request, gitlab, project, issue)
-    return as_json(work_view(gitlab, project, issue, "issues"), 201)
+    return Response.json(work_view(gitlab, project, issue, "issues"), 201)
 
 
 @routes.route("GET PUT DELETE", f"{P}/issues/{{iid}}", is_open=True)
@@ -198,7 +192,7 @@ def one_issue(request: Request) -> Response:
         return Response(status=204)
     if request.method == "PUT":
         fill(request, gitlab, project, issue)
-    return as_json(work_view(gitlab, project, issue, "issues"))
+    return Response.json(work_view(gitlab, project, issue, "issues"))
 
 
 def require_change(request: Request, gitlab: Gitlab, project: Document, work: Document) -> None:
@@ -225,7 +219,7 @@ def move_issue(request: Request) -> Response:
     moved["labels"] = gitlab.set_labels(target, issue["labels"])
     gitlab.close(issue, request.user, True)
     issue["moved_to_id"] = moved["id"]
-    return as_json(work_view(gitlab, target, moved, "issues"), 201)
+    return Response.json(work_view(gitlab, target, moved, "issues"), 201)
 
 
 @routes.route("GET POST", f"{P}/issues/{{iid}}/links")
@@ -251,7 +245,7 @@ def issue_links(request: Request) -> Response:
             found.append(
                 {**work_view(gitlab, other, target, "issues"), "link_type": link["link_type"]}
             )
-    return paged(request, found) if request.method == "GET" else as_json(found[-1:], 201)
+    return paged(request, found) if request.method == "GET" else Response.json(found[-1:], 201)
 
 
 @routes.route("POST", f"{WORK}/{{what:time_estimate|add_spent_time}}")
@@ -267,7 +261,7 @@ def time_tracking(request: Request) -> Response:
         work["time_estimate"] = seconds
     else:
         work["time_spent"] += seconds
-    return as_json(work_view(gitlab, project, work, kind)["time_stats"], 201)
+    return Response.json(work_view(gitlab, project, work, kind)["time_stats"], 201)
 
 
 def seconds_in(text: str) -> int:
@@ -308,8 +302,10 @@ def create_note(request: Request) -> Response:
     work = wanted_work(request, wanted_project(request, gitlab), kind)
     note = note_view(gitlab, gitlab.add_note(work, request.user, request.text("body")), work, kind)
     if request.path.rstrip("/").endswith("discussions"):
-        return as_json({"id": str(note["id"]), "individual_note": False, "notes": [note]}, 201)
-    return as_json(note, 201)
+        return Response.json(
+            {"id": str(note["id"]), "individual_note": False, "notes": [note]}, 201
+        )
+    return Response.json(note, 201)
 
 
 @routes.route("GET", f"{WORK}/discussions", is_open=True)
@@ -343,7 +339,7 @@ def one_note(request: Request) -> Response:
         return Response(status=204)
     if request.method == "PUT":
         note["body"], note["updated_at"] = request.text("body"), gitlab.company.timestamp()
-    return as_json(note_view(gitlab, note, work, kind))
+    return Response.json(note_view(gitlab, note, work, kind))
 
 
 @routes.route("GET", f"{WORK}/participants")

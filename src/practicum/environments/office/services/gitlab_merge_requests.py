@@ -1,5 +1,6 @@
 """GitLab's merge requests: making, changing, approving and merging them."""
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import GitError
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_issues import (
@@ -17,14 +18,7 @@ from practicum.environments.office.services.gitlab_views import (
     wanted_project,
     work_view,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 P = "/api/v4/projects/{id}"
@@ -125,7 +119,7 @@ def create_merge_request(request: Request) -> Response:
     branches = (request.text("source_branch"), request.text("target_branch"))
     work = add_merge_request(gitlab, project, request.user, request.text("title"), branches)
     change(request, gitlab, project, work)
-    return as_json(merge_request_view(gitlab, project, work), 201)
+    return Response.json(merge_request_view(gitlab, project, work), 201)
 
 
 def change(request: Request, gitlab: Gitlab, project: Document, work: Document) -> None:
@@ -154,7 +148,7 @@ def one_merge_request(request: Request) -> Response:
         return Response(status=204)
     if request.method == "PUT":
         change(request, gitlab, project, work)
-    return as_json(merge_request_view(gitlab, project, work))
+    return Response.json(merge_request_view(gitlab, project, work))
 
 
 @routes.route("GET", f"{MR}/diffs", is_open=True)
@@ -168,7 +162,7 @@ def merge_request_changes(request: Request) -> Response:
     changes = changes_of(gitlab, project, work)
     if request.path.rstrip("/").endswith("diffs"):
         return paged(request, changes)
-    return as_json({**shown, "changes": changes, "overflow": False})
+    return Response.json({**shown, "changes": changes, "overflow": False})
 
 
 @routes.route("GET", f"{MR}/commits", is_open=True)
@@ -212,7 +206,7 @@ def merge(request: Request) -> Response:
     if request.flag("should_remove_source_branch") or work["force_remove_source_branch"]:
         repository.delete_ref(f"refs/heads/{work['source_branch']}")
     gitlab.add_note(work, request.user, "merged", is_system=True)
-    return as_json(merge_request_view(gitlab, project, work))
+    return Response.json(merge_request_view(gitlab, project, work))
 
 
 @routes.route("POST", f"{MR}/{{what:approve|unapprove}}")
@@ -228,7 +222,7 @@ def approve(request: Request) -> Response:
         work["approved_by"].remove(own)
     else:
         work["approved_by"].append(own)
-    return as_json(approvals_view(gitlab, work), 201)
+    return Response.json(approvals_view(gitlab, work), 201)
 
 
 @routes.route("GET", f"{MR}/approvals")
@@ -236,7 +230,7 @@ def approvals(request: Request) -> Response:
     """Who approved a merge request."""
     gitlab = Gitlab(request.company)
     work = wanted_work(request, wanted_project(request, gitlab), KIND)
-    return as_json(approvals_view(gitlab, work))
+    return Response.json(approvals_view(gitlab, work))
 
 
 def approvals_view(gitlab: Gitlab, work: Document) -> Document:

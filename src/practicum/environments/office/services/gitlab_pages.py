@@ -3,19 +3,12 @@
 import subprocess
 from pathlib import Path
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import git_environment
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_views import level_of, may_see, person
 from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_page,
-    redirect,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 BACKEND_S = 30.0
@@ -104,13 +97,15 @@ def home(request: Request) -> Response:
     ]
     who = f"<p>Signed in as {escaped(request.user['username'])}</p>" if request.user else ""
     sign_in = "" if request.user else f"<p>{link('/users/sign_in', 'Sign in')}</p>"
-    return as_page(page("Projects · GitLab", who + sign_in + table(("Project", "About"), rows)))
+    return Response.html(
+        page("Projects · GitLab", who + sign_in + table(("Project", "About"), rows))
+    )
 
 
 @routes.route("GET", "/users/sign_in", is_open=True)
 def sign_in_page(request: Request) -> Response:
     """The form to sign in."""
-    return as_page(login_form())
+    return Response.html(login_form())
 
 
 FIELDS = (("Username or primary email", "user[login]"), ("Password", "user[password]"))
@@ -127,10 +122,10 @@ def sign_in(request: Request) -> Response:
     gitlab = Gitlab(request.company)
     user = gitlab.user(request.text("user[login]"))
     if user is None or user["password"] != request.text("user[password]"):
-        return as_page(login_form("Invalid login or password."), 401)
+        return Response.html(login_form("Invalid login or password."), 401)
     token = request.company.secret("random")
     gitlab.data["tokens"][token] = user["id"]
-    return redirect("/", {"Set-Cookie": f"_gitlab_session={token}; Path=/; HttpOnly"})
+    return Response.redirect("/", {"Set-Cookie": f"_gitlab_session={token}; Path=/; HttpOnly"})
 
 
 def page_project(request: Request, gitlab: Gitlab) -> Document:
@@ -157,7 +152,7 @@ def works_page(request: Request) -> Response:
         for w in reversed(project[kind])
     ]
     title = f"{kind.replace('_', ' ').title()} · {project['path_with_namespace']}"
-    return as_page(page(title, table(("Title", "State", "Labels"), rows)))
+    return Response.html(page(title, table(("Title", "State", "Labels"), rows)))
 
 
 @routes.route("GET", f"{PLACE}/-/{{kind:issues|merge_requests}}/{{iid}}", is_open=True)
@@ -179,7 +174,7 @@ def work_page(request: Request) -> Response:
     shown = ("State", work["state"]), ("Labels", ", ".join(work["labels"]))
     facts = "; ".join(f"{k}: {v}" for k, v in (*shown, ("Assignees", ", ".join(names))))
     body = f"<p>{escaped(facts)}</p><pre>{escaped(work['description'])}</pre><ul>{notes}</ul>"
-    return as_page(page(f"{work['title']} (#{work['iid']})", body))
+    return Response.html(page(f"{work['title']} (#{work['iid']})", body))
 
 
 @routes.route(
@@ -204,8 +199,10 @@ def files_page(request: Request) -> Response:
     if found is not None:
         if request.parameters["kind"] == "raw":
             return Response(body=found[1], content_type="text/plain; charset=utf-8")
-        return as_page(page(title, f"<pre>{escaped(found[1].decode(errors='replace'))}</pre>"))
-    return as_page(page(title, tree_list(project, repository.tree(commit, path), ref)))
+        return Response.html(
+            page(title, f"<pre>{escaped(found[1].decode(errors='replace'))}</pre>")
+        )
+    return Response.html(page(title, tree_list(project, repository.tree(commit, path), ref)))
 
 
 def tree_list(project: Document, entries: list[Document], ref: str) -> str:
@@ -225,14 +222,14 @@ def wiki_page(request: Request) -> Response:
     slug = request.parameters.get("slug", "")
     if slug in project["wikis"]:
         wiki = project["wikis"][slug]
-        return as_page(page(wiki["title"], f"<pre>{escaped(wiki['content'])}</pre>"))
+        return Response.html(page(wiki["title"], f"<pre>{escaped(wiki['content'])}</pre>"))
     if slug and slug not in ("home", "pages"):
         raise Refused(404, "There is no such page of the wiki.")
     base = f"/{project['path_with_namespace']}/-/wikis/"
     rows = "".join(
         f"<li>{link(base + s, w['title'])}</li>" for s, w in sorted(project["wikis"].items())
     )
-    return as_page(page(f"Wiki · {project['path_with_namespace']}", f"<ul>{rows}</ul>"))
+    return Response.html(page(f"Wiki · {project['path_with_namespace']}", f"<ul>{rows}</ul>"))
 
 
 @routes.route("GET", PLACE, is_open=True)
@@ -248,7 +245,7 @@ def project_page(request: Request) -> Response:
     files = tree_list(project, repository.tree(head), project["default_branch"]) if head else ""
     clone = f"git clone {request.base_url}/{project['path_with_namespace']}.git"
     body = f"<p>{escaped(project['description'])}</p><p>{links}</p><p>{escaped(clone)}</p>{files}"
-    return as_page(page(project["path_with_namespace"], body))
+    return Response.html(page(project["path_with_namespace"], body))
 
 
 def refused_page(request: Request, refused: Refused) -> Response:
@@ -261,5 +258,5 @@ def refused_page(request: Request, refused: Refused) -> Response:
             status=refused.status, body=body, content_type="text/plain", headers=headers
         )
     if refused.status == 401:
-        return as_page(login_form("You need to sign in before continuing."), 401)
-    return as_page(page("GitLab", f"<p>{escaped(refused.message)}</p>"), refused.status)
+        return Response.html(login_form("You need to sign in before continuing."), 401)
+    return Response.html(page("GitLab", f"<p>{escaped(refused.message)}</p>"), refused.status)

@@ -3,6 +3,7 @@
 import shutil
 from urllib.parse import quote
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.gitlab_model import ACCESS, Gitlab
 from practicum.environments.office.services.gitlab_views import (
     may_see,
@@ -13,14 +14,7 @@ from practicum.environments.office.services.gitlab_views import (
     wanted_project,
     words,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 P = "/api/v4/projects/{id}"
@@ -108,7 +102,7 @@ def create_project(request: Request) -> Response:
         text = f"# {project['name']}\n\n{project['description']}\n"
         branch = project["default_branch"]
         gitlab.commit(project, request.user, branch, "Initial commit", files={"README.md": text})
-    return as_json(project_view(gitlab, project, request.user), 201)
+    return Response.json(project_view(gitlab, project, request.user), 201)
 
 
 def visibility_of(request: Request) -> str:
@@ -123,7 +117,7 @@ def visibility_of(request: Request) -> str:
 def one_project(request: Request) -> Response:
     """One project."""
     gitlab = Gitlab(request.company)
-    return as_json(project_view(gitlab, wanted_project(request, gitlab), request.user))
+    return Response.json(project_view(gitlab, wanted_project(request, gitlab), request.user))
 
 
 @routes.route("PUT", P)
@@ -147,7 +141,7 @@ def change_project(request: Request) -> Response:
     if branch:
         gitlab.set_default_branch(project, branch)
     gitlab.touch(project)
-    return as_json(project_view(gitlab, project, request.user))
+    return Response.json(project_view(gitlab, project, request.user))
 
 
 @routes.route("DELETE", P)
@@ -157,7 +151,7 @@ def delete_project(request: Request) -> Response:
     project = wanted_project(request, gitlab, 50)
     shutil.rmtree(gitlab.path(project), ignore_errors=True)
     del gitlab.projects[str(project["id"])]
-    return as_json({"message": "202 Accepted"}, 202)
+    return Response.json({"message": "202 Accepted"}, 202)
 
 
 @routes.route("POST", f"{P}/{{what:archive|unarchive}}")
@@ -166,7 +160,7 @@ def archive_project(request: Request) -> Response:
     gitlab = Gitlab(request.company)
     project = wanted_project(request, gitlab, 50)
     project["archived"] = request.parameters["what"] == "archive"
-    return as_json(project_view(gitlab, project, request.user), 201)
+    return Response.json(project_view(gitlab, project, request.user), 201)
 
 
 @routes.route("POST", f"{P}/{{what:star|unstar}}")
@@ -181,7 +175,7 @@ def star_project(request: Request) -> Response:
         project["stars"].remove(request.user["id"])
     else:
         project["stars"].append(request.user["id"])
-    return as_json(project_view(gitlab, project, request.user), 201)
+    return Response.json(project_view(gitlab, project, request.user), 201)
 
 
 @routes.route("POST", f"{P}/fork")
@@ -203,7 +197,7 @@ def fork_project(request: Request) -> Response:
     gitlab.repository(project).git("fetch", str(gitlab.path(origin)), "+refs/*:refs/*")
     gitlab.after_push(project)
     origin["forks_count"] += 1
-    return as_json(project_view(gitlab, project, request.user), 201)
+    return Response.json(project_view(gitlab, project, request.user), 201)
 
 
 # Members.
@@ -245,7 +239,7 @@ def one_member(request: Request) -> Response:
         level = 50
     if user is None or level is None:
         raise Refused(404, "404 Not found")
-    return as_json(member_view(user, level))
+    return Response.json(member_view(user, level))
 
 
 @routes.route("POST", f"{P}/members")
@@ -261,7 +255,7 @@ def add_member(request: Request) -> Response:
     if str(user["id"]) in project["members"]:
         raise Refused(409, "Member already exists")
     set_member(request, project, user)
-    return as_json(member_view(user, project["members"][str(user["id"])]), 201)
+    return Response.json(member_view(user, project["members"][str(user["id"])]), 201)
 
 
 def set_member(request: Request, project: Document, user: Document) -> None:
@@ -284,7 +278,7 @@ def change_member(request: Request) -> Response:
         del project["members"][str(user["id"])]
         return Response(status=204)
     set_member(request, project, user)
-    return as_json(member_view(user, project["members"][str(user["id"])]))
+    return Response.json(member_view(user, project["members"][str(user["id"])]))
 
 
 # Labels and milestones.
@@ -326,7 +320,7 @@ def create_label(request: Request) -> Response:
         "priority": request.fields.get("priority"),
     }
     label = gitlab.add_label(project, request.text("name"), request.text("color"), **more)
-    return as_json(label_view(project, label), 201)
+    return Response.json(label_view(project, label), 201)
 
 
 @routes.route("GET PUT DELETE", f"{P}/labels/{{label}}")
@@ -353,7 +347,7 @@ def change_label(request: Request) -> Response:
         for name in ("color", "description", "priority"):
             if name in request.fields:
                 label[name] = request.fields[name]
-    return as_json(label_view(project, label))
+    return Response.json(label_view(project, label))
 
 
 @routes.route("GET", f"{P}/milestones")
@@ -384,7 +378,7 @@ def create_milestone(request: Request) -> Response:
             detail={"title": ["already being used for another group or project milestone."]},
         )
     more = {name: request.fields.get(name) for name in ("description", "due_date", "start_date")}
-    return as_json(gitlab.add_milestone(project, request.text("title"), **more), 201)
+    return Response.json(gitlab.add_milestone(project, request.text("title"), **more), 201)
 
 
 @routes.route("GET PUT DELETE", f"{P}/milestones/{{milestone}}")
@@ -415,7 +409,7 @@ def change_milestone(request: Request) -> Response:
             event, milestone["state"]
         )
         milestone["updated_at"] = gitlab.touch(project)
-    return as_json(milestone)
+    return Response.json(milestone)
 
 
 # Wikis and releases.
@@ -449,7 +443,7 @@ def create_wiki(request: Request) -> Response:
         "content": request.text("content"),
         "format": request.text("format", default="markdown"),
     }
-    return as_json(wiki_view(slug, project["wikis"][slug]), 201)
+    return Response.json(wiki_view(slug, project["wikis"][slug]), 201)
 
 
 @routes.route("GET PUT DELETE", f"{P}/wikis/{{slug}}")
@@ -471,7 +465,7 @@ def one_wiki(request: Request) -> Response:
         if new != slug:
             project["wikis"][new] = project["wikis"].pop(slug)
             slug = new
-    return as_json(wiki_view(slug, wiki))
+    return Response.json(wiki_view(slug, wiki))
 
 
 @routes.route("GET", f"{P}/releases")
@@ -513,7 +507,7 @@ def create_release(request: Request) -> Response:
         "tag_path": f"/{project['path_with_namespace']}/-/tags/{quote(tag)}",
     }
     project["releases"].append(release)
-    return as_json(release, 201)
+    return Response.json(release, 201)
 
 
 @routes.route("GET PUT DELETE", f"{P}/releases/{{tag}}")
@@ -531,7 +525,7 @@ def one_release(request: Request) -> Response:
         for name in ("name", "description", "released_at"):
             if name in request.fields:
                 release[name] = request.text(name)
-    return as_json(release)
+    return Response.json(release)
 
 
 # What a project has besides: lists that are kept and shown.
@@ -553,7 +547,7 @@ def extras(request: Request) -> Response:
         "created_at": gitlab.touch(project),
     }
     project[what].append(made)
-    return as_json(made, 201)
+    return Response.json(made, 201)
 
 
 @routes.route("GET", f"{P}/languages")
@@ -576,4 +570,4 @@ def languages(request: Request) -> Response:
         if name and entry["type"] == "blob":
             found[name] = found.get(name, 0) + 1
     total = sum(found.values())
-    return as_json({name: round(100 * count / total, 2) for name, count in found.items()})
+    return Response.json({name: round(100 * count / total, 2) for name, count in found.items()})

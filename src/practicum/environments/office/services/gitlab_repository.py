@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 from urllib.parse import quote
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import GitError, GitRepository
 from practicum.environments.office.gitlab_model import ADDRESS, Gitlab, access
 from practicum.environments.office.services.gitlab_views import (
@@ -14,14 +15,7 @@ from practicum.environments.office.services.gitlab_views import (
     required,
     wanted_project,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 P = "/api/v4/projects/{id}"
@@ -80,7 +74,7 @@ def one_file(request: Request) -> Response:
         "execute_filemode": False,
     }
     headers = {f"X-Gitlab-{name.replace('_', '-').title()}": str(v) for name, v in facts.items()}
-    return as_json({**facts, "content": base64.b64encode(content).decode()}, headers=headers)
+    return Response.json({**facts, "content": base64.b64encode(content).decode()}, headers=headers)
 
 
 def wanted_file(
@@ -115,7 +109,7 @@ def change_file(request: Request) -> Response:
     if request.method == "DELETE":
         return Response(status=204)
     status = 201 if request.method == "POST" else 200
-    return as_json({"file_path": path, "branch": request.text("branch")}, status)
+    return Response.json({"file_path": path, "branch": request.text("branch")}, status)
 
 
 def content_of(change: dict[str, Any]) -> bytes:
@@ -236,7 +230,7 @@ def create_commit(request: Request) -> Response:
     if not isinstance(actions, list) or not all(isinstance(one, dict) for one in actions):
         raise Refused(400, "actions is invalid", key="error")
     made = commit_actions(request, gitlab, project, repository, actions)
-    return as_json(commit_view(project, repository.commits(made, "-1")[0]), 201)
+    return Response.json(commit_view(project, repository.commits(made, "-1")[0]), 201)
 
 
 @routes.route("GET", f"{R}/commits/{{sha}}", is_open=True)
@@ -250,7 +244,7 @@ def one_commit(request: Request) -> Response:
     removed = sum(line.startswith("-") for line in lines)
     stats = {"additions": added, "deletions": removed, "total": added + removed}
     shown = commit_view(project, repository.commits(commit, "-1")[0])
-    return as_json({**shown, "stats": stats, "status": None, "project_id": project["id"]})
+    return Response.json({**shown, "stats": stats, "status": None, "project_id": project["id"]})
 
 
 @routes.route("GET", f"{R}/commits/{{sha}}/diff", is_open=True)
@@ -271,7 +265,7 @@ def compare(request: Request) -> Response:
     head = wanted_commit(project, repository, request.text("to"))
     found = [commit_view(project, one) for one in repository.commits(f"{base}..{head}")]
     common = repository.merge_base(base, head) or base
-    return as_json(
+    return Response.json(
         {
             "commit": found[0] if found else None,
             "commits": found[::-1],
@@ -331,7 +325,7 @@ def create_branch(request: Request) -> Response:
     except GitError:
         raise Refused(400, "Branch name is invalid") from None
     gitlab.touch(project)
-    return as_json(branch_view(gitlab, project, name, commit), 201)
+    return Response.json(branch_view(gitlab, project, name, commit), 201)
 
 
 @routes.route("GET DELETE", f"{R}/branches/{{branch}}", is_open=True)
@@ -343,7 +337,7 @@ def one_branch(request: Request) -> Response:
     if commit is None:
         raise Refused(404, "404 Branch Not Found")
     if request.method == "GET":
-        return as_json(branch_view(gitlab, project, name, commit))
+        return Response.json(branch_view(gitlab, project, name, commit))
     if name == project["default_branch"]:
         raise Refused(403, "Cannot remove HEAD branch")
     if any(one["name"] == name for one in project["protected_branches"]):
@@ -368,7 +362,7 @@ def protect_branch(request: Request) -> Response:
     merge = request.number("merge_access_level", 40)
     branch = gitlab.protect(project, request.text("name"), push, merge)
     branch["allow_force_push"] = request.flag("allow_force_push")
-    return as_json(branch, 201)
+    return Response.json(branch, 201)
 
 
 @routes.route("GET PATCH DELETE", f"{P}/protected_branches/{{branch}}")
@@ -393,7 +387,7 @@ def one_protected_branch(request: Request) -> Response:
             branch[stored] = [
                 access(int(r.get("access_level", 40))) for r in rules if isinstance(r, dict)
             ]
-    return as_json(branch)
+    return Response.json(branch)
 
 
 def tag_view(project: Document, repository: GitRepository, name: str, commit: str) -> Document:
@@ -431,7 +425,7 @@ def create_tag(request: Request) -> Response:
         repository.set_tag(name, commit)
     except GitError:
         raise Refused(400, "Tag name invalid") from None
-    return as_json(tag_view(project, repository, name, commit), 201)
+    return Response.json(tag_view(project, repository, name, commit), 201)
 
 
 @routes.route("GET DELETE", f"{R}/tags/{{tag}}", is_open=True)
@@ -445,7 +439,7 @@ def one_tag(request: Request) -> Response:
     if request.method == "DELETE":
         repository.delete_ref(f"refs/tags/{name}")
         return Response(status=204)
-    return as_json(tag_view(project, repository, name, commit))
+    return Response.json(tag_view(project, repository, name, commit))
 
 
 @routes.route("GET", f"{R}/contributors", is_open=True)

@@ -3,15 +3,10 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import GitRepository
 from practicum.environments.office.gitlab_model import ADDRESS, Gitlab
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response
 
 PAGE, MOST = 20, 100
 """Entries of a page unless told, and at most."""
@@ -59,7 +54,7 @@ def paged(request: Request, found: list[Any]) -> Response:
         query = urlencode({**request.query, "page": to, "per_page": size})
         links.append(f'<{request.base_url}{request.path}?{query}>; rel="{name}"')
     headers["Link"] = ", ".join(links)
-    return as_json(found[(number - 1) * size : number * size], headers=headers)
+    return Response.json(found[(number - 1) * size : number * size], headers=headers)
 
 
 def level_of(gitlab: Gitlab, user: Document | None, project: Document) -> int:

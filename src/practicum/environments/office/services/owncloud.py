@@ -14,16 +14,9 @@ from practicum.environments.office.cloud_model import (
     file_id,
     kind_of,
 )
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services import owncloud_pages, owncloud_shares
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    Service,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 8092
 VERSION = "10.0.10.4"
@@ -238,7 +231,7 @@ def unlock(request: Request) -> Response:
 def status(request: Request) -> Response:
     """The version."""
     facts = {"installed": True, "maintenance": False, "needsDbUpgrade": False}
-    return as_json(
+    return Response.json(
         {**facts, "version": VERSION, "versionstring": "10.0.10", "edition": "Community"}
     )
 

@@ -6,16 +6,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from practicum.environments.office.cloud_model import Cloud, kind_of, parts_of
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_page,
-    redirect,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 FILES = "/index.php/apps/files"
@@ -27,7 +20,7 @@ PUBLIC = "/{index:(?:index.php/)?}s/{token}"
 @routes.route("GET", "/{index:index.php/|}login", is_open=True)
 def home(request: Request) -> Response:
     """The form to log in, or one's files."""
-    return as_page(login_form()) if request.user is None else redirect(FILES)
+    return Response.html(login_form()) if request.user is None else Response.redirect(FILES)
 
 
 FIELDS = (("Username or email", "user"), ("Password", "password"))
@@ -44,10 +37,10 @@ def log_in(request: Request) -> Response:
     cloud = Cloud(request.company)
     user = cloud.users.get(request.text("user"))
     if user is None or user["password"] != request.text("password"):
-        return as_page(login_form("Wrong password."), 401)
+        return Response.html(login_form("Wrong password."), 401)
     token = request.company.secret("random")
     cloud.data["sessions"][token] = user["id"]
-    return redirect(FILES, {"Set-Cookie": f"oc_session={token}; Path=/; HttpOnly"})
+    return Response.redirect(FILES, {"Set-Cookie": f"oc_session={token}; Path=/; HttpOnly"})
 
 
 @routes.route("GET", FILES)
@@ -72,7 +65,7 @@ def folder_page(request: Request) -> Response:
         f'<form method="post" enctype="multipart/form-data"><input type="hidden" name="dir" '
         f'value="/{escaped(folder)}"><input type="file" name="file"> <button>Upload</button></form>'
     )
-    return as_page(page(f"Files · /{folder}", table(("Name", "Size"), rows) + form))
+    return Response.html(page(f"Files · /{folder}", table(("Name", "Size"), rows) + form))
 
 
 @routes.route("POST", FILES)
@@ -86,7 +79,7 @@ def upload(request: Request) -> Response:
     folder = str(fields.get("dir", "/")).strip("/")
     path = f"{folder}/{Path(sent.name).name}"
     cloud.write(cloud.place(request.user["id"], path), sent.content)
-    return redirect(f"{FILES}/?dir=/{quote(folder)}")
+    return Response.redirect(f"{FILES}/?dir=/{quote(folder)}")
 
 
 # What a public link leads to.
@@ -130,7 +123,7 @@ def public_page(request: Request) -> Response:
             )
             rows.append((f'<a href="{escaped(request.base_url + to)}">{escaped(one.name)}</a>',))
         body += table(("Name",), rows)
-    return as_page(page(f"{file.name} · ownCloud", body))
+    return Response.html(page(f"{file.name} · ownCloud", body))
 
 
 @routes.route("GET HEAD", f"{PUBLIC}/download", is_open=True)
@@ -154,12 +147,12 @@ def public_download(request: Request) -> Response:
 @routes.route("GET", "/index.php/f/{number}")
 def by_number(request: Request) -> Response:
     """Files by number lead to the list of files."""
-    return redirect(FILES)
+    return Response.redirect(FILES)
 
 
 def refused_page(request: Request, refused: Refused) -> Response:
     """An error as a page."""
     if refused.status == 401:
-        return as_page(login_form("Log in to see this page"), 401)
+        return Response.html(login_form("Log in to see this page"), 401)
     body = f"<p>{escaped(refused.message)}</p><p>{link('/', 'ownCloud')}</p>"
-    return as_page(page("ownCloud", body), refused.status)
+    return Response.html(page("ownCloud", body), refused.status)

@@ -11,14 +11,8 @@ from practicum.environments.office.cloud_model import (
     file_id,
     kind_of,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.company_state import Document
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 OCS = "/ocs/{version:v1|v2}.php"
@@ -35,7 +29,7 @@ def answer(request: Request, data: Any, code: int = 100, message: str = "") -> R
     if is_second and code not in (100, 200):
         http = code if code >= 400 else 400
     if request.query.get("format") == "json":
-        return as_json({"ocs": {"meta": meta, "data": data}}, http)
+        return Response.json({"ocs": {"meta": meta, "data": data}}, http)
     inner = f"<meta>{as_xml(meta)}</meta><data>{as_xml(data)}</data>"
     body = f'<?xml version="1.0"?>\n<ocs>{inner}</ocs>\n'.encode()
     return Response(status=http, body=body, content_type="text/xml; charset=utf-8")

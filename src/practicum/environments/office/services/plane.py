@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.plane_model import Plane
 from practicum.environments.office.services import plane_issues, plane_pages
 from practicum.environments.office.services.plane_views import (
@@ -14,15 +15,7 @@ from practicum.environments.office.services.plane_views import (
     wanted_project,
     wanted_workspace,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    Service,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 8091
 routes = Router()
@@ -44,14 +37,16 @@ GROUPS = ("backlog", "unstarted", "started", "completed", "cancelled")
 @routes.route("GET", "/api/v1/users/me")
 def me(request: Request) -> Response:
     """The account of the key."""
-    return as_json(user_view(request.user))
+    return Response.json(user_view(request.user))
 
 
 @routes.route("GET", f"{W}/members")
 def workspace_members(request: Request) -> Response:
     """Everyone in the workspace."""
     plane = wanted_workspace(request)
-    return as_json([{**user_view(user), "role": user["role"]} for user in plane.users.values()])
+    return Response.json(
+        [{**user_view(user), "role": user["role"]} for user in plane.users.values()]
+    )
 
 
 @routes.route("GET", f"{W}/projects")
@@ -77,7 +72,7 @@ def create_project(request: Request) -> Response:
         network=request.number("network", 2),
         project_lead=request.fields.get("project_lead"),
     )
-    return as_json(project_view(plane, request.user, project), 201)
+    return Response.json(project_view(plane, request.user, project), 201)
 
 
 @routes.route("GET PATCH DELETE", P)
@@ -92,7 +87,7 @@ def one_project(request: Request) -> Response:
             if name in request.fields:
                 project[name] = request.fields[name]
         project["updated_at"] = plane.company.timestamp()
-    return as_json(project_view(plane, request.user, project))
+    return Response.json(project_view(plane, request.user, project))
 
 
 @routes.route("GET", f"{P}/members")
@@ -100,7 +95,7 @@ def one_project(request: Request) -> Response:
 def members(request: Request) -> Response:
     """Who is in a project."""
     plane, project = wanted_project(request)
-    return as_json(
+    return Response.json(
         [user_view(plane.users[one]) for one in project["members"] if one in plane.users]
     )
 
@@ -115,7 +110,7 @@ def add_member(request: Request) -> Response:
         raise Refused(400, "There is no such user in the workspace", key="error")
     if user["id"] not in project["members"]:
         project["members"].append(user["id"])
-    return as_json(user_view(user), 201)
+    return Response.json(user_view(user), 201)
 
 
 # States, labels, cycles and modules are records of one kind.
@@ -168,7 +163,7 @@ def create_record(request: Request) -> Response:
             400, "Both start date and end date are either required or are to be null", key="error"
         )
     made = plane.add(project, kind, request.user, **given)
-    return as_json(record_view(project, kind, made), 201)
+    return Response.json(record_view(project, kind, made), 201)
 
 
 def taken(request: Request, kind: str) -> dict[str, Any]:
@@ -201,7 +196,7 @@ def one_record(request: Request) -> Response:
     if request.method == "PATCH":
         record |= taken(request, kind)
         record["updated_at"] = plane.company.timestamp()
-    return as_json(record_view(project, kind, record))
+    return Response.json(record_view(project, kind, record))
 
 
 def require_unused_state(project: Document, state: Document) -> None:
@@ -225,14 +220,14 @@ def refuse(request: Request, refused: Refused) -> Response:
     if not request.path.startswith(("/api", "/auth")):
         return plane_pages.refused_page(request, refused)
     if refused.status == 401:
-        return as_json({"detail": "Given API token is not valid"}, 401)
+        return Response.json({"detail": "Given API token is not valid"}, 401)
     key = refused.extra.get("key")
     if refused.status in (404, 405) and key is None:
-        return as_json({"error": "The requested resource does not exist."}, refused.status)
+        return Response.json({"error": "The requested resource does not exist."}, refused.status)
     said: Any = refused.message
     if key not in (None, "error", "detail") and refused.status == 400:
         said = [said]
-    return as_json({key or "error": said}, refused.status)
+    return Response.json({key or "error": said}, refused.status)
 
 
 SERVICE = Service(

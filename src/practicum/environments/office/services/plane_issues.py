@@ -1,5 +1,6 @@
 """Plane's issues: making, changing, finding them; comments; what cycles and modules have."""
 
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services.plane_views import (
     issue_view,
     paged,
@@ -7,14 +8,7 @@ from practicum.environments.office.services.plane_views import (
     wanted_project,
     wanted_workspace,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 W = "/api/v1/workspaces/{slug}"
@@ -55,7 +49,7 @@ def create_issue(request: Request) -> Response:
     if not name:
         raise Refused(400, "This field is required.", key="name")
     issue = plane.add_issue(project, request.user, name, **given(request))
-    return as_json(issue_view(project, issue), 201)
+    return Response.json(issue_view(project, issue), 201)
 
 
 def given(request: Request) -> Document:
@@ -87,7 +81,7 @@ def one_issue(request: Request) -> Response:
     if request.method != "GET":
         named = {"name": request.text("name")} if request.text("name") else {}
         plane.change_issue(project, issue, {**given(request), **named})
-    return as_json(issue_view(project, issue))
+    return Response.json(issue_view(project, issue))
 
 
 @routes.route("GET", f"{W}/issues/search")
@@ -102,7 +96,7 @@ def search(request: Request) -> Response:
         for issue in project["tables"][TABLE].values()
         if text in issue["name"].lower()
     ]
-    return as_json({"issues": found})
+    return Response.json({"issues": found})
 
 
 @routes.route("GET", f"{W}/issues/{{name:[A-Za-z0-9]+-[0-9]+}}")
@@ -113,7 +107,7 @@ def issue_by_name(request: Request) -> Response:
     for project in plane.projects.values():
         for issue in project["tables"][TABLE].values():
             if project["identifier"] == letters.upper() and issue["sequence_id"] == int(number):
-                return as_json(issue_view(project, issue))
+                return Response.json(issue_view(project, issue))
     raise Refused(404, "The requested resource does not exist.")
 
 
@@ -137,7 +131,7 @@ def attached(request: Request) -> Response:
         fields["title"] = request.text("title")
     made = plane.record(request.user, project, **fields)
     table.append(made)
-    return as_json(made, 201)
+    return Response.json(made, 201)
 
 
 @routes.route("GET PATCH DELETE", f"{P}/issues/{{issue}}/{{list:comments|links}}/{{record}}")
@@ -154,7 +148,7 @@ def one_attached(request: Request) -> Response:
     for name in ("comment_html", "url", "title"):
         if request.method == "PATCH" and name in request.fields:
             found[name] = request.text(name)
-    return as_json(found)
+    return Response.json(found)
 
 
 # What belongs to a cycle or a module.
@@ -192,7 +186,7 @@ def add_group_issues(request: Request) -> Response:
     made = [
         plane.record(request.user, project, **{link: group["id"], "issue": one}) for one in listed
     ]
-    return as_json(made)
+    return Response.json(made)
 
 
 @routes.route("GET DELETE", f"{INSIDE}/{{issue}}")
@@ -205,7 +199,7 @@ def one_group_issue(request: Request) -> Response:
     if request.method == "DELETE":
         group["issues"].remove(request.parameters["issue"])
         return Response(status=204)
-    return as_json(issue_view(project, wanted(project, TABLE, request.parameters["issue"])))
+    return Response.json(issue_view(project, wanted(project, TABLE, request.parameters["issue"])))
 
 
 @routes.route("POST", f"{P}/cycles/{{group}}/transfer-issues")
@@ -220,4 +214,4 @@ def transfer_issues(request: Request) -> Response:
         if group not in ("completed", "cancelled"):
             old["issues"].remove(one)
             new["issues"].append(one)
-    return as_json({"message": "Success"})
+    return Response.json({"message": "Success"})

@@ -1,18 +1,11 @@
 """Plane's pages: log in, projects, a project's issues, one issue."""
 
 from practicum.environments.office.company_seed import PLANE_WORKSPACE
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.plane_model import Plane
 from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.plane_views import may_open
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_page,
-    redirect,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 ROOT = f"/{PLANE_WORKSPACE}"
@@ -26,7 +19,7 @@ TITLE = "Plane"
 def home(request: Request) -> Response:
     """The projects, or the form to log in."""
     if request.user is None:
-        return as_page(login_form())
+        return Response.html(login_form())
     plane = Plane(request.company)
     found = [one for one in plane.projects.values() if may_open(request.user, one)]
     rows = [
@@ -37,7 +30,9 @@ def home(request: Request) -> Response:
         )
         for p in found
     ]
-    return as_page(page(f"Projects · {TITLE}", table(("Project", "Identifier", "About"), rows)))
+    return Response.html(
+        page(f"Projects · {TITLE}", table(("Project", "Identifier", "About"), rows))
+    )
 
 
 FIELDS = (("Email", "email"), ("Password", "password"))
@@ -55,10 +50,12 @@ def log_in(request: Request) -> Response:
     email = request.text("email")
     user = next((one for one in plane.users.values() if one["email"] == email), None)
     if user is None or user["password"] != request.text("password"):
-        return as_page(login_form("Wrong email or password"), 401)
+        return Response.html(login_form("Wrong email or password"), 401)
     token = request.company.secret("random")
     plane.data["sessions"][token] = user["id"]
-    return redirect(f"{ROOT}/projects", {"Set-Cookie": f"session-id={token}; Path=/; HttpOnly"})
+    return Response.redirect(
+        f"{ROOT}/projects", {"Set-Cookie": f"session-id={token}; Path=/; HttpOnly"}
+    )
 
 
 def page_project(request: Request) -> tuple[Plane, Document]:
@@ -88,7 +85,9 @@ def issues_page(request: Request) -> Response:
         for one in project["tables"]["cycles"].values()
     )
     head = ("Issue", "State", "Priority", "Assignees")
-    return as_page(page(project["name"], f"{table(head, rows)}<h2>Cycles</h2><ul>{cycles}</ul>"))
+    return Response.html(
+        page(project["name"], f"{table(head, rows)}<h2>Cycles</h2><ul>{cycles}</ul>")
+    )
 
 
 @routes.route("GET", f"{ROOT}/projects/{{project}}/issues/{{issue}}")
@@ -109,11 +108,11 @@ def issue_page(request: Request) -> Response:
     said = "".join(f"<li>{escaped(one['comment_html'])}</li>" for one in issue["comments"])
     body = table(("", ""), rows) + f"<p>{escaped(issue['description_html'])}</p><ul>{said}</ul>"
     name = f"{project['identifier']}-{issue['sequence_id']} {issue['name']}"
-    return as_page(page(name, body))
+    return Response.html(page(name, body))
 
 
 def refused_page(request: Request, refused: Refused) -> Response:
     """An error as a page."""
     if refused.status == 401:
-        return as_page(login_form("Log in to see this page"), 401)
-    return as_page(page(TITLE, f"<p>{escaped(refused.message)}</p>"), refused.status)
+        return Response.html(login_form("Log in to see this page"), 401)
+    return Response.html(page(TITLE, f"<p>{escaped(refused.message)}</p>"), refused.status)

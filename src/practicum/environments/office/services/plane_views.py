@@ -3,14 +3,9 @@
 from typing import Any
 
 from practicum.environments.office.company_seed import PLANE_WORKSPACE
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.plane_model import Plane
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response
 
 MOST = 1000
 """Entries of a page, unless fewer are asked for."""
@@ -44,7 +39,7 @@ def paged(request: Request, found: list[Any]) -> Response:
     at = int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else 0
     pages = max(1, -(-len(found) // size))
     page = found[at * size : (at + 1) * size]
-    return as_json(
+    return Response.json(
         {
             "grouped_by": None,
             "sub_grouped_by": None,

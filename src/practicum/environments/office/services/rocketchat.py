@@ -3,6 +3,7 @@
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services import (
     rocketchat_messages,
     rocketchat_pages,
@@ -16,15 +17,7 @@ from practicum.environments.office.services.rocketchat_views import (
     user_view,
     wanted_user,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    Service,
-    as_json,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 3000
 VERSION = "5.3.0"
@@ -48,10 +41,12 @@ def log_in(request: Request) -> Response:
             user = None
         token = request.company.secret("random")
     if user is None or not user["active"]:
-        return as_json({"status": "error", "error": "Unauthorized", "message": "Unauthorized"}, 401)
+        return Response.json(
+            {"status": "error", "error": "Unauthorized", "message": "Unauthorized"}, 401
+        )
     tokens[token] = user["_id"]
     data = {"userId": user["_id"], "authToken": token, "me": me_view(user)}
-    return as_json({"status": "success", "data": data})
+    return Response.json({"status": "success", "data": data})
 
 
 def find_login(chat: Chat, named: str) -> Document | None:
@@ -67,7 +62,7 @@ def log_out(request: Request) -> Response:
     """The token is worth nothing afterwards."""
     Chat(request.company).data["tokens"].pop(request.headers.get("x-auth-token", ""), None)
     data = {"message": "You've been logged out!"}
-    return as_json({"status": "success", "data": data})
+    return Response.json({"status": "success", "data": data})
 
 
 def me_view(user: Document) -> Document:
@@ -78,7 +73,7 @@ def me_view(user: Document) -> Document:
 @routes.route("GET", "/api/v1/me")
 def me(request: Request) -> Response:
     """The account of the token."""
-    return as_json({**me_view(request.user), "success": True})
+    return Response.json({**me_view(request.user), "success": True})
 
 
 @routes.route("GET", "/api/info", is_open=True)
@@ -325,10 +320,12 @@ def refuse(request: Request, refused: Refused) -> Response:
         return rocketchat_pages.refused_page(request, refused)
     if refused.status == 401:
         message = "You must be logged in to do this."
-        return as_json({"status": "error", "message": message}, 401)
+        return Response.json({"status": "error", "message": message}, 401)
     if refused.status in (404, 405):
-        return as_json({"success": False, "error": "API endpoint not found"}, 404)
-    return as_json({"success": False, "error": refused.message, **refused.extra}, refused.status)
+        return Response.json({"success": False, "error": "API endpoint not found"}, 404)
+    return Response.json(
+        {"success": False, "error": refused.message, **refused.extra}, refused.status
+    )
 
 
 SERVICE = Service(

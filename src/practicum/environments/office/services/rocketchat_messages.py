@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.company_state import UPLOADS, written_time
+from practicum.environments.office.company_state import UPLOADS, Document, written_time
 from practicum.environments.office.services.rocketchat_views import (
     is_admin,
     listed,
@@ -14,13 +14,7 @@ from practicum.environments.office.services.rocketchat_views import (
     success,
     wanted_room,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 KIND = "{kind:channels|groups|im|dm}"

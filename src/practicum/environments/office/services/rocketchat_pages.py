@@ -1,18 +1,11 @@
 """RocketChat's pages: log in, read a room, write into it; plain HTML without scripts."""
 
 from practicum.environments.office.chat_model import Chat
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services.pages import escaped, link, page, sign_in_form
 from practicum.environments.office.services.rocketchat_messages import say
 from practicum.environments.office.services.rocketchat_views import may_read
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-    as_page,
-    redirect,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 TITLE = "the agent company - RocketChat"
@@ -25,7 +18,7 @@ SHOWN = 50
 def home(request: Request) -> Response:
     """The rooms one is in, or the form to log in."""
     if request.user is None:
-        return as_page(login_form())
+        return Response.html(login_form())
     chat = Chat(request.company)
     name = request.user["username"]
     rows = [
@@ -39,7 +32,7 @@ def home(request: Request) -> Response:
     people = sorted(user["username"] for user in chat.users.values() if user["username"] != name)
     talks = [f"<li>{link('/direct/' + one, '@' + one)}</li>" for one in people]
     body = f"<h2>Channels</h2><ul>{''.join(rows)}</ul><h2>People</h2><ul>{''.join(talks)}</ul>"
-    return as_page(page(TITLE, f"<p>Logged in as {escaped(name)}</p>{body}"))
+    return Response.html(page(TITLE, f"<p>Logged in as {escaped(name)}</p>{body}"))
 
 
 FIELDS = (("Email or username", "username"), ("Password", "password"))
@@ -56,10 +49,10 @@ def log_in(request: Request) -> Response:
     chat = Chat(request.company)
     user = chat.user(request.text("username"))
     if user is None or user["password"] != request.text("password"):
-        return as_page(login_form("User not found or incorrect password"), 401)
+        return Response.html(login_form("User not found or incorrect password"), 401)
     token = request.company.secret("random")
     chat.data["tokens"][token] = user["_id"]
-    return redirect("/home", {"Set-Cookie": f"rc_token={token}; Path=/; HttpOnly"})
+    return Response.redirect("/home", {"Set-Cookie": f"rc_token={token}; Path=/; HttpOnly"})
 
 
 @routes.route("GET", "/{kind:channel|group|direct}/{name}")
@@ -76,7 +69,9 @@ def room_page(request: Request) -> Response:
     people = ", ".join(escaped(one) for one in room["members"])
     form = '<form method="post"><textarea name="text"></textarea> <button>Send</button></form>'
     facts = f"<p>Topic: {escaped(room.get('topic', ''))}</p><p>Members: {people}</p>"
-    return as_page(page(title, f"{facts}<ul>{lines}</ul>{form}<p>{link('/home', 'Home')}</p>"))
+    return Response.html(
+        page(title, f"{facts}<ul>{lines}</ul>{form}<p>{link('/home', 'Home')}</p>")
+    )
 
 
 @routes.route("POST", "/{kind:channel|group|direct}/{name}")
@@ -84,7 +79,7 @@ def room_post(request: Request) -> Response:
     """Write into a room by the form."""
     chat = Chat(request.company)
     say(request, chat, page_room(request, chat), request.text("text"))
-    return redirect(request.path)
+    return Response.redirect(request.path)
 
 
 def page_room(request: Request, chat: Chat) -> Document:
@@ -105,5 +100,5 @@ def page_room(request: Request, chat: Chat) -> Document:
 def refused_page(request: Request, refused: Refused) -> Response:
     """An error as a page."""
     if refused.status == 401:
-        return as_page(login_form("Log in to see this page"), 401)
-    return as_page(page(TITLE, f"<p>{escaped(refused.message)}</p>"), refused.status)
+        return Response.html(login_form("Log in to see this page"), 401)
+    return Response.html(page(TITLE, f"<p>{escaped(refused.message)}</p>"), refused.status)

@@ -1,6 +1,7 @@
 """RocketChat's channels, private groups and direct messages: making, changing, reading them."""
 
 from practicum.environments.office.chat_model import ROLES, Chat
+from practicum.environments.office.company_state import Document
 from practicum.environments.office.services.rocketchat_views import (
     KEYS,
     KINDS,
@@ -14,13 +15,7 @@ from practicum.environments.office.services.rocketchat_views import (
     wanted_room,
     wanted_user,
 )
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    Router,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
 KIND = "{kind:channels|groups|im|dm}"

@@ -3,13 +3,8 @@
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.services.web import (
-    Document,
-    Refused,
-    Request,
-    Response,
-    as_json,
-)
+from practicum.environments.office.company_state import Document
+from practicum.environments.office.services.web import Refused, Request, Response
 
 HIDDEN = ("members", "owners", "moderators", "leaders", "password")
 PAGE = 50
@@ -21,7 +16,7 @@ KINDS = {"channels": "c", "groups": "p", "im": "d", "dm": "d"}
 
 def success(**values: Any) -> Response:
     """An answer that says `success`."""
-    return as_json({**values, "success": True})
+    return Response.json({**values, "success": True})
 
 
 def is_admin(user: Document) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 OWNER_HEADER = "x-office-user"
 """In a request of the owner: as whom it is made."""
-Document = dict[str, Any]
-"""A stored record, near to the form the API shows it in."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +30,29 @@ class Response:
     headers: dict[str, str] = field(default_factory=dict)
     file: Path | None = None
     """Sent instead of `body`."""
+
+    @classmethod
+    def json(cls, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Self:
+        """A response with JSON."""
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return cls(status=status, body=text.encode("utf-8", "surrogatepass"), headers=headers or {})
+
+    @classmethod
+    def html(cls, body: str, status: int = 200, headers: dict[str, str] | None = None) -> Self:
+        """A response with HTML."""
+        return cls(
+            status=status,
+            body=body.encode("utf-8", "replace"),
+            content_type="text/html; charset=utf-8",
+            headers=headers or {},
+        )
+
+    @classmethod
+    def redirect(cls, location: str, headers: dict[str, str] | None = None) -> Self:
+        """A redirect that is followed by GET."""
+        return cls(
+            status=303, content_type="text/plain", headers={"Location": location, **(headers or {})}
+        )
 
 
 class Refused(Exception):
@@ -276,28 +297,3 @@ class Service:
             return route.handler(request)
         except Refused as refused:
             return self.refuse(request, refused)
-
-
-def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A response with JSON."""
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
-    return Response(status=status, body=body, headers=headers or {})
-
-
-def as_page(body: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A response with HTML."""
-    return Response(
-        status=status,
-        body=body.encode("utf-8", "replace"),
-        content_type="text/html; charset=utf-8",
-        headers=headers or {},
-    )
-
-
-def redirect(location: str, headers: dict[str, str] | None = None) -> Response:
-    """A redirect that is followed by GET."""
-    return Response(
-        status=303, content_type="text/plain", headers={"Location": location, **(headers or {})}
-    )

@@ -17,13 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from practicum.environments.office.company_state import Company
-from practicum.environments.office.services.web import (
-    Refused,
-    Request,
-    Response,
-    Service,
-    gather,
-)
+from practicum.environments.office.services.web import Refused, Request, Response, Service, gather
 
 BODY_LIMIT = 64 << 20
 """Bytes of a request's body; more is refused with 413."""
