@@ -50,6 +50,13 @@ class Person:
         """
         return f"{self.username.replace('_', '.')}@agentcompany.com"
 
+    def knows(
+        self, *facts: "Fact", sends_to: "Person | None" = None, greeting: str = ""
+    ) -> "Colleague":
+        """This person as one who answers in chat."""
+        other = sends_to.username if sends_to else ""
+        return Colleague(username=self.username, facts=facts, sends_to=other, greeting=greeting)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:

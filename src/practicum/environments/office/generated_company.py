@@ -39,6 +39,17 @@ JOBS = (
     ("Office Administrator", "books rooms and orders equipment"),
 )
 CHANNELS = ("engineering", "product", "sales-marketing", "hr-announcements", "random", "tech-talk")
+PRODUCTS = (
+    *("desk lamp", "office chair", "monitor stand", "keyboard", "headset", "webcam", "notebook"),
+    *("whiteboard", "coffee maker", "label printer", "projector", "docking station", "stapler"),
+)
+CUSTOMERS = (
+    *("Acorn Foods", "Birch Travel", "Cobalt Labs", "Delta Freight", "Ember Studio", "Fjord Bank"),
+    *("Granite Works", "Harbor Clinic", "Indigo Press", "Juniper Farms", "Kite Telecom", "Lumen"),
+)
+CITIES = ("Oslo", "Lisbon", "Zagreb", "Nairobi", "Quito", "Hanoi", "Tampere", "Izmir", "Porto")
+AREAS = ("billing", "search", "login", "export", "reports", "checkout", "profile", "upload")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 
 
 def generate_company(rng: random.Random, split: Split) -> CompanySeed:

@@ -2,50 +2,28 @@
 
 A family is a function that makes plans from a `Setting`:
 
-    @family("announce", level=1, domain="admin", services=("rocketchat",), split="train")
-    def announce(setting: Setting) -> OfficePlan:
+    @family(level=1, domain="admin", services=("rocketchat",), split="train")
+    def announce_a_party(setting: Setting) -> OfficePlan:
         ...
 
-The same setting gives the same plan, so that a `Task` holds no more than the family and a seed.
+This is the family `announce-a-party`. The same setting gives the same plan, so that a `Task` holds
+no more than the family and a seed.
 """
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
-from practicum.core.command import CommandResult
 from practicum.core.task import Split
 from practicum.environments.office.checkpoint_scoring import Strategy
 from practicum.environments.office.company_seed import CompanySeed, Person
+from practicum.environments.office.evidence import Evidence
 from practicum.environments.office.generated_company import generate_company
-from practicum.environments.office.office_client import Office
 
 ServiceName = Literal["rocketchat", "gitlab", "plane", "owncloud"]
 WORKSPACE = "/workspace"
 """The agent's folder, in which its commands start."""
-
-
-class Evidence(Protocol):
-    """What a checkpoint may look at, after the agent's last turn."""
-
-    @property
-    def office(self) -> Office:
-        """The company's services, with the agent's account and the administrators' tokens."""
-
-    @property
-    def trajectory(self) -> str:
-        """All that the agent wrote and saw, as one text."""
-
-    @property
-    def answer(self) -> str | None:
-        """What the agent gave as its answer; None where it gave none."""
-
-    def file(self, path: str) -> bytes | None:
-        """A file of the agent's machine; None where there is none."""
-
-    def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
-        """Run a checker in the agent's machine, safe from what the agent did to its programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +69,14 @@ class Setting:
         """One of the people."""
         return self.rng.choice(self.base.people)
 
+    def with_role(self, role: str) -> Person:
+        """The first person with a job."""
+        return next(one for one in self.base.people if one.role == role)
+
+    def date(self, year: int = 2026) -> str:
+        """A day of a year, such as `2026-03-19`."""
+        return f"{year}-{self.rng.randrange(1, 13):02d}-{self.rng.randrange(1, 29):02d}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
@@ -114,11 +100,12 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(
-    name: str, *, level: int, domain: str, services: tuple[ServiceName, ...], split: Split
+    *, level: int, domain: str, services: tuple[ServiceName, ...], split: Split
 ) -> Callable[[Callable[[Setting], OfficePlan]], Callable[[Setting], OfficePlan]]:
-    """Register a function as a family."""
+    """Register a function as a family, under its own name with hyphens."""
 
     def register(make: Callable[[Setting], OfficePlan]) -> Callable[[Setting], OfficePlan]:
+        name = make.__name__.replace("_", "-")
         if name in FAMILIES:
             raise ValueError(f"there are two families {name!r}")
         FAMILIES[name] = Family(

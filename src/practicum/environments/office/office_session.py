@@ -13,7 +13,8 @@ from practicum.core.trace import Message, Role, ToolCall
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
-from practicum.environments.office.office_client import Office, OfficeError
+from practicum.environments.office.evidence import Evidence
+from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
 from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
@@ -83,12 +84,9 @@ def example_messages(protocol: Protocol) -> list[Message]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenEvidence:
-    """What a checkpoint looks at; implements `Evidence`. Its methods are called from a thread."""
+class SeenEvidence(Evidence):
+    """What a checkpoint looks at. Its methods are called from a thread."""
 
-    office: Office
-    trajectory: str
-    answer: str | None
     box: Sandbox
     loop: asyncio.AbstractEventLoop
     timeout_s: float

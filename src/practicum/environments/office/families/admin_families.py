@@ -8,35 +8,11 @@ from practicum.environments.office.company_seed import (
     Person,
     Post,
 )
-from practicum.environments.office.families.end_state import (
-    asked,
-    asked_only,
-    changed_files,
-    cloud,
-    record_of,
-    rows_of,
-    spoken,
-)
-from practicum.environments.office.families.family_parts import (
-    CITIES,
-    CUSTOMERS,
-    DAYS,
-    PRODUCTS,
-    ask,
-    brief,
-    date_in,
-    edited,
-    fetch,
-    must,
-    post,
-    put,
-    python,
-    q,
-    table,
-    with_role,
-    write,
-)
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.evidence import Evidence, asked, rows_of
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.generated_company import CITIES, CUSTOMERS, DAYS, PRODUCTS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "the office assistant"
 ROOMS = ("Amber", "Basil", "Cedar", "Dune", "Elm", "Fern", "Grove", "Heath")
@@ -53,7 +29,7 @@ SET_A_TOPIC = brief(
 )
 
 
-@family("set-a-topic", level=1, domain="admin", services=("rocketchat",), split="train")
+@family(level=1, domain="admin", services=("rocketchat",), split="train")
 def set_a_topic(setting: Setting) -> OfficePlan:
     """Set the topic of a channel."""
     rng = setting.rng
@@ -70,7 +46,7 @@ def set_a_topic(setting: Setting) -> OfficePlan:
         return {one["name"]: one["topic"] for one in found}
 
     def set_to(where: str, text: str) -> tuple[str, ...]:
-        return (f"office rocketchat POST channels.setTopic roomName={where} topic={q(text)}",)
+        return (f"office rocketchat POST channels.setTopic roomName={where} topic={bash.q(text)}",)
 
     return OfficePlan(
         instruction=SET_A_TOPIC.format(channel=channel, topic=topic),
@@ -81,7 +57,7 @@ def set_a_topic(setting: Setting) -> OfficePlan:
                 "no other channel has changed, and nothing was posted",
                 lambda seen: (
                     topics(seen) == {**dict.fromkeys(names, ""), channel: topic}
-                    and not spoken(seen)
+                    and not seen.spoken()
                 ),
             ),
         ),
@@ -89,7 +65,7 @@ def set_a_topic(setting: Setting) -> OfficePlan:
         near_misses=(
             set_to(other, topic),
             set_to(channel, topic.rpartition(",")[0]),
-            (post(f"#{channel}", topic),),
+            (bash.post(f"#{channel}", topic),),
         ),
     )
 
@@ -114,20 +90,22 @@ open("bookings.csv", "a").write(f"{day},{start},{{room}},{owner}\\n")
 """
 
 
-@family("book-a-room", level=2, domain="admin", services=("owncloud",), split="train")
+@family(level=2, domain="admin", services=("owncloud",), split="train")
 def book_a_room(setting: Setting) -> OfficePlan:
     """Book the smallest free room that is large enough."""
     rng = setting.rng
     sizes = sorted(rng.sample(range(3, 40), 6))
     rooms = list(zip(rng.sample(ROOMS, 6), sizes, strict=True))
-    day, start, owner = date_in(rng), f"{rng.randrange(8, 17):02d}:00", setting.person().name
+    day, start, owner = setting.date(), f"{rng.randrange(8, 17):02d}:00", setting.person().name
     first, busy = rng.randrange(0, 3), rng.randrange(1, 3)
     needed = rng.randrange(sizes[first - 1] + 1 if first else 2, sizes[first] + 1)
     right = rooms[first + busy]
     bookings = [
         (day, start, room, setting.person().name) for room, _ in rooms[first : first + busy]
     ]
-    bookings += [(date_in(rng), start, rng.choice(rooms)[0], one.name) for one in setting.people(6)]
+    bookings += [
+        (setting.date(), start, rng.choice(rooms)[0], one.name) for one in setting.people(6)
+    ]
     bookings = [one for one in bookings if one[:3] != (day, start, right[0])]
     rng.shuffle(bookings)
     head, line = ("date", "start", "room", "booked_by"), (day, start, right[0], owner)
@@ -139,13 +117,10 @@ def book_a_room(setting: Setting) -> OfficePlan:
         }
     )
     solve = BOOK_A_ROOM_SOLUTION.format(day=day, start=start, needed=needed, owner=owner)
-    reference = (fetch(path, "Rooms/rooms.csv"), python(solve) + "\n" + put("bookings.csv", path))
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(path))
+    reference = (bash.fetch(path, "Rooms/rooms.csv"), bash.make(solve, "bookings.csv", path))
 
     def is_booked(seen: Evidence) -> bool:
-        mine = [one for one in rows(seen) if one not in bookings and one != head]
+        mine = [one for one in seen.rows(path) if one not in bookings and one != head]
         return len(mine) == 1 and mine[0][:2] == line[:2] and mine[0][3:] == line[3:]
 
     return OfficePlan(
@@ -155,13 +130,14 @@ def book_a_room(setting: Setting) -> OfficePlan:
             must("there is one new booking for that time and person", is_booked),
             must(
                 "it is the right room",
-                lambda seen: is_booked(seen) and rows(seen).count(line) == 1,
+                lambda seen: is_booked(seen) and seen.rows(path).count(line) == 1,
                 2,
             ),
             must(
                 "the other bookings and files are as they were",
                 lambda seen: (
-                    rows(seen) == [head, *bookings, line] and changed_files(seen, company) == {path}
+                    seen.rows(path) == [head, *bookings, line]
+                    and seen.changed_files(company) == {path}
                 ),
             ),
         ),
@@ -185,7 +161,7 @@ FILE_THE_LETTERS = brief(
 )
 
 
-@family("file-the-letters", level=2, domain="admin", services=("owncloud",), split="train")
+@family(level=2, domain="admin", services=("owncloud",), split="train")
 def file_the_letters(setting: Setting) -> OfficePlan:
     """Move old letters into folders of their years."""
     rng = setting.rng
@@ -193,7 +169,7 @@ def file_the_letters(setting: Setting) -> OfficePlan:
     years = [2023, 2023, 2024, 2024, 2025, 2025, rng.randrange(2023, 2026)]
     limit, inbox = rng.choice((2024, 2025)), f"Inbox-{rng.choice(CITIES)}-{rng.randrange(10, 100)}"
     letters = {
-        f"{date_in(rng, year)}-{name.split()[0].lower()}.txt": f"Dear office,\nregards, {name}\n"
+        f"{setting.date(year)}-{name.split()[0].lower()}.txt": f"Dear office,\nregards, {name}\n"
         for name, year in zip(customers, years, strict=True)
     }
     company = setting.base + CompanySeed(
@@ -214,7 +190,7 @@ def file_the_letters(setting: Setting) -> OfficePlan:
     younger = min(set(letters) - old)
 
     def moved(seen: Evidence) -> int:
-        found = cloud(seen)
+        found = seen.cloud()
         there = sum(f"Archive/{n[:4]}/{n}" in found and f"{inbox}/{n}" not in found for n in old)
         return 2 if there == len(old) else int(there * 2 >= len(old))
 
@@ -223,14 +199,11 @@ def file_the_letters(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the old letters are in their folders", moved, 2),
-            must("nothing else was moved or changed", lambda seen: cloud(seen) == after),
+            must("nothing else was moved or changed", lambda seen: seen.cloud() == after),
         ),
         reference=reference,
         near_misses=(
-            (
-                *reference,
-                f"office files move {inbox}/{younger} Archive/{younger[:4]}/{younger}",
-            ),
+            (*reference, f"office files move {inbox}/{younger} Archive/{younger[:4]}/{younger}"),
             edited(reference, ("Archive/2023", "Archive/2024")),
         ),
     )
@@ -247,13 +220,7 @@ COLLECT_SUPPLIES = brief(
 )
 
 
-@family(
-    "collect-supplies",
-    level=3,
-    domain="admin",
-    services=("rocketchat", "owncloud"),
-    split="train",
-)
+@family(level=3, domain="admin", services=("rocketchat", "owncloud"), split="train")
 def collect_supplies(setting: Setting) -> OfficePlan:
     """Add up what people asked for in a channel."""
     rng = setting.rng
@@ -273,7 +240,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         return table([("item", "quantity"), *counts])
 
     channel = rng.choice(("office-supplies", "orders", "stationery"))
-    path = f"Orders/{date_in(rng)}.csv"
+    path = f"Orders/{setting.date()}.csv"
     company = setting.base + CompanySeed(
         channels=(
             Channel(name=channel, members=tuple(one[0] for one in wishes), posts=tuple(posts)),
@@ -286,10 +253,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     )
 
     def solve(text: str) -> tuple[str, ...]:
-        return (look, write("order.csv", text) + "\n" + put("order.csv", path))
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(path))
+        return (look, bash.upload("order.csv", text, path))
 
     wanted = rows_of(totals(kept).encode())
     return OfficePlan(
@@ -298,20 +262,22 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         checkpoints=(
             must(
                 "the items are listed",
-                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+                lambda seen: [r[0] for r in seen.rows(path)] == [r[0] for r in wanted],
             ),
-            must("the quantities are right", lambda seen: rows(seen) == wanted, 2),
+            must("the quantities are right", lambda seen: seen.rows(path) == wanted, 2),
             must(
                 "no other file was written and nothing was posted",
                 lambda seen: (
-                    changed_files(seen, company) == {path} and bool(rows(seen)) and not spoken(seen)
+                    seen.changed_files(company) == {path}
+                    and bool(seen.rows(path))
+                    and not seen.spoken()
                 ),
             ),
         ),
         reference=solve(totals(kept)),
         near_misses=(
             solve(totals(wishes)),
-            (*solve(totals(kept)), post(f"#{channel}", "Your supplies are ordered.")),
+            (*solve(totals(kept)), bash.post(f"#{channel}", "Your supplies are ordered.")),
         ),
     )
 
@@ -321,21 +287,16 @@ def colleagues_of_order_equipment(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=clerk.username,
-            facts=(Fact(when=("price|cost|costs", item), say=f"One {item} costs {price}."),),
-            sends_to=boss.username,
+        clerk.knows(
+            Fact(when=("price|cost|costs", item), say=f"One {item} costs {price}."), sends_to=boss
         ),
-        Colleague(
-            username=boss.username,
-            facts=(
-                Fact(
-                    when=("cost center|cost centre|centre|center",),
-                    say=f"With that total, use cost center {center}.",
-                    needs=(total,),
-                    otherwise="Tell me the total of the order first, such as 1234.50.",
-                ),
-            ),
+        boss.knows(
+            Fact(
+                when=("cost center|cost centre|centre|center",),
+                say=f"With that total, use cost center {center}.",
+                needs=(total,),
+                otherwise="Tell me the total of the order first, such as 1234.50.",
+            )
         ),
     )
 
@@ -351,39 +312,30 @@ ORDER_EQUIPMENT = brief(
 )
 
 
-@family(
-    "order-equipment",
-    level=4,
-    domain="admin",
-    services=("rocketchat", "owncloud"),
-    split="heldout",
-)
+@family(level=4, domain="admin", services=("rocketchat", "owncloud"), split="heldout")
 def order_equipment(setting: Setting) -> OfficePlan:
     """Ask one colleague for a price, another for the cost centre, and write the order."""
     rng = setting.rng
     item, count, cents = rng.choice(PRODUCTS), rng.randrange(3, 30), rng.randrange(1500, 90000)
     price, total = f"{cents / 100:.2f}", f"{count * cents / 100:.2f}"
     center = f"CC-{rng.randrange(1000, 10000)}"
-    clerk = with_role(setting, "Office Administrator")
-    boss = with_role(setting, "Finance Director")
+    clerk = setting.with_role("Office Administrator")
+    boss = setting.with_role("Finance Director")
     path = f"Orders/order-{rng.randrange(100, 1000)}.csv"
     company = setting.base + CompanySeed(
         folders=("Orders",),
         colleagues=colleagues_of_order_equipment(clerk, boss, item, total, price, center),
     )
-    steps = ask(
+    steps = bash.ask(
         (clerk, f"What is the price of one {item}?"),
         (boss, f"The total is {total}. Which cost center shall I use?"),
     )
 
     def order(*cells: object) -> str:
         head = ("item", "quantity", "unit_price", "total", "cost_center")
-        return write("order.csv", table([head, cells])) + "\n" + put("order.csv", path)
+        return bash.upload("order.csv", table([head, cells]), path)
 
     right = (item, count, price, total, center)
-
-    def row(seen: Evidence) -> dict[str, str]:
-        return record_of(seen.office.read_file(path))
 
     def has_asked(seen: Evidence) -> bool:
         found = asked(seen.office.rocketchat, "im.history", {"roomId": boss.username, "count": 0})
@@ -399,22 +351,23 @@ def order_equipment(setting: Setting) -> OfficePlan:
             must(
                 "item, quantity and amounts are right",
                 lambda seen: (
-                    [row(seen).get(k) for k in ("item", "quantity", "unit_price", "total")]
+                    [seen.record(path).get(k) for k in ("item", "quantity", "unit_price", "total")]
                     == [item, str(count), price, total]
                 ),
             ),
-            must("the cost center is right", lambda seen: row(seen).get("cost_center") == center),
+            must(
+                "the cost center is right",
+                lambda seen: seen.record(path).get("cost_center") == center,
+            ),
             must(
                 "no other file was written, nobody else was asked",
-                lambda seen: (
-                    changed_files(seen, company) == {path} and asked_only(seen, clerk, boss)
-                ),
+                lambda seen: seen.changed_files(company) == {path} and seen.asked_only(clerk, boss),
             ),
         ),
         reference=(*steps, order(*right)),
         near_misses=(
             (*steps, order(item, count, price, price, center)),
             (*steps[:1], order(item, count, price, total, "CC-0000")),
-            (*steps, post("#general", f"We order {item}."), order(*right)),
+            (*steps, bash.post("#general", f"We order {item}."), order(*right)),
         ),
     )

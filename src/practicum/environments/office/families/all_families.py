@@ -1,6 +1,6 @@
 """Imports every module with families, which fills `FAMILIES`."""
 
-from practicum.environments.office.families import (
+from practicum.environments.office.families import (  # noqa: F401 - each fills FAMILIES
     admin_families,
     business_families,
     data_science_families,
@@ -14,20 +14,6 @@ from practicum.environments.office.families import (
     software_engineering_families,
 )
 from practicum.environments.office.office_plan import FAMILIES, Family
-
-MODULES = (
-    first_steps,
-    admin_families,
-    business_families,
-    data_science_families,
-    finance_families,
-    human_resources_families,
-    machine_learning_families,
-    project_management_families,
-    quality_families,
-    research_families,
-    software_engineering_families,
-)
 
 
 def families() -> dict[str, Family]:

@@ -1,36 +1,18 @@
 """Tasks of sales and business: prices, offers, customers, presentations."""
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
-from practicum.environments.office.families.end_state import (
-    asked_only,
-    changed_files,
-    object_of,
-    rows_of,
-    said_only,
-    shares,
-    spoken,
-    table_checks,
-    text_of,
-)
+from practicum.environments.office.evidence import Evidence, rows_of
+from practicum.environments.office.families import bash
 from practicum.environments.office.families.family_parts import (
-    CITIES,
-    CUSTOMERS,
-    PRODUCTS,
-    ask,
     brief,
-    date_in,
     edited,
-    fetch,
     must,
-    post,
-    put,
-    python,
     table,
-    with_role,
-    write,
+    table_checks,
 )
 from practicum.environments.office.families.seed_documents import docx, pptx, xlsx
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.generated_company import CITIES, CUSTOMERS, PRODUCTS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "an assistant in sales"
 SHARES = "http://the-agent-company.com:8092/ocs/v1.php/apps/files_sharing/api/v1/shares"
@@ -46,7 +28,7 @@ SHARE_AN_OFFER = brief(
 )
 
 
-@family("share-an-offer", level=1, domain="business", services=("owncloud",), split="train")
+@family(level=1, domain="business", services=("owncloud",), split="train")
 def share_an_offer(setting: Setting) -> OfficePlan:
     """Share a file with someone, to read only."""
     rng = setting.rng
@@ -62,7 +44,7 @@ def share_an_offer(setting: Setting) -> OfficePlan:
         return (f"{login} {fields} {SHARES}",)
 
     def is_shared(seen: Evidence) -> bool:
-        return (path, person.username) in {one[:2] for one in shares(seen)}
+        return (path, person.username) in {one[:2] for one in seen.shares()}
 
     return OfficePlan(
         instruction=SHARE_AN_OFFER.format(path=path, person=person, SHARES=SHARES),
@@ -72,8 +54,8 @@ def share_an_offer(setting: Setting) -> OfficePlan:
             must(
                 "it is to read only, and nothing else is shared or changed",
                 lambda seen: (
-                    shares(seen) == {(path, person.username, 1)}
-                    and not changed_files(seen, company)
+                    seen.shares() == {(path, person.username, 1)}
+                    and not seen.changed_files(company)
                 ),
             ),
         ),
@@ -108,7 +90,7 @@ csv.writer(open("new.csv", "w")).writerows(rows)
 """
 
 
-@family("raise-prices", level=2, domain="business", services=("owncloud",), split="train")
+@family(level=2, domain="business", services=("owncloud",), split="train")
 def raise_prices(setting: Setting) -> OfficePlan:
     """Raise the prices of one group, rounded to cents."""
     rng = setting.rng
@@ -128,13 +110,10 @@ def raise_prices(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: table([head, *rows])})
     file = path.rpartition("/")[2]
     solve = RAISE_PRICES_SOLUTION.format(file=file, group=group, value1=100 + percent)
-    reference = (fetch(path) + f"\nhead -4 {file}", python(solve) + "\n" + put("new.csv", path))
-
-    def rows_now(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(path))
+    reference = (bash.fetch(path) + f"\nhead -4 {file}", bash.make(solve, "new.csv", path))
 
     def is_raised(seen: Evidence) -> bool:
-        found = [one for one in rows_now(seen) if one[1:2] == (group,)]
+        found = [one for one in seen.rows(path) if one[1:2] == (group,)]
         return found == [one for one in new if one[1] == group]
 
     return OfficePlan(
@@ -145,7 +124,7 @@ def raise_prices(setting: Setting) -> OfficePlan:
             must(
                 "the rest of the list and all other files are as they were",
                 lambda seen: (
-                    rows_now(seen) == [head, *new] and changed_files(seen, company) == {path}
+                    seen.rows(path) == [head, *new] and seen.changed_files(company) == {path}
                 ),
             ),
         ),
@@ -178,7 +157,7 @@ csv.writer(open("f.csv", "w")).writerows([("customer", "last_contact"), *((n, d)
 """
 
 
-@family("list-follow-ups", level=2, domain="business", services=("owncloud",), split="heldout")
+@family(level=2, domain="business", services=("owncloud",), split="heldout")
 def list_follow_ups(setting: Setting) -> OfficePlan:
     """List the customers of a workbook that nobody has spoken to for long."""
     rng = setting.rng
@@ -192,7 +171,7 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
         *(rng.choice(("active", "closed")) for _ in range(5)),
     ]
     days = [f"2025-{rng.randrange(1, 13):02d}-15", "2026-01-20", limit, "2025-11-11"]
-    days += [date_in(rng) for _ in range(5)]
+    days += [setting.date() for _ in range(5)]
     rows = [
         (name, rng.choice(CITIES), state, day)
         for name, state, day in zip(customers, states, days, strict=True)
@@ -204,7 +183,7 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     late = sorted((day, name) for name, _, state, day in rows if state == "active" and day < limit)
     wanted = rows_of(table([("customer", "last_contact"), *((n, d) for d, n in late)]).encode())
     solve = LIST_FOLLOW_UPS_SOLUTION.format(file=file, limit=limit)
-    reference = (fetch(path), python(solve) + "\n" + put("f.csv", target))
+    reference = (bash.fetch(path), bash.make(solve, "f.csv", target))
 
     return OfficePlan(
         instruction=LIST_FOLLOW_UPS.format(path=path, limit=limit, target=target),
@@ -240,7 +219,7 @@ open("outline.txt", "w").write("\\n".join(lines) + "\\n")
 """
 
 
-@family("outline-a-deck", level=2, domain="business", services=("owncloud",), split="heldout")
+@family(level=2, domain="business", services=("owncloud",), split="heldout")
 def outline_a_deck(setting: Setting) -> OfficePlan:
     """Write down the titles of a presentation's slides."""
     rng = setting.rng
@@ -252,10 +231,10 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: pptx(slides)})
     wanted = [f"{n}. {title}" for n, title in enumerate(titles, 1)]
     solve = OUTLINE_A_DECK_SOLUTION.format(name=name)
-    reference = (fetch(path), python(solve) + "\n" + put("outline.txt", target))
+    reference = (bash.fetch(path), bash.make(solve, "outline.txt", target))
 
     def lines(seen: Evidence) -> list[str]:
-        return [one.strip() for one in text_of(seen.office.read_file(target)).splitlines()]
+        return [one.strip() for one in seen.text(target).splitlines()]
 
     return OfficePlan(
         instruction=OUTLINE_A_DECK.format(path=path, target=target),
@@ -269,7 +248,7 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
             must(
                 "no other file has changed",
                 lambda seen: (
-                    lines(seen)[:1] == wanted[:1] and changed_files(seen, company) == {target}
+                    lines(seen)[:1] == wanted[:1] and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -302,20 +281,14 @@ print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>"
 """
 
 
-@family(
-    "quote-a-customer",
-    level=3,
-    domain="business",
-    services=("owncloud", "rocketchat"),
-    split="train",
-)
+@family(level=3, domain="business", services=("owncloud", "rocketchat"), split="train")
 def quote_a_customer(setting: Setting) -> OfficePlan:
     """Work out a quote from a letter and a price list, and tell the sales director."""
     rng = setting.rng
     customer, goods = rng.choice(CUSTOMERS), rng.sample(PRODUCTS, 6)
     prices = {one: rng.randrange(4, 400) for one in goods}
     wants = [(one, rng.randrange(2, 40)) for one in goods[:3]]
-    boss, other = with_role(setting, "Sales Director"), with_role(setting, "Data Analyst")
+    boss, other = setting.with_role("Sales Director"), setting.with_role("Data Analyst")
     letter = (
         f"Letter from {customer}",
         "Dear sales team, please send us a quote for:",
@@ -330,11 +303,14 @@ def quote_a_customer(setting: Setting) -> OfficePlan:
     )
     total = sum(count * prices[one] for one, count in wants)
     text = f"Quote for {customer}: {total} EUR"
-    solve = QUOTE_A_CUSTOMER_SOLUTION
-    find = fetch("Sales/letter.docx", "Sales/prices.csv") + "\n" + python(solve)
+    find = (
+        bash.fetch("Sales/letter.docx", "Sales/prices.csv")
+        + "\n"
+        + bash.python(QUOTE_A_CUSTOMER_SOLUTION)
+    )
 
     def told(seen: Evidence) -> list[str]:
-        return spoken(seen).get(f"@{boss.username}", [])
+        return seen.spoken().get(f"@{boss.username}", [])
 
     return OfficePlan(
         instruction=QUOTE_A_CUSTOMER.format(boss=boss),
@@ -348,15 +324,18 @@ def quote_a_customer(setting: Setting) -> OfficePlan:
             must(
                 "nobody else was told, nothing has changed",
                 lambda seen: (
-                    said_only(seen, f"@{boss.username}", text) and not changed_files(seen, company)
+                    seen.said_only(f"@{boss.username}", text) and not seen.changed_files(company)
                 ),
             ),
         ),
-        reference=(find, post(f"@{boss.username}", text)),
+        reference=(find, bash.post(f"@{boss.username}", text)),
         near_misses=(
-            (find, post(f"@{boss.username}", f"Quote for {customer}: {sum(prices.values())} EUR")),
-            (find, post(f"@{other.username}", text)),
-            (find, post(f"@{boss.username}", text), post("#general", text)),
+            (
+                find,
+                bash.post(f"@{boss.username}", f"Quote for {customer}: {sum(prices.values())} EUR"),
+            ),
+            (find, bash.post(f"@{other.username}", text)),
+            (find, bash.post(f"@{boss.username}", text), bash.post("#general", text)),
         ),
     )
 
@@ -366,28 +345,22 @@ def colleagues_of_grant_a_discount(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=boss.username,
-            facts=(
-                Fact(
-                    when=("discount|rebate|percent",),
-                    say=f"{customer} gets {percent} percent.",
-                    needs=(customer,),
-                    otherwise="For which customer? It is not the same for all.",
-                ),
+        boss.knows(
+            Fact(
+                when=("discount|rebate|percent",),
+                say=f"{customer} gets {percent} percent.",
+                needs=(customer,),
+                otherwise="For which customer? It is not the same for all.",
             ),
-            sends_to=maker.username,
+            sends_to=maker,
         ),
-        Colleague(
-            username=maker.username,
-            facts=(
-                Fact(
-                    when=("deliver|delivery|ship|ready|when", item),
-                    say=f"We can deliver {count} x {item} on {day}.",
-                    needs=(str(count),),
-                    otherwise="That depends on how many pieces they want.",
-                ),
-            ),
+        maker.knows(
+            Fact(
+                when=("deliver|delivery|ship|ready|when", item),
+                say=f"We can deliver {count} x {item} on {day}.",
+                needs=(str(count),),
+                otherwise="That depends on how many pieces they want.",
+            )
         ),
     )
 
@@ -404,20 +377,14 @@ GRANT_A_DISCOUNT = brief(
 )
 
 
-@family(
-    "grant-a-discount",
-    level=4,
-    domain="business",
-    services=("owncloud", "rocketchat"),
-    split="train",
-)
+@family(level=4, domain="business", services=("owncloud", "rocketchat"), split="train")
 def grant_a_discount(setting: Setting) -> OfficePlan:
     """Learn a discount and a delivery day from two colleagues, and write an offer."""
     rng = setting.rng
     customer = rng.choice(CUSTOMERS)
-    boss, maker = with_role(setting, "Sales Director"), with_role(setting, "Product Manager")
+    boss, maker = setting.with_role("Sales Director"), setting.with_role("Product Manager")
     item, count = rng.choice(PRODUCTS), rng.randrange(10, 60)
-    price, percent, day = rng.randrange(10, 300), rng.randrange(3, 25), date_in(rng)
+    price, percent, day = rng.randrange(10, 300), rng.randrange(3, 25), setting.date()
     right = f"{count * price * (100 - percent) / 100:.2f}"
     target = f"Offers/{customer.split()[0].lower()}-{rng.randrange(100, 1000)}.json"
     pieces = [(one, rng.randrange(10, 300)) for one in PRODUCTS if one != item][:4]
@@ -431,15 +398,12 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
         (boss, f"Which discount does {customer} get?"),
         (maker, f"When can we deliver {count} x {item}?"),
     )
-    steps = (fetch("Sales/prices.csv") + "\ncat prices.csv", *ask(*questions))
+    steps = (bash.fetch("Sales/prices.csv") + "\ncat prices.csv", *bash.ask(*questions))
 
     def offer(value: object, when: str) -> str:
         sums = f"python3 -c 'print({count} * {price} * (100 - {percent}) / 100)'"
         text = f'{{"customer": "{customer}", "total": {value}, "delivery": "{when}"}}'
-        return f"{sums}\n{write('offer.json', text)}\n{put('offer.json', target)}"
-
-    def found(seen: Evidence) -> dict[str, object]:
-        return object_of(seen.office.read_file(target))
+        return f"{sums}\n{bash.upload('offer.json', text, target)}"
 
     wanted = {"customer": customer, "total": float(right), "delivery": day}
     return OfficePlan(
@@ -448,13 +412,20 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("the total is right", lambda seen: found(seen).get("total") == float(right), 2),
-            must("the delivery is right", lambda seen: found(seen).get("delivery") == day),
-            must("the offer has nothing else", lambda seen: found(seen) == wanted),
+            must(
+                "the total is right",
+                lambda seen: seen.json_object(target).get("total") == float(right),
+                2,
+            ),
+            must(
+                "the delivery is right",
+                lambda seen: seen.json_object(target).get("delivery") == day,
+            ),
+            must("the offer has nothing else", lambda seen: seen.json_object(target) == wanted),
             must(
                 "nobody else was asked, no other file has changed",
                 lambda seen: (
-                    asked_only(seen, boss, maker) and changed_files(seen, company) == {target}
+                    seen.asked_only(boss, maker) and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -463,6 +434,6 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
             (*steps, offer(count * price, day)),
             (*steps[:3], offer(right, "2026-01-01")),
             (*steps, offer(float(right) + 0.1, day)),
-            (*steps, post("#general", customer), offer(right, day)),
+            (*steps, bash.post("#general", customer), offer(right, day)),
         ),
     )

@@ -4,31 +4,18 @@ import json
 import sqlite3
 
 from practicum.environments.office.company_seed import CompanySeed
-from practicum.environments.office.families.end_state import (
-    changed_files,
-    is_rounded,
-    json_of,
-    rows_of,
-    said_only,
-    spoken,
-    table_checks,
-    text_of,
-)
+from practicum.environments.office.evidence import Evidence, is_rounded, rows_of, text_of
+from practicum.environments.office.families import bash
 from practicum.environments.office.families.family_parts import (
-    CITIES,
-    CUSTOMERS,
-    PRODUCTS,
     brief,
-    date_in,
     edited,
-    fetch,
     must,
-    put,
-    python,
     table,
+    table_checks,
 )
 from practicum.environments.office.families.seed_documents import xlsx
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.generated_company import CITIES, CUSTOMERS, PRODUCTS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "a data analyst"
 
@@ -42,20 +29,20 @@ ADD_UP_A_COLUMN = brief(
 )
 
 
-@family("add-up-a-column", level=1, domain="data science", services=("owncloud",), split="train")
+@family(level=1, domain="data science", services=("owncloud",), split="train")
 def add_up_a_column(setting: Setting) -> OfficePlan:
     """Add up a column of a csv file."""
     rng = setting.rng
     names = rng.sample(("visits", "orders", "returns", "calls"), 3)
     column = rng.randrange(3)
     values = [[rng.randrange(10, 900) for _ in names] for _ in range(rng.randrange(8, 16))]
-    rows = [(date_in(rng), *row) for row in values]
+    rows = [(setting.date(), *row) for row in values]
     path = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
     company = setting.base + CompanySeed(files={path: table([("date", *names), *rows])})
     total = sum(row[column] for row in values)
     file = path.rpartition("/")[2]
     sums = f"awk -F, '{{s += ${column + 2}}} END {{print s}}' {file} > total.txt"
-    reference = (f"{fetch(path)}\n{sums}",)
+    reference = (f"{bash.fetch(path)}\n{sums}",)
     return OfficePlan(
         instruction=ADD_UP_A_COLUMN.format(path=path, value1=names[column]),
         company=company,
@@ -65,7 +52,7 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
                 "ownCloud is as it was",
                 lambda seen: (
                     text_of(seen.file("total.txt")) == str(total)
-                    and not changed_files(seen, company)
+                    and not seen.changed_files(company)
                 ),
             ),
         ),
@@ -73,7 +60,7 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
         near_misses=(
             edited(reference, (f"${column + 2}", f"${(column + 1) % 3 + 2}")),
             edited(reference, ("{s +=", "NR > 2 {s +=")),
-            edited(reference, (sums, f"{sums}\n{put('total.txt', path)}")),
+            edited(reference, (sums, f"{sums}\n{bash.put('total.txt', path)}")),
         ),
     )
 
@@ -96,7 +83,7 @@ csv.writer(open("clean.csv", "w")).writerows([head, *kept])
 """
 
 
-@family("clean-a-table", level=2, domain="data science", services=("owncloud",), split="train")
+@family(level=2, domain="data science", services=("owncloud",), split="train")
 def clean_a_table(setting: Setting) -> OfficePlan:
     """Leave out lines that are double or incomplete, and sort."""
     rng = setting.rng
@@ -111,10 +98,12 @@ def clean_a_table(setting: Setting) -> OfficePlan:
     lines = [*good, *bad, *rng.sample(good, 3)]
     rng.shuffle(lines)
     head = ("id", "customer", "city", "amount")
-    source, target = "Data/raw.csv", f"Data/clean-{date_in(rng)}.csv"
+    source, target = "Data/raw.csv", f"Data/clean-{setting.date()}.csv"
     company = setting.base + CompanySeed(files={source: table([head, *lines])})
-    solve = CLEAN_A_TABLE_SOLUTION
-    reference = (fetch(source) + "\nhead raw.csv", python(solve) + "\n" + put("clean.csv", target))
+    reference = (
+        bash.fetch(source) + "\nhead raw.csv",
+        bash.make(CLEAN_A_TABLE_SOLUTION, "clean.csv", target),
+    )
     wanted = rows_of(table([head, *sorted(good)]).encode())
 
     return OfficePlan(
@@ -149,7 +138,7 @@ csv.writer(open("report.csv", "w")).writerows([("customer", "total"), *rows])
 """
 
 
-@family("query-a-database", level=2, domain="data science", services=("owncloud",), split="heldout")
+@family(level=2, domain="data science", services=("owncloud",), split="heldout")
 def query_a_database(setting: Setting) -> OfficePlan:
     """Sums by group from an SQLite database."""
     rng = setting.rng
@@ -175,7 +164,7 @@ def query_a_database(setting: Setting) -> OfficePlan:
     base.commit()
     content = base.serialize()
     base.close()
-    path, target = "Data/shop.db", f"Reports/{state}-{date_in(rng)}.csv"
+    path, target = "Data/shop.db", f"Reports/{state}-{setting.date()}.csv"
     company = setting.base + CompanySeed(files={path: content}, folders=("Reports",))
     totals = {
         name: sum(a for _, c, s, a in orders if c == n and s == state)
@@ -184,7 +173,7 @@ def query_a_database(setting: Setting) -> OfficePlan:
     ranked = sorted(((k, v) for k, v in totals.items() if v), key=lambda one: (-one[1], one[0]))
     wanted = rows_of(table([("customer", "total"), *ranked]).encode())
     solve = QUERY_A_DATABASE_SOLUTION.format(state=state)
-    reference = (fetch(path), python(solve) + "\n" + put("report.csv", target))
+    reference = (bash.fetch(path), bash.make(solve, "report.csv", target))
 
     return OfficePlan(
         instruction=QUERY_A_DATABASE.format(path=path, state=state, target=target),
@@ -219,13 +208,13 @@ json.dump(found, open("revenue.json", "w"))
 """
 
 
-@family("join-two-tables", level=2, domain="data science", services=("owncloud",), split="train")
+@family(level=2, domain="data science", services=("owncloud",), split="train")
 def join_two_tables(setting: Setting) -> OfficePlan:
     """Revenue of products from a csv file and a JSON file."""
     rng = setting.rng
     products = rng.sample(PRODUCTS, 6)
     prices = {name: rng.randrange(3, 300) for name in products}
-    sales = [(date_in(rng), rng.choice(products[:5]), rng.randrange(1, 20)) for _ in range(18)]
+    sales = [(setting.date(), rng.choice(products[:5]), rng.randrange(1, 20)) for _ in range(18)]
     month = sales[0][0][:7]
     sales += [(f"{month}-{n:02d}", rng.choice(products[:5]), rng.randrange(1, 20)) for n in (3, 9)]
     folder = f"Data/{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}"
@@ -243,15 +232,13 @@ def join_two_tables(setting: Setting) -> OfficePlan:
             wanted[name] = wanted.get(name, 0) + count * prices[name]
     solve = JOIN_TWO_TABLES_SOLUTION.format(month=month)
     reference = (
-        fetch(f"{folder}/sales.csv", f"{folder}/prices.json") + "\nhead -3 sales.csv prices.json",
-        python(solve) + "\n" + put("revenue.json", target),
+        bash.fetch(f"{folder}/sales.csv", f"{folder}/prices.json")
+        + "\nhead -3 sales.csv prices.json",
+        bash.make(solve, "revenue.json", target),
     )
 
-    def found(seen: Evidence) -> object:
-        return json_of(seen.office.read_file(target))
-
     def products_of(seen: Evidence) -> bool:
-        got = found(seen)
+        got = seen.json(target)
         return isinstance(got, dict) and got.keys() == wanted.keys()
 
     return OfficePlan(
@@ -259,10 +246,10 @@ def join_two_tables(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the products of the month are there", products_of),
-            must("every revenue is right", lambda seen: found(seen) == wanted, 2),
+            must("every revenue is right", lambda seen: seen.json(target) == wanted, 2),
             must(
                 "no other file has changed",
-                lambda seen: products_of(seen) and changed_files(seen, company) == {target},
+                lambda seen: products_of(seen) and seen.changed_files(company) == {target},
             ),
         ),
         reference=reference,
@@ -292,13 +279,7 @@ print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
 """
 
 
-@family(
-    "report-a-survey",
-    level=3,
-    domain="data science",
-    services=("owncloud", "rocketchat"),
-    split="train",
-)
+@family(level=3, domain="data science", services=("owncloud", "rocketchat"), split="train")
 def report_a_survey(setting: Setting) -> OfficePlan:
     """Read a workbook and tell a channel the mean of a question."""
     rng = setting.rng
@@ -317,10 +298,10 @@ def report_a_survey(setting: Setting) -> OfficePlan:
     file, letter = path.rpartition("/")[2], "BCD"[column]
     solve = REPORT_A_SURVEY_SOLUTION.format(file=file, letter=letter, start=start)
     send = f"office rocketchat POST chat.postMessage channel='#{channel}' text=\"$TEXT\""
-    reference = (fetch(path), f"TEXT=$({python(solve)}\n)\n{send}")
+    reference = (bash.fetch(path), f"TEXT=$({bash.python(solve)}\n)\n{send}")
 
     def parts(seen: Evidence) -> list[tuple[str, str]]:
-        said = [one for one in spoken(seen).get(f"#{channel}", []) if one.startswith(start)]
+        said = [one for one in seen.spoken().get(f"#{channel}", []) if one.startswith(start)]
         return [
             (one.removeprefix(start).partition(", low answers ")[0], one.partition("answers ")[2])
             for one in said
@@ -332,7 +313,7 @@ def report_a_survey(setting: Setting) -> OfficePlan:
 
     def is_alone(seen: Evidence) -> bool:
         text = f"{start}{parts(seen)[0][0]}, low answers {low}" if is_right(seen) else ""
-        return said_only(seen, f"#{channel}", text)
+        return seen.said_only(f"#{channel}", text)
 
     return OfficePlan(
         instruction=REPORT_A_SURVEY.format(
@@ -347,7 +328,7 @@ def report_a_survey(setting: Setting) -> OfficePlan:
             ),
             must(
                 "nothing else was said or changed",
-                lambda seen: is_alone(seen) and not changed_files(seen, company),
+                lambda seen: is_alone(seen) and not seen.changed_files(company),
             ),
         ),
         reference=reference,

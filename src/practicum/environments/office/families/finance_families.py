@@ -3,32 +3,12 @@
 import json
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
-from practicum.environments.office.families.end_state import (
-    asked_only,
-    changed_files,
-    record_of,
-    rows_of,
-    said_only,
-    spoken,
-    text_of,
-)
-from practicum.environments.office.families.family_parts import (
-    CUSTOMERS,
-    ask,
-    brief,
-    date_in,
-    edited,
-    fetch,
-    must,
-    post,
-    put,
-    python,
-    table,
-    with_role,
-    write,
-)
+from practicum.environments.office.evidence import Evidence, rows_of, text_of
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, edited, must, table
 from practicum.environments.office.families.seed_documents import docx
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.generated_company import CUSTOMERS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "an accountant"
 READ_DOCX = """
@@ -48,7 +28,7 @@ COUNT_AN_INVOICE = brief(
 )
 
 
-@family("count-an-invoice", level=1, domain="finance", services=("owncloud",), split="heldout")
+@family(level=1, domain="finance", services=("owncloud",), split="heldout")
 def count_an_invoice(setting: Setting) -> OfficePlan:
     """Add the amounts of an invoice in a text file."""
     rng = setting.rng
@@ -61,7 +41,7 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: text, other: text.replace(": 1", ": 2")})
     total = f"{sum(cents) / 100:.2f}"
     sums = f"awk '/^Item/ {{s += $3}} END {{printf \"%.2f\\n\", s}}' {number}.txt > total.txt"
-    reference = (f"{fetch(path)}\n{sums}",)
+    reference = (f"{bash.fetch(path)}\n{sums}",)
     return OfficePlan(
         instruction=COUNT_AN_INVOICE.format(path=path),
         company=company,
@@ -70,7 +50,7 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
             must(
                 "ownCloud is as it was",
                 lambda seen: (
-                    text_of(seen.file("total.txt")) == total and not changed_files(seen, company)
+                    text_of(seen.file("total.txt")) == total and not seen.changed_files(company)
                 ),
             ),
         ),
@@ -78,7 +58,7 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
         near_misses=(
             edited(reference, ("/^Item/", "/^Item [2-9]/")),
             edited(reference, ("%.2f", "%.0f")) if sum(cents) % 100 else reference[:0],
-            (*reference, put("total.txt", "Invoices/total.txt")),
+            (*reference, bash.put("total.txt", "Invoices/total.txt")),
         ),
     )
 
@@ -104,7 +84,7 @@ for r in csv.DictReader(open("expenses.csv")):
 """
 
 
-@family("reject-expenses", level=2, domain="finance", services=("owncloud",), split="train")
+@family(level=2, domain="finance", services=("owncloud",), split="train")
 def reject_expenses(setting: Setting) -> OfficePlan:
     """List the expenses that are over their limits."""
     rng = setting.rng
@@ -118,7 +98,7 @@ def reject_expenses(setting: Setting) -> OfficePlan:
     expenses += [("E98", setting.person().name, kind, limits[kind])]
     expenses += [("E99", setting.person().name, kind, limits[kind] + 1)]
     rng.shuffle(expenses)
-    head, target = ("id", "person", "kind", "amount"), f"Finance/rejected-{date_in(rng)}.csv"
+    head, target = ("id", "person", "kind", "amount"), f"Finance/rejected-{setting.date()}.csv"
     company = setting.base + CompanySeed(
         files={
             "Finance/expenses.csv": table([head, *expenses]),
@@ -127,14 +107,10 @@ def reject_expenses(setting: Setting) -> OfficePlan:
     )
     over = [(i, who, kind, a, a - limits[kind]) for i, who, kind, a in expenses if a > limits[kind]]
     wanted = rows_of(table([(*head, "over"), *over]).encode())
-    solve = REJECT_EXPENSES_SOLUTION
     reference = (
-        fetch("Finance/expenses.csv", "Finance/limits.json"),
-        python(solve) + "\n" + put("rejected.csv", target),
+        bash.fetch("Finance/expenses.csv", "Finance/limits.json"),
+        bash.make(REJECT_EXPENSES_SOLUTION, "rejected.csv", target),
     )
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
         instruction=REJECT_EXPENSES.format(target=target),
@@ -142,16 +118,16 @@ def reject_expenses(setting: Setting) -> OfficePlan:
         checkpoints=(
             must(
                 "the right expenses are rejected",
-                lambda seen: {one[0] for one in rows(seen)} == {one[0] for one in wanted},
+                lambda seen: {one[0] for one in seen.rows(target)} == {one[0] for one in wanted},
                 2,
             ),
-            must("every line is right and in order", lambda seen: rows(seen) == wanted),
+            must("every line is right and in order", lambda seen: seen.rows(target) == wanted),
             must(
                 "no other file has changed",
                 lambda seen: (
-                    rows(seen)[1:] != []
-                    and {one[0] for one in rows(seen)} == {one[0] for one in wanted}
-                    and changed_files(seen, company) == {target}
+                    seen.rows(target)[1:] != []
+                    and {one[0] for one in seen.rows(target)} == {one[0] for one in wanted}
+                    and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -187,7 +163,7 @@ csv.writer(open("euro.csv", "w")).writerows([*rows, ("total", total)])
 """
 
 
-@family("convert-currencies", level=2, domain="finance", services=("owncloud",), split="train")
+@family(level=2, domain="finance", services=("owncloud",), split="train")
 def convert_currencies(setting: Setting) -> OfficePlan:
     """Convert payments to one currency and round them."""
     rng = setting.rng
@@ -199,7 +175,7 @@ def convert_currencies(setting: Setting) -> OfficePlan:
         for n in rng.sample(range(100, 999), 9)
     ]
     cents = [(amount * parts[name] + 50) // 100 for _, name, amount in payments]
-    target = f"Finance/euro-{date_in(rng)}.csv"
+    target = f"Finance/euro-{setting.date()}.csv"
     company = setting.base + CompanySeed(
         files={
             "Finance/payments.csv": table([("id", "currency", "amount"), *payments]),
@@ -208,25 +184,24 @@ def convert_currencies(setting: Setting) -> OfficePlan:
     )
     lines = [(i, f"{eur / 100:.2f}") for (i, _, _), eur in zip(payments, cents, strict=True)]
     wanted = [("id", "eur"), *lines, ("total", f"{sum(cents) / 100:.2f}")]
-    solve = CONVERT_CURRENCIES_SOLUTION
     reference = (
-        fetch("Finance/payments.csv", "Finance/rates.csv"),
-        python(solve) + "\n" + put("euro.csv", target),
+        bash.fetch("Finance/payments.csv", "Finance/rates.csv"),
+        bash.make(CONVERT_CURRENCIES_SOLUTION, "euro.csv", target),
     )
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
         instruction=CONVERT_CURRENCIES.format(target=target),
         company=company,
         checkpoints=(
-            must("every payment is converted", lambda seen: rows(seen)[:-1] == wanted[:-1], 2),
-            must("the total is right", lambda seen: rows(seen)[-1:] == wanted[-1:]),
+            must(
+                "every payment is converted", lambda seen: seen.rows(target)[:-1] == wanted[:-1], 2
+            ),
+            must("the total is right", lambda seen: seen.rows(target)[-1:] == wanted[-1:]),
             must(
                 "no other file has changed",
                 lambda seen: (
-                    rows(seen)[-1:] == wanted[-1:] and changed_files(seen, company) == {target}
+                    seen.rows(target)[-1:] == wanted[-1:]
+                    and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -260,13 +235,7 @@ for r in csv.DictReader(open("invoices.csv")):
 """
 
 
-@family(
-    "chase-a-payment",
-    level=3,
-    domain="finance",
-    services=("owncloud", "rocketchat"),
-    split="heldout",
-)
+@family(level=3, domain="finance", services=("owncloud", "rocketchat"), split="heldout")
 def chase_a_payment(setting: Setting) -> OfficePlan:
     """Find the invoice that was not paid in full and tell whoever looks after the customer."""
     rng = setting.rng
@@ -274,14 +243,14 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     customers = rng.sample(CUSTOMERS, 6)
     numbers = [f"INV-{n}" for n in rng.sample(range(1000, 10_000), 6)]
     amounts = [rng.randrange(400, 20_000) for _ in numbers]
-    late, folder = rng.randrange(6), f"Finance/{date_in(rng)}"
+    late, folder = rng.randrange(6), f"Finance/{setting.date()}"
     missing = rng.randrange(1, amounts[late] - 100)
     paid = []
     for n, amount in enumerate(amounts):
         first = rng.randrange(50, 100 if n == late else 300)
         due = amount - (missing if n == late else 0)
         parts = [due] if due <= first or rng.random() < 0.5 else [first, due - first]
-        paid += [(date_in(rng), numbers[n], part) for part in parts]
+        paid += [(setting.date(), numbers[n], part) for part in parts]
     rng.shuffle(paid)
     invoices = list(zip(numbers, customers, [one.username for one in owners], amounts, strict=True))
     company = setting.base + CompanySeed(
@@ -294,11 +263,14 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
     )
     owner = owners[late].username
     text = f"{numbers[late]} is not paid in full: {missing} EUR are open."
-    solve = CHASE_A_PAYMENT_SOLUTION
-    find = fetch(f"{folder}/invoices.csv", f"{folder}/payments.csv") + "\n" + python(solve)
+    find = (
+        bash.fetch(f"{folder}/invoices.csv", f"{folder}/payments.csv")
+        + "\n"
+        + bash.python(CHASE_A_PAYMENT_SOLUTION)
+    )
 
     def told(seen: Evidence) -> bool:
-        return text in spoken(seen).get(f"@{owner}", [])
+        return text in seen.spoken().get(f"@{owner}", [])
 
     return OfficePlan(
         instruction=CHASE_A_PAYMENT.format(folder=folder),
@@ -306,21 +278,19 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
         checkpoints=(
             must(
                 "the owner was written to",
-                lambda seen: f"@{owner}" in spoken(seen) and len(spoken(seen)) == 1,
+                lambda seen: f"@{owner}" in seen.spoken() and len(seen.spoken()) == 1,
             ),
             must("the message has the right invoice and amount", told, 2),
             must(
                 "nobody else was told, nothing has changed",
-                lambda seen: (
-                    said_only(seen, f"@{owner}", text) and not changed_files(seen, company)
-                ),
+                lambda seen: seen.said_only(f"@{owner}", text) and not seen.changed_files(company),
             ),
         ),
-        reference=(find, post(f"@{owner}", text)),
+        reference=(find, bash.post(f"@{owner}", text)),
         near_misses=(
-            (find, post(f"@{owners[late - 1].username}", text)),
-            (find, post(f"@{owner}", text.replace(f" {missing} ", f" {amounts[late]} "))),
-            (find, post(f"@{owner}", text), post("#general", text)),
+            (find, bash.post(f"@{owners[late - 1].username}", text)),
+            (find, bash.post(f"@{owner}", text.replace(f" {missing} ", f" {amounts[late]} "))),
+            (find, bash.post(f"@{owner}", text), bash.post("#general", text)),
         ),
     )
 
@@ -330,29 +300,23 @@ def colleagues_of_get_a_budget_approved(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=planner.username,
-            facts=(
-                Fact(
-                    when=("budget number|budget",),
-                    say=f"The budget number of {name} is {number}.",
-                    needs=(name,),
-                    otherwise="Which project do you mean?",
-                ),
+        planner.knows(
+            Fact(
+                when=("budget number|budget",),
+                say=f"The budget number of {name} is {number}.",
+                needs=(name,),
+                otherwise="Which project do you mean?",
             ),
-            sends_to=boss.username,
+            sends_to=boss,
         ),
-        Colleague(
-            username=boss.username,
-            facts=(
-                Fact(
-                    when=("approve|approval|code",),
-                    say=f"Approved. The code is {code}.",
-                    needs=(number, str(amount)),
-                    otherwise="I approve nothing without the budget number and the amount. "
-                    f"Ask @{planner.username} for the number.",
-                ),
-            ),
+        boss.knows(
+            Fact(
+                when=("approve|approval|code",),
+                say=f"Approved. The code is {code}.",
+                needs=(number, str(amount)),
+                otherwise="I approve nothing without the budget number and the amount. "
+                f"Ask @{planner.username} for the number.",
+            )
         ),
     )
 
@@ -369,17 +333,11 @@ GET_A_BUDGET_APPROVED = brief(
 )
 
 
-@family(
-    "get-a-budget-approved",
-    level=4,
-    domain="finance",
-    services=("owncloud", "rocketchat"),
-    split="train",
-)
+@family(level=4, domain="finance", services=("owncloud", "rocketchat"), split="train")
 def get_a_budget_approved(setting: Setting) -> OfficePlan:
     """Read a request, get a budget number and an approval code, and record them."""
     rng = setting.rng
-    boss, planner = with_role(setting, "Finance Director"), with_role(setting, "Product Manager")
+    boss, planner = setting.with_role("Finance Director"), setting.with_role("Product Manager")
     name = rng.choice(("Aurora", "Beacon", "Compass", "Drift", "Echo", "Falcon", "Glacier"))
     amount, number = rng.randrange(2000, 90_000), f"B-{rng.randrange(1000, 10_000)}"
     code, path = f"OK-{rng.randrange(100_000, 1_000_000)}", "Finance/request.docx"
@@ -389,7 +347,7 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
         files={path: docx(pages)},
         colleagues=colleagues_of_get_a_budget_approved(planner, boss, name, number, code, amount),
     )
-    look = f"{fetch(path)}\n{python(READ_DOCX)}"
+    look = f"{bash.fetch(path)}\n{bash.python(READ_DOCX)}"
     questions = (
         (planner, f"What is the budget number of {name}?"),
         (boss, f"Do you approve {amount} EUR from budget {number}?"),
@@ -397,12 +355,9 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
 
     def record(*cells: object) -> str:
         head = ("project", "amount", "budget", "approval")
-        return write("approval.csv", table([head, cells])) + "\n" + put("approval.csv", target)
+        return bash.upload("approval.csv", table([head, cells]), target)
 
-    steps = (look, *ask(*questions))
-
-    def row(seen: Evidence) -> dict[str, str]:
-        return record_of(seen.office.read_file(target))
+    steps = (look, *bash.ask(*questions))
 
     return OfficePlan(
         instruction=GET_A_BUDGET_APPROVED.format(
@@ -413,15 +368,23 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
             must(
                 "project and amount are those of the document",
                 lambda seen: (
-                    (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount))
+                    (seen.record(target).get("project"), seen.record(target).get("amount"))
+                    == (name, str(amount))
                 ),
             ),
-            must("the budget number is right", lambda seen: row(seen).get("budget") == number),
-            must("the approval code is right", lambda seen: row(seen).get("approval") == code, 2),
+            must(
+                "the budget number is right",
+                lambda seen: seen.record(target).get("budget") == number,
+            ),
+            must(
+                "the approval code is right",
+                lambda seen: seen.record(target).get("approval") == code,
+                2,
+            ),
             must(
                 "nobody else was asked, no other file has changed",
                 lambda seen: (
-                    asked_only(seen, planner, boss) and changed_files(seen, company) == {target}
+                    seen.asked_only(planner, boss) and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -429,6 +392,10 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
         near_misses=(
             (*steps[:3], record(name, amount, number, "OK")),
             (*steps, record(name, amount + 1, number, code)),
-            (*steps, post("#general", f"{name} is approved."), record(name, amount, number, code)),
+            (
+                *steps,
+                bash.post("#general", f"{name} is approved."),
+                record(name, amount, number, code),
+            ),
         ),
     )

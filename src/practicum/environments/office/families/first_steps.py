@@ -3,14 +3,9 @@
 import shlex
 
 from practicum.environments.office.company_seed import CompanySeed, Issue, Project
+from practicum.environments.office.evidence import Evidence
 from practicum.environments.office.office_client import OfficeError
-from practicum.environments.office.office_plan import (
-    Checkpoint,
-    Evidence,
-    OfficePlan,
-    Setting,
-    family,
-)
+from practicum.environments.office.office_plan import Checkpoint, OfficePlan, Setting, family
 
 EVENTS = ("fire drill", "all-hands meeting", "office move", "team lunch", "system upgrade")
 PLACES = ("in the lobby", "on the second floor", "in the canteen", "in room Oslo", "online")
@@ -19,7 +14,7 @@ TOPICS = ("launch", "audit", "hiring", "website", "migration", "budget", "suppor
 DEFECTS = ("crash at start", "wrong total", "slow search", "broken link", "missing translation")
 
 
-@family("announce-in-channel", level=1, domain="admin", services=("rocketchat",), split="train")
+@family(level=1, domain="admin", services=("rocketchat",), split="train")
 def announce_in_channel(setting: Setting) -> OfficePlan:
     """Post a given sentence to a given channel."""
     rng = setting.rng
@@ -57,9 +52,7 @@ def announce_in_channel(setting: Setting) -> OfficePlan:
     )
 
 
-@family(
-    "file-an-issue", level=1, domain="software engineering", services=("gitlab",), split="train"
-)
+@family(level=1, domain="software engineering", services=("gitlab",), split="train")
 def file_an_issue(setting: Setting) -> OfficePlan:
     """Open an issue with a title and a label."""
     rng = setting.rng
@@ -101,13 +94,7 @@ def file_an_issue(setting: Setting) -> OfficePlan:
     )
 
 
-@family(
-    "make-a-channel",
-    level=1,
-    domain="project management",
-    services=("rocketchat",),
-    split="heldout",
-)
+@family(level=1, domain="project management", services=("rocketchat",), split="heldout")
 def make_a_channel(setting: Setting) -> OfficePlan:
     """Make a channel with two members."""
     rng = setting.rng

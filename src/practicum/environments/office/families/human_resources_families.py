@@ -1,34 +1,11 @@
 """Tasks of human resources: messages, leave, applicants, newcomers, lockers."""
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
-from practicum.environments.office.families.end_state import (
-    asked,
-    changed_files,
-    channel_members,
-    listed,
-    project_route,
-    rows_of,
-    said_only,
-    spoken,
-    text_of,
-)
-from practicum.environments.office.families.family_parts import (
-    brief,
-    date_in,
-    edited,
-    fetch,
-    must,
-    post,
-    put,
-    python,
-    q,
-    read_talk,
-    table,
-    with_role,
-    write,
-)
+from practicum.environments.office.evidence import Evidence, asked, project_route, rows_of
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, edited, must, table
 from practicum.environments.office.families.seed_documents import pdf
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "an assistant in human resources"
 UNIQUE_JOBS = (
@@ -50,38 +27,38 @@ WRITE_TO_A_ROLE = brief(
 )
 
 
-@family(
-    "write-to-a-role", level=1, domain="human resources", services=("rocketchat",), split="train"
-)
+@family(level=1, domain="human resources", services=("rocketchat",), split="train")
 def write_to_a_role(setting: Setting) -> OfficePlan:
     """Find who has a job and write to that person."""
     rng = setting.rng
     job, other_job = rng.sample(UNIQUE_JOBS, 2)
-    person, other = with_role(setting, job), with_role(setting, other_job)
+    person, other = setting.with_role(job), setting.with_role(other_job)
     text = (
         f"Your {rng.choice(('review', 'training', 'health check', 'interview'))} is on "
-        f"{date_in(rng)} at {rng.randrange(8, 18):02d}:{rng.choice(('00', '20', '40'))}."
+        f"{setting.date()} at {rng.randrange(8, 18):02d}:{rng.choice(('00', '20', '40'))}."
     )
-    look = f"office rocketchat GET users.list count=0 | grep -B12 -A12 {q(job)} | grep username"
-    reference = (look, post(f"@{person.username}", text))
+    look = (
+        f"office rocketchat GET users.list count=0 | grep -B12 -A12 {bash.q(job)} | grep username"
+    )
+    reference = (look, bash.post(f"@{person.username}", text))
     return OfficePlan(
         instruction=WRITE_TO_A_ROLE.format(job=job, text=text),
         company=setting.base,
         checkpoints=(
             must(
                 "the person has the message",
-                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+                lambda seen: text in seen.spoken().get(f"@{person.username}", []),
             ),
             must(
                 "nobody else was written to",
-                lambda seen: said_only(seen, f"@{person.username}", text),
+                lambda seen: seen.said_only(f"@{person.username}", text),
             ),
         ),
         reference=reference,
         near_misses=(
-            (look, post(f"@{other.username}", text)),
-            (look, post(f"@{person.username}", text.replace(" is on ", " was on "))),
-            (*reference, post(f"@{other.username}", text)),
+            (look, bash.post(f"@{other.username}", text)),
+            (look, bash.post(f"@{person.username}", text.replace(" is on ", " was on "))),
+            (*reference, bash.post(f"@{other.username}", text)),
         ),
     )
 
@@ -106,7 +83,7 @@ csv.writer(open("left.csv", "w")).writerows([("person", "left"), *sorted(left.it
 """
 
 
-@family("count-leave", level=2, domain="human resources", services=("owncloud",), split="train")
+@family(level=2, domain="human resources", services=("owncloud",), split="train")
 def count_leave(setting: Setting) -> OfficePlan:
     """Work out how many days of leave everyone has left."""
     rng = setting.rng
@@ -115,11 +92,11 @@ def count_leave(setting: Setting) -> OfficePlan:
     taken = []
     for one in people[:5]:
         for _ in range(rng.randrange(1, 4)):
-            taken.append((one.username, date_in(rng), rng.randrange(1, 6), "approved"))
+            taken.append((one.username, setting.date(), rng.randrange(1, 6), "approved"))
         if rng.random() < 0.5 or one is people[0]:
-            taken.append((one.username, date_in(rng), rng.randrange(1, 6), "declined"))
+            taken.append((one.username, setting.date(), rng.randrange(1, 6), "declined"))
     rng.shuffle(taken)
-    head, target = ("person", "from", "days", "status"), f"HR/left-{date_in(rng)}.csv"
+    head, target = ("person", "from", "days", "status"), f"HR/left-{setting.date()}.csv"
     company = setting.base + CompanySeed(
         files={
             "HR/leave.csv": table([head, *taken]),
@@ -131,14 +108,10 @@ def count_leave(setting: Setting) -> OfficePlan:
         for who, days in sorted(given.items())
     ]
     wanted = rows_of(table([("person", "left"), *left]).encode())
-    solve = COUNT_LEAVE_SOLUTION
     reference = (
-        fetch("HR/leave.csv", "HR/entitled.csv") + "\nhead -4 leave.csv entitled.csv",
-        python(solve) + "\n" + put("left.csv", target),
+        bash.fetch("HR/leave.csv", "HR/entitled.csv") + "\nhead -4 leave.csv entitled.csv",
+        bash.make(COUNT_LEAVE_SOLUTION, "left.csv", target),
     )
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
 
     return OfficePlan(
         instruction=COUNT_LEAVE.format(target=target),
@@ -146,14 +119,14 @@ def count_leave(setting: Setting) -> OfficePlan:
         checkpoints=(
             must(
                 "everyone is listed in order",
-                lambda seen: [r[0] for r in rows(seen)] == [r[0] for r in wanted],
+                lambda seen: [r[0] for r in seen.rows(target)] == [r[0] for r in wanted],
             ),
-            must("the days that are left are right", lambda seen: rows(seen) == wanted, 2),
+            must("the days that are left are right", lambda seen: seen.rows(target) == wanted, 2),
             must(
                 "no other file has changed",
                 lambda seen: (
-                    [r[0] for r in rows(seen)] == [r[0] for r in wanted]
-                    and changed_files(seen, company) == {target}
+                    [r[0] for r in seen.rows(target)] == [r[0] for r in wanted]
+                    and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -188,9 +161,7 @@ open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
 """
 
 
-@family(
-    "screen-applicants", level=2, domain="human resources", services=("owncloud",), split="heldout"
-)
+@family(level=2, domain="human resources", services=("owncloud",), split="heldout")
 def screen_applicants(setting: Setting) -> OfficePlan:
     """Choose applicants by what their PDF files say."""
     rng = setting.rng
@@ -210,7 +181,7 @@ def screen_applicants(setting: Setting) -> OfficePlan:
         lines = (
             "Application",
             f"Name: {first} {last}",
-            f"Born: {date_in(rng, rng.randrange(1970, 2002))}",
+            f"Born: {setting.date(rng.randrange(1970, 2002))}",
             f"Experience: {years} years",
             f"Skills: {', '.join(sorted(skills))}",
         )
@@ -221,16 +192,19 @@ def screen_applicants(setting: Setting) -> OfficePlan:
         for (first, last), (years, has) in zip(people, facts, strict=True)
         if has and years >= least
     )
-    target = f"HR/invited-{date_in(rng)}.txt"
+    target = f"HR/invited-{setting.date()}.txt"
     solve = SCREEN_APPLICANTS_SOLUTION.format(least=least, skill=skill)
     get = (
         "mkdir -p cv\noffice files list Applications | while read f; do "
         'office files get "$f" "cv/${f##*/}"; done\ngrep -a Tj cv/*.pdf | head -5'
     )
-    reference = (get, python(solve) + f"\noffice files mkdir HR\n{put('invited.txt', target)}")
+    reference = (
+        get,
+        bash.python(solve) + f"\noffice files mkdir HR\n{bash.put('invited.txt', target)}",
+    )
 
     def names(seen: Evidence) -> list[str]:
-        return text_of(seen.office.read_file(target)).splitlines()
+        return seen.text(target).splitlines()
 
     return OfficePlan(
         instruction=SCREEN_APPLICANTS.format(skill=skill, least=least, target=target),
@@ -241,7 +215,7 @@ def screen_applicants(setting: Setting) -> OfficePlan:
             must(
                 "no other file has changed",
                 lambda seen: (
-                    sorted(names(seen)) == chosen and changed_files(seen, company) == {target}
+                    sorted(names(seen)) == chosen and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -264,13 +238,7 @@ ONBOARD_A_NEWCOMER = brief(
 )
 
 
-@family(
-    "onboard-a-newcomer",
-    level=3,
-    domain="human resources",
-    services=("rocketchat", "gitlab"),
-    split="train",
-)
+@family(level=3, domain="human resources", services=("rocketchat", "gitlab"), split="train")
 def onboard_a_newcomer(setting: Setting) -> OfficePlan:
     """Make accounts for someone, and add them to a channel and a project."""
     rng = setting.rng
@@ -284,7 +252,7 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
         projects=(Project(path=project, files={"README.md": "# Project\n"}),)
     )
     route = project_route(project)
-    fields = f"name={q(name)} email={email} username={user} password={password}"
+    fields = f"name={bash.q(name)} email={email} username={user} password={password}"
     chat = f"office rocketchat POST users.create {fields}"
     invite = f"office rocketchat POST channels.invite roomName={channel} username={user}"
     code = (
@@ -301,14 +269,14 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
         return bool(found) and found["user"]["name"] == name and mails == [email]
 
     def is_member(seen: Evidence) -> bool:
-        found = {m["username"]: m["access_level"] for m in listed(seen, f"{route}/members")}
+        found = {m["username"]: m["access_level"] for m in seen.listed(f"{route}/members")}
         return found.get(user) == level
 
     def others(seen: Evidence) -> bool:
-        rooms = {one: channel_members(seen, one) - {user} for one in before if one != "general"}
-        is_in = [one for one in rooms if user in channel_members(seen, one)]
+        rooms = {one: seen.channel_members(one) - {user} for one in before if one != "general"}
+        is_in = [one for one in rooms if user in seen.channel_members(one)]
         same = rooms == {one: who for one, who in before.items() if one != "general"}
-        return account(seen) and is_in == [channel] and same and not spoken(seen)
+        return account(seen) and is_in == [channel] and same and not seen.spoken()
 
     return OfficePlan(
         instruction=ONBOARD_A_NEWCOMER.format(
@@ -317,7 +285,7 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the RocketChat account is right", account),
-            must(f"it is in #{channel}", lambda seen: user in channel_members(seen, channel)),
+            must(f"it is in #{channel}", lambda seen: user in seen.channel_members(channel)),
             must(f"it is a {role} of the project", is_member, 2),
             must("channels are otherwise as they were", others),
         ),
@@ -340,29 +308,20 @@ def colleagues_of_collect_locker_numbers(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=first.username,
-            facts=(
-                Fact(
-                    when=words,
-                    say=f"My locker is {numbers[0]}.",
-                    needs=(reason,),
-                    otherwise="Why do you want to know? Tell me the name of the job.",
-                ),
-            ),
+        first.knows(
+            Fact(
+                when=words,
+                say=f"My locker is {numbers[0]}.",
+                needs=(reason,),
+                otherwise="Why do you want to know? Tell me the name of the job.",
+            )
         ),
-        Colleague(username=second.username, sends_to=keeper.username),
-        Colleague(
-            username=keeper.username,
-            facts=(
-                Fact(
-                    when=(
-                        "locker",
-                        f"{second.name}|{second.username}|{second.name.split()[0]}",
-                    ),
-                    say=f"{second.name} has locker {numbers[1]}.",
-                ),
-            ),
+        second.knows(sends_to=keeper),
+        keeper.knows(
+            Fact(
+                when=("locker", f"{second.name}|{second.username}|{second.name.split()[0]}"),
+                say=f"{second.name} has locker {numbers[1]}.",
+            )
         ),
     )
 
@@ -379,13 +338,7 @@ COLLECT_LOCKER_NUMBERS = brief(
 )
 
 
-@family(
-    "collect-locker-numbers",
-    level=4,
-    domain="human resources",
-    services=("rocketchat", "owncloud"),
-    split="train",
-)
+@family(level=4, domain="human resources", services=("rocketchat", "owncloud"), split="train")
 def collect_locker_numbers(setting: Setting) -> OfficePlan:
     """Ask two people; one wants a reason, one sends you on."""
     rng = setting.rng
@@ -400,20 +353,17 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
             first, second, keeper, words, reason, numbers
         ),
     )
-    one = post(f"@{first.username}", f"What is your locker number? It is for {reason}.")
-    two = post(f"@{second.username}", f"What is your locker number? It is for {reason}.")
-    three = post(f"@{keeper.username}", f"Which locker does {second.name} have?")
+    one = bash.post(f"@{first.username}", f"What is your locker number? It is for {reason}.")
+    two = bash.post(f"@{second.username}", f"What is your locker number? It is for {reason}.")
+    three = bash.post(f"@{keeper.username}", f"Which locker does {second.name} have?")
     steps = (
-        *(one, read_talk(first.username), two, read_talk(second.username)),
-        *(three, read_talk(keeper.username)),
+        *(one, bash.read_talk(first.username), two, bash.read_talk(second.username)),
+        *(three, bash.read_talk(keeper.username)),
     )
 
     def record(*values: int) -> str:
         rows = zip((first.username, second.username), values, strict=True)
-        return write("l.csv", table([("person", "locker"), *rows])) + "\n" + put("l.csv", target)
-
-    def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        return rows_of(seen.office.read_file(target))
+        return bash.upload("l.csv", table([("person", "locker"), *rows]), target)
 
     asked_people = {f"@{who.username}" for who in (first, second, keeper)}
     lines = [(first.username, str(numbers[0])), (second.username, str(numbers[1]))]
@@ -423,23 +373,23 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
         ),
         company=company,
         checkpoints=(
-            must("the first number is right", lambda seen: lines[0] in rows(seen)),
-            must("the second number is right", lambda seen: lines[1] in rows(seen), 2),
+            must("the first number is right", lambda seen: lines[0] in seen.rows(target)),
+            must("the second number is right", lambda seen: lines[1] in seen.rows(target), 2),
             must(
                 "the file has nothing else",
-                lambda seen: rows(seen) == [("person", "locker"), *lines],
+                lambda seen: seen.rows(target) == [("person", "locker"), *lines],
             ),
             must(
                 "only those three were asked, no other file has changed",
                 lambda seen: (
-                    set(spoken(seen)) == asked_people and changed_files(seen, company) == {target}
+                    set(seen.spoken()) == asked_people and seen.changed_files(company) == {target}
                 ),
             ),
         ),
         reference=(*steps, record(*numbers)),
         near_misses=(
             (*steps, record(*numbers[::-1])),
-            (*steps, post("#general", "Who has a locker?"), record(*numbers)),
+            (*steps, bash.post("#general", "Who has a locker?"), record(*numbers)),
             (*steps[:4], record(numbers[0], numbers[0] + 1)),
         ),
     )

@@ -3,30 +3,16 @@
 import json
 
 from practicum.environments.office.company_seed import CompanySeed, Project
-from practicum.environments.office.families.end_state import (
-    changed_files,
+from practicum.environments.office.evidence import (
+    Evidence,
     is_rounded,
     json_of,
-    listed,
     project_route,
-    repository,
     rows_of,
-    said_only,
-    spoken,
 )
-from practicum.environments.office.families.family_parts import (
-    GIT,
-    brief,
-    edited,
-    fetch,
-    must,
-    post,
-    put,
-    python,
-    q,
-    table,
-)
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "a machine learning engineer"
 SETTINGS: dict[str, tuple[object, ...]] = {
@@ -61,9 +47,7 @@ json.dump({{name: round(value, 4) for name, value in found.items()}}, open("m.js
 """
 
 
-@family(
-    "score-predictions", level=2, domain="machine learning", services=("owncloud",), split="train"
-)
+@family(level=2, domain="machine learning", services=("owncloud",), split="train")
 def score_predictions(setting: Setting) -> OfficePlan:
     """Accuracy, precision and recall of predictions."""
     rng = setting.rng
@@ -85,12 +69,12 @@ def score_predictions(setting: Setting) -> OfficePlan:
     )
     solve = SCORE_PREDICTIONS_SOLUTION.format(positive=positive)
     reference = (
-        fetch("Models/predictions.csv") + "\nhead -3 predictions.csv",
-        python(solve) + "\n" + put("m.json", target),
+        bash.fetch("Models/predictions.csv") + "\nhead -3 predictions.csv",
+        bash.make(solve, "m.json", target),
     )
 
     def has(seen: Evidence, *names: str) -> bool:
-        found = json_of(seen.office.read_file(target))
+        found = seen.json(target)
         return (
             isinstance(found, dict)
             and found.keys() == exact.keys()
@@ -109,7 +93,7 @@ def score_predictions(setting: Setting) -> OfficePlan:
             ),
             must(
                 "no other file has changed",
-                lambda seen: has(seen, "accuracy") and changed_files(seen, company) == {target},
+                lambda seen: has(seen, "accuracy") and seen.changed_files(company) == {target},
             ),
         ),
         reference=reference,
@@ -135,9 +119,7 @@ PICK_THE_BEST_RUN = brief(
 )
 
 
-@family(
-    "pick-the-best-run", level=2, domain="machine learning", services=("gitlab",), split="train"
-)
+@family(level=2, domain="machine learning", services=("gitlab",), split="train")
 def pick_the_best_run(setting: Setting) -> OfficePlan:
     """Find the run with the lowest validation loss and commit its name."""
     rng = setting.rng
@@ -164,7 +146,7 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
         return (find, f"office gitlab POST {route}/repository/files/{file} {fields}{more}")
 
     def best_of(seen: Evidence) -> str:
-        return repository(seen, path).get("BEST", "").strip()
+        return seen.repository(path).get("BEST", "").strip()
 
     return OfficePlan(
         instruction=PICK_THE_BEST_RUN.format(path=path),
@@ -176,7 +158,7 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
                 "no other file has changed",
                 lambda seen: (
                     best_of(seen) in runs
-                    and {k: v for k, v in repository(seen, path).items() if k != "BEST"} == files
+                    and {k: v for k, v in seen.repository(path).items() if k != "BEST"} == files
                 ),
             ),
         ),
@@ -199,7 +181,7 @@ PROPOSE_A_CONFIG = brief(
 )
 
 
-@family("propose-a-config", level=2, domain="machine learning", services=("gitlab",), split="train")
+@family(level=2, domain="machine learning", services=("gitlab",), split="train")
 def propose_a_config(setting: Setting) -> OfficePlan:
     """Change a value of a config on a branch and open a merge request."""
     rng = setting.rng
@@ -216,26 +198,27 @@ def propose_a_config(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
     branch = f"{key.replace('_', '-')}-{rng.randrange(10, 1000)}"
     title = f"Set {key} to {value}"
-    change = python(
+    change = bash.python(
         f'import json\nc = json.load(open("config.json"))\nc["{key}"] = {value}\n'
         'json.dump(c, open("config.json", "w"), indent=1)'
     )
     push = (
         f"{CLONE.format(path)}\ngit checkout -q -b {branch}\n{change}\n"
-        f"{GIT} commit -qam {q(title)}\ngit push -q origin {branch}"
+        f"{bash.GIT} commit -qam {bash.q(title)}\ngit push -q origin {branch}"
     )
     route = f"{project_route(path)}/merge_requests"
-    merge = f"office gitlab POST {route} source_branch={branch} target_branch=main title={q(title)}"
+    fields = f"source_branch={branch} target_branch=main title={bash.q(title)}"
+    merge = f"office gitlab POST {route} {fields}"
 
     def is_changed(seen: Evidence) -> bool:
-        found = repository(seen, path, branch)
+        found = seen.repository(path, branch)
         return json_of(found.pop("config.json", "").encode()) == {**config, key: value} and (
             found == {"README.md": files["README.md"]}
         )
 
     def requests(seen: Evidence) -> list[list[str]]:
         names = ("title", "source_branch", "target_branch", "state")
-        return [[one[name] for name in names] for one in listed(seen, route)]
+        return [[one[name] for name in names] for one in seen.listed(route)]
 
     return OfficePlan(
         instruction=PROPOSE_A_CONFIG.format(
@@ -250,7 +233,7 @@ def propose_a_config(setting: Setting) -> OfficePlan:
             ),
             must(
                 "main is as it was",
-                lambda seen: is_changed(seen) and repository(seen, path) == files,
+                lambda seen: is_changed(seen) and seen.repository(path) == files,
             ),
         ),
         reference=(push, merge),
@@ -283,9 +266,7 @@ csv.writer(open("train.csv", "w")).writerows([head, *train])
 """
 
 
-@family(
-    "split-a-dataset", level=2, domain="machine learning", services=("owncloud",), split="heldout"
-)
+@family(level=2, domain="machine learning", services=("owncloud",), split="heldout")
 def split_a_dataset(setting: Setting) -> OfficePlan:
     """Split examples into two files by a rule."""
     rng = setting.rng
@@ -305,8 +286,11 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
     }
     wanted = {k: rows_of(table([head, *found]).encode()) for k, found in parts.items()}
     solve = SPLIT_A_DATASET_SOLUTION.format(every=every, rest=rest)
-    puts = "\n".join(put(f"{name}.csv", f"{folder}/{name}.csv") for name in ("test", "train"))
-    reference = (fetch(f"{folder}/all.csv") + "\nhead -4 all.csv", python(solve) + "\n" + puts)
+    puts = "\n".join(bash.put(f"{name}.csv", f"{folder}/{name}.csv") for name in ("test", "train"))
+    reference = (
+        bash.fetch(f"{folder}/all.csv") + "\nhead -4 all.csv",
+        bash.python(solve) + "\n" + puts,
+    )
 
     def has(seen: Evidence, name: str) -> bool:
         return rows_of(seen.office.read_file(f"{folder}/{name}.csv")) == wanted[name]
@@ -322,7 +306,7 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
                 "no other file has changed",
                 lambda seen: (
                     (has(seen, "test") or has(seen, "train"))
-                    and changed_files(seen, company) == both
+                    and seen.changed_files(company) == both
                 ),
             ),
         ),
@@ -330,7 +314,7 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
         near_misses=(
             edited(reference, ("if r[2]]", "if True]")),
             edited(reference, (f"== {rest}]", f"== {rest + 1}]")),
-            (*reference, put("test.csv", f"{folder}/copy.csv")),
+            (*reference, bash.put("test.csv", f"{folder}/copy.csv")),
         ),
     )
 
@@ -355,13 +339,7 @@ print({h: round(new[h] - old[h], 6) for h in old})
 """
 
 
-@family(
-    "report-drift",
-    level=3,
-    domain="machine learning",
-    services=("owncloud", "rocketchat"),
-    split="train",
-)
+@family(level=3, domain="machine learning", services=("owncloud", "rocketchat"), split="train")
 def report_drift(setting: Setting) -> OfficePlan:
     """Tell the analyst which feature's mean moved most."""
     rng = setting.rng
@@ -384,8 +362,11 @@ def report_drift(setting: Setting) -> OfficePlan:
         }
     )
     text = f"Largest drift: {names[most]} {shift:+d}"
-    solve = REPORT_DRIFT_SOLUTION
-    find = fetch("Features/last-month.csv", "Features/this-month.csv") + "\n" + python(solve)
+    find = (
+        bash.fetch("Features/last-month.csv", "Features/this-month.csv")
+        + "\n"
+        + bash.python(REPORT_DRIFT_SOLUTION)
+    )
     least = moved.index(min(moved))
     wrong = f"Largest drift: {names[least]} {signs[least] * moved[least]:+d}"
     return OfficePlan(
@@ -395,26 +376,25 @@ def report_drift(setting: Setting) -> OfficePlan:
             must(
                 "the right column was named",
                 lambda seen: (
-                    [one.rpartition(" ")[0] for one in spoken(seen).get(f"@{person.username}", [])]
+                    [one.rpartition(" ")[0] for one in seen.spoken().get(f"@{person.username}", [])]
                     == [text.rpartition(" ")[0]]
                 ),
             ),
             must(
                 "how far it moved is right",
-                lambda seen: text in spoken(seen).get(f"@{person.username}", []),
+                lambda seen: text in seen.spoken().get(f"@{person.username}", []),
             ),
             must(
                 "nobody else was told, nothing has changed",
                 lambda seen: (
-                    said_only(seen, f"@{person.username}", text)
-                    and not changed_files(seen, company)
+                    seen.said_only(f"@{person.username}", text) and not seen.changed_files(company)
                 ),
             ),
         ),
-        reference=(find, post(f"@{person.username}", text)),
+        reference=(find, bash.post(f"@{person.username}", text)),
         near_misses=(
-            (find, post(f"@{person.username}", wrong)),
-            (find, post(f"@{person.username}", text.replace(f"{shift:+d}", f"{-shift:+d}"))),
-            (find, post(f"@{other.username}", text)),
+            (find, bash.post(f"@{person.username}", wrong)),
+            (find, bash.post(f"@{person.username}", text.replace(f"{shift:+d}", f"{-shift:+d}"))),
+            (find, bash.post(f"@{other.username}", text)),
         ),
     )

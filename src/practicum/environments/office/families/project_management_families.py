@@ -13,26 +13,11 @@ from practicum.environments.office.company_seed import (
     Person,
     Project,
 )
-from practicum.environments.office.families.end_state import (
-    asked_only,
-    cards,
-    cards_are,
-    issues_are,
-    said_only,
-    spoken,
-)
-from practicum.environments.office.families.family_parts import (
-    AREAS,
-    ask,
-    brief,
-    date_in,
-    must,
-    on_board,
-    plane_id,
-    plane_user,
-    post,
-)
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.evidence import Evidence
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, must
+from practicum.environments.office.generated_company import AREAS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "a project assistant"
 STATES = ("Backlog", "Todo", "In Progress", "Done", "Cancelled")
@@ -62,7 +47,7 @@ MOVE_A_CARD = brief(
 )
 
 
-@family("move-a-card", level=1, domain="project management", services=("plane",), split="train")
+@family(level=1, domain="project management", services=("plane",), split="train")
 def move_a_card(setting: Setting) -> OfficePlan:
     """Move an issue to another state."""
     rng = setting.rng
@@ -74,18 +59,18 @@ def move_a_card(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(boards=(Board(name=name, issues=tuple(before)),))
 
     def move(card: str, to: str) -> tuple[str, ...]:
-        ids = (f"I={plane_id('issues', card)}", f"S={plane_id('states', to)}")
-        return (on_board(name, *ids, "office plane PATCH $P/issues/$I/ state=$S"),)
+        ids = (f"I={bash.plane_id('issues', card)}", f"S={bash.plane_id('states', to)}")
+        return (bash.on_board(name, *ids, "office plane PATCH $P/issues/$I/ state=$S"),)
 
     def is_moved(seen: Evidence) -> bool:
-        return after[0] in cards(seen, name)
+        return after[0] in seen.cards(name)
 
     return OfficePlan(
         instruction=MOVE_A_CARD.format(name=name, value1=names[0], state=state),
         company=company,
         checkpoints=(
             must("the issue has the state", is_moved),
-            must("the board is otherwise as it was", lambda seen: cards_are(seen, name, after)),
+            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
         ),
         reference=move(names[0], state),
         near_misses=(
@@ -106,7 +91,7 @@ PLAN_A_SPRINT = brief(
 )
 
 
-@family("plan-a-sprint", level=2, domain="project management", services=("plane",), split="train")
+@family(level=2, domain="project management", services=("plane",), split="train")
 def plan_a_sprint(setting: Setting) -> OfficePlan:
     """Put every issue with a label into a sprint."""
     rng = setting.rng
@@ -135,22 +120,22 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
             ),
         )
     )
-    look = on_board(
+    look = bash.on_board(
         name,
-        f"L={plane_id('labels', label)}; S={plane_id('states', 'Todo')}",
+        f"L={bash.plane_id('labels', label)}; S={bash.plane_id('states', 'Todo')}",
         "office plane GET $P/issues/ labels=$L state=$S | grep '\"name\"'",
     )
 
     def plan(cycle: str, picked: list[int]) -> tuple[str, ...]:
         lines = [
-            f"I={plane_id('issues', names[n])}\n"
+            f"I={bash.plane_id('issues', names[n])}\n"
             'office plane POST $P/cycles/$C/cycle-issues/ "issues:=[\\"$I\\"]"'
             for n in picked
         ]
-        return (look, on_board(name, f"C={plane_id('cycles', cycle)}", *lines))
+        return (look, bash.on_board(name, f"C={bash.plane_id('cycles', cycle)}", *lines))
 
     def planned(seen: Evidence) -> int:
-        inside = {one.name for one in cards(seen, name) if one.cycle == sprint}
+        inside = {one.name for one in seen.cards(name) if one.cycle == sprint}
         return len(inside) if inside <= set(names[:3]) else 0
 
     return OfficePlan(
@@ -158,7 +143,7 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("the right issues are in the cycle, and no others", planned, 3),
-            must("the board is otherwise as it was", lambda seen: cards_are(seen, name, after)),
+            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
         ),
         reference=plan(sprint, chosen),
         near_misses=(
@@ -180,9 +165,7 @@ RAISE_WHAT_IS_LATE = brief(
 )
 
 
-@family(
-    "raise-what-is-late", level=2, domain="project management", services=("plane",), split="train"
-)
+@family(level=2, domain="project management", services=("plane",), split="train")
 def raise_what_is_late(setting: Setting) -> OfficePlan:
     """Make late issues urgent."""
     rng = setting.rng
@@ -200,7 +183,7 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(
         boards=(Board(name=name, issues=tuple(rng.sample(before, 7))),)
     )
-    look = on_board(
+    look = bash.on_board(
         name,
         'office plane GET $P/states/ | grep \'"name"\\|"id"\'',
         'office plane GET $P/issues/ | grep \'"name"\\|"target_date"\\|"state"\'',
@@ -208,13 +191,13 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
 
     def raised(picked: list[int], priority: str = "urgent") -> tuple[str, ...]:
         lines = [
-            f"office plane PATCH $P/issues/{plane_id('issues', names[n])}/ priority={priority}"
+            f"office plane PATCH $P/issues/{bash.plane_id('issues', names[n])}/ priority={priority}"
             for n in picked
         ]
-        return (look, on_board(name, *lines))
+        return (look, bash.on_board(name, *lines))
 
     def urgent(seen: Evidence) -> set[str]:
-        return {one.name for one in cards(seen, name) if one.priority == "urgent"}
+        return {one.name for one in seen.cards(name) if one.priority == "urgent"}
 
     return OfficePlan(
         instruction=RAISE_WHAT_IS_LATE.format(today=today, name=name),
@@ -225,7 +208,7 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
                 lambda seen: bool(urgent(seen)) and urgent(seen) <= set(names[:2]),
             ),
             must("all late issues are urgent", lambda seen: urgent(seen) == set(names[:2]), 2),
-            must("the board is otherwise as it was", lambda seen: cards_are(seen, name, after)),
+            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
         ),
         reference=raised([0, 1]),
         near_misses=(raised([0, 1, 2]), raised([0]), raised([0, 1, 4]), raised([0, 1], "high")),
@@ -243,13 +226,7 @@ MIRROR_CLOSED_ISSUES = brief(
 )
 
 
-@family(
-    "mirror-closed-issues",
-    level=3,
-    domain="project management",
-    services=("gitlab", "plane"),
-    split="heldout",
-)
+@family(level=3, domain="project management", services=("gitlab", "plane"), split="heldout")
 def mirror_closed_issues(setting: Setting) -> OfficePlan:
     """Bring a board up to date with GitLab."""
     rng = setting.rng
@@ -269,17 +246,18 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
     look = (
         f"office gitlab GET projects/{path.replace('/', '%2F')}/issues state=closed | "
         "grep '\"title\"'\n"
-        + on_board(name, 'office plane GET $P/issues/ | grep \'"name"\\|"state"\'')
+        + bash.on_board(name, 'office plane GET $P/issues/ | grep \'"name"\\|"state"\'')
     )
 
     def done(picked: list[str]) -> tuple[str, ...]:
         lines = [
-            f"office plane PATCH $P/issues/{plane_id('issues', one)}/ state=$S" for one in picked
+            f"office plane PATCH $P/issues/{bash.plane_id('issues', one)}/ state=$S"
+            for one in picked
         ]
-        return (look, on_board(name, f"S={plane_id('states', 'Done')}", *lines))
+        return (look, bash.on_board(name, f"S={bash.plane_id('states', 'Done')}", *lines))
 
     def finished(seen: Evidence) -> int:
-        states = {one.name: one.state for one in cards(seen, name)}
+        states = {one.name: one.state for one in seen.cards(name)}
         good = sum(states.get(one) == "Done" for one in names[:2])
         wrong = sum(states.get(one.name) == "Done" for one in before[2:] if one.state != "Done")
         return good if not wrong else 0
@@ -289,10 +267,10 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
         company=company,
         checkpoints=(
             must("what is closed in GitLab is done in Plane, and nothing else", finished, 2),
-            must("the board is otherwise as it was", lambda seen: cards_are(seen, name, after)),
+            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
             must(
                 "GitLab is as it was",
-                lambda seen: finished(seen) == 2 and issues_are(seen, path, issues),
+                lambda seen: finished(seen) == 2 and seen.issues_are(path, issues),
             ),
         ),
         reference=done(names[:2]),
@@ -315,13 +293,7 @@ REPORT_A_SPRINT = brief(
 )
 
 
-@family(
-    "report-a-sprint",
-    level=3,
-    domain="project management",
-    services=("plane", "rocketchat"),
-    split="train",
-)
+@family(level=3, domain="project management", services=("plane", "rocketchat"), split="train")
 def report_a_sprint(setting: Setting) -> OfficePlan:
     """Count the issues of a sprint by state and tell a channel."""
     rng = setting.rng
@@ -348,15 +320,15 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
         return f"{sprint}: {done} done, {going} in progress, {found.count('Todo')} to do"
 
     text = report([one for one in before if one.cycle == sprint])
-    look = on_board(
+    look = bash.on_board(
         name,
-        f"C={plane_id('cycles', sprint)}",
+        f"C={bash.plane_id('cycles', sprint)}",
         'office plane GET $P/states/ | grep \'"name"\\|"id"\'',
         "office plane GET $P/cycles/$C/cycle-issues/ | grep '\"state\"' | sort | uniq -c",
     )
 
     def said(seen: Evidence) -> list[str]:
-        return spoken(seen).get(f"#{channel}", [])
+        return seen.spoken().get(f"#{channel}", [])
 
     return OfficePlan(
         instruction=REPORT_A_SPRINT.format(name=name, sprint=sprint, channel=channel),
@@ -369,14 +341,14 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
             must("all numbers are right", lambda seen: text in said(seen), 2),
             must(
                 "nothing else was said, the board is as it was",
-                lambda seen: said_only(seen, f"#{channel}", text) and cards_are(seen, name, before),
+                lambda seen: seen.said_only(f"#{channel}", text) and seen.cards_are(name, before),
             ),
         ),
-        reference=(look, post(f"#{channel}", text)),
+        reference=(look, bash.post(f"#{channel}", text)),
         near_misses=(
-            (look, post(f"#{channel}", report(before))),
-            (look, post(f"#{wrong}", text)),
-            (look, post(f"#{channel}", text), post(f"#{wrong}", text)),
+            (look, bash.post(f"#{channel}", report(before))),
+            (look, bash.post(f"#{wrong}", text)),
+            (look, bash.post(f"#{channel}", text), bash.post(f"#{wrong}", text)),
         ),
     )
 
@@ -386,21 +358,14 @@ def colleagues_of_find_who_takes_it(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=first.username,
-            greeting="I have no time for that.",
-            sends_to=second.username,
-        ),
-        Colleague(
-            username=second.username,
-            facts=(
-                Fact(
-                    when=("take|do|time|can|could|work",),
-                    say=f"Yes, I take it and finish it by {day}.",
-                    needs=(task,),
-                    otherwise="Which issue do you mean? Please name it in full.",
-                ),
-            ),
+        first.knows(greeting="I have no time for that.", sends_to=second),
+        second.knows(
+            Fact(
+                when=("take|do|time|can|could|work",),
+                say=f"Yes, I take it and finish it by {day}.",
+                needs=(task,),
+                otherwise="Which issue do you mean? Please name it in full.",
+            )
         ),
     )
 
@@ -416,19 +381,13 @@ FIND_WHO_TAKES_IT = brief(
 )
 
 
-@family(
-    "find-who-takes-it",
-    level=4,
-    domain="project management",
-    services=("plane", "rocketchat"),
-    split="train",
-)
+@family(level=4, domain="project management", services=("plane", "rocketchat"), split="train")
 def find_who_takes_it(setting: Setting) -> OfficePlan:
     """Ask two people; the second takes the issue and says until when."""
     rng = setting.rng
     name, names = board_name(setting), card_names(setting, 4)
     first, second, third = setting.people(3)
-    day = date_in(rng)
+    day = setting.date()
     before = [BoardIssue(name=one, state="Backlog") for one in names]
     before[1] = replace(before[1], assignees=(third.username,))
     after = [
@@ -441,16 +400,16 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
         colleagues=colleagues_of_find_who_takes_it(first, second, task, day),
     )
     question = f"Can you take the issue '{task}'? By when would it be done?"
-    steps = ask((first, question), (second, question))
-    act = on_board(
+    steps = bash.ask((first, question), (second, question))
+    act = bash.on_board(
         name,
-        f"U={plane_user(second)}",
-        f"I={plane_id('issues', task)}; S={plane_id('states', 'Todo')}",
+        f"U={bash.plane_user(second)}",
+        f"I={bash.plane_id('issues', task)}; S={bash.plane_id('states', 'Todo')}",
         f'office plane PATCH $P/issues/$I/ state=$S target_date={day} "assignees:=[\\"$U\\"]"',
     )
 
     def found(seen: Evidence) -> list[BoardIssue]:
-        return [one for one in cards(seen, name) if one.name == task]
+        return [one for one in seen.cards(name) if one.name == task]
 
     def is_taken(seen: Evidence) -> bool:
         return [one.assignees for one in found(seen)] == [(second.username,)]
@@ -466,13 +425,13 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
             must("its target date is the one that was named", is_dated),
             must(
                 "the board is otherwise as it was, nobody else was asked",
-                lambda seen: cards_are(seen, name, after) and asked_only(seen, first, second),
+                lambda seen: seen.cards_are(name, after) and seen.asked_only(first, second),
             ),
         ),
         reference=(*steps, act),
         near_misses=(
             (*steps, act.replace(second.email, first.email)),
             (*steps, act.replace(f"target_date={day}", "target_date=2027-01-31")),
-            (*steps, post(f"@{third.username}", question), act),
+            (*steps, bash.post(f"@{third.username}", question), act),
         ),
     )

@@ -15,37 +15,11 @@ from practicum.environments.office.company_seed import (
     Post,
     Project,
 )
-from practicum.environments.office.families.end_state import (
-    asked_only,
-    cards,
-    cards_are,
-    changed_files,
-    issues,
-    issues_are,
-    json_of,
-    notes,
-    project_route,
-    repository,
-    spoken,
-    text_of,
-)
-from practicum.environments.office.families.family_parts import (
-    AREAS,
-    ask,
-    brief,
-    date_in,
-    edited,
-    fetch,
-    must,
-    on_board,
-    plane_user,
-    post,
-    put,
-    python,
-    q,
-    write,
-)
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.evidence import Evidence, project_route
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, edited, must
+from practicum.environments.office.generated_company import AREAS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "a test engineer"
 
@@ -61,7 +35,7 @@ COMMENT_ON_AN_ISSUE = brief(
 )
 
 
-@family("comment-on-an-issue", level=1, domain="quality", services=("gitlab",), split="heldout")
+@family(level=1, domain="quality", services=("gitlab",), split="heldout")
 def comment_on_an_issue(setting: Setting) -> OfficePlan:
     """Write a test result under an issue."""
     rng = setting.rng
@@ -78,10 +52,10 @@ def comment_on_an_issue(setting: Setting) -> OfficePlan:
     route = f"{project_route(path)}/issues"
 
     def say(iid: int, what: str) -> tuple[str, ...]:
-        return (f"office gitlab POST {route}/{iid}/notes body={q(what)}",)
+        return (f"office gitlab POST {route}/{iid}/notes body={bash.q(what)}",)
 
     def is_said(seen: Evidence) -> bool:
-        return notes(seen, path, "issues", number) == [text]
+        return seen.notes(path, "issues", number) == [text]
 
     return OfficePlan(
         instruction=COMMENT_ON_AN_ISSUE.format(
@@ -94,8 +68,8 @@ def comment_on_an_issue(setting: Setting) -> OfficePlan:
                 "no other issue has one, and all are as they were",
                 lambda seen: (
                     is_said(seen)
-                    and issues_are(seen, path, before)
-                    and not any(notes(seen, path, "issues", n) for n in range(1, 5) if n != number)
+                    and seen.issues_are(path, before)
+                    and not any(seen.notes(path, "issues", n) for n in range(1, 5) if n != number)
                 ),
             ),
         ),
@@ -131,7 +105,7 @@ REPORT_FAILING_TESTS = brief(
 )
 
 
-@family("report-failing-tests", level=2, domain="quality", services=("gitlab",), split="train")
+@family(level=2, domain="quality", services=("gitlab",), split="train")
 def report_failing_tests(setting: Setting) -> OfficePlan:
     """Run the tests of a project and open an issue for each that fails."""
     rng = setting.rng
@@ -153,11 +127,11 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
         route = f"office gitlab POST {project_route(path)}/issues"
         return (
             look,
-            "\n".join(f"{route} title={q(f'Failing: {one}')} labels={label}" for one in of),
+            "\n".join(f"{route} title={bash.q(f'Failing: {one}')} labels={label}" for one in of),
         )
 
     def titles(seen: Evidence) -> set[str]:
-        return {one.title for one in issues(seen, path)} - {old.title}
+        return {one.title for one in seen.issues(path)} - {old.title}
 
     good = {one.title for one in wanted}
     other = next(name for name in names if name not in failing)
@@ -173,7 +147,7 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
             must(
                 "labels are right and nothing else has changed",
                 lambda seen: (
-                    issues_are(seen, path, [old, *wanted]) and repository(seen, path) == files
+                    seen.issues_are(path, [old, *wanted]) and seen.repository(path) == files
                 ),
             ),
         ),
@@ -208,7 +182,7 @@ json.dump(found, open("summary.json", "w"))
 """
 
 
-@family("sum-up-a-test-report", level=2, domain="quality", services=("owncloud",), split="train")
+@family(level=2, domain="quality", services=("owncloud",), split="train")
 def sum_up_a_test_report(setting: Setting) -> OfficePlan:
     """Count the results of a JUnit file."""
     rng = setting.rng
@@ -231,14 +205,13 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
         "skipped": kinds.count("skipped"),
         "slowest": slowest,
     }
-    solve = SUM_UP_A_TEST_REPORT_SOLUTION
     reference = (
-        fetch(path) + "\nhead -4 junit.xml",
-        python(solve) + "\n" + put("summary.json", target),
+        bash.fetch(path) + "\nhead -4 junit.xml",
+        bash.make(SUM_UP_A_TEST_REPORT_SOLUTION, "summary.json", target),
     )
 
     def found(seen: Evidence) -> dict[str, object]:
-        got = json_of(seen.office.read_file(target))
+        got = seen.json(target)
         return got if isinstance(got, dict) else {}
 
     return OfficePlan(
@@ -255,7 +228,7 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
             must("the slowest test is right", lambda seen: found(seen).get("slowest") == slowest),
             must(
                 "the summary has nothing else, no other file has changed",
-                lambda seen: found(seen) == wanted and changed_files(seen, company) == {target},
+                lambda seen: found(seen) == wanted and seen.changed_files(company) == {target},
             ),
         ),
         reference=reference,
@@ -280,7 +253,7 @@ VERIFY_CHECKSUMS = brief(
 )
 
 
-@family("verify-checksums", level=2, domain="quality", services=("owncloud",), split="train")
+@family(level=2, domain="quality", services=("owncloud",), split="train")
 def verify_checksums(setting: Setting) -> OfficePlan:
     """Find files that are damaged or missing."""
     rng = setting.rng
@@ -305,11 +278,11 @@ def verify_checksums(setting: Setting) -> OfficePlan:
     reference = (
         get,
         "sha256sum -c SHA256SUMS 2>/dev/null | grep FAILED | cut -d: -f1 | sort > broken.txt\n"
-        + put("broken.txt", target),
+        + bash.put("broken.txt", target),
     )
 
     def found(seen: Evidence) -> list[str]:
-        return text_of(seen.office.read_file(target)).splitlines()
+        return seen.text(target).splitlines()
 
     return OfficePlan(
         instruction=VERIFY_CHECKSUMS.format(folder=folder, target=target),
@@ -325,7 +298,7 @@ def verify_checksums(setting: Setting) -> OfficePlan:
                 lambda seen: (
                     bool(found(seen))
                     and {*found(seen)} <= {*broken}
-                    and changed_files(seen, company) == {target}
+                    and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -350,13 +323,7 @@ ESCALATE_AN_INCIDENT = brief(
 )
 
 
-@family(
-    "escalate-an-incident",
-    level=3,
-    domain="quality",
-    services=("rocketchat", "plane"),
-    split="heldout",
-)
+@family(level=3, domain="quality", services=("rocketchat", "plane"), split="heldout")
 def escalate_an_incident(setting: Setting) -> OfficePlan:
     """Open an urgent issue for the alert that is still open, for whoever is on call."""
     rng = setting.rng
@@ -388,11 +355,13 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
         f"office rocketchat GET channels.info roomName={channel} /channel/topic\n"
         f"office rocketchat GET channels.messages roomName={channel} count=0 | grep '\"msg\"'"
     )
-    line = f'office plane POST $P/issues/ name={q(name)} priority=urgent "assignees:=[\\"$U\\"]"'
-    reference = (look, on_board(board, f"U={plane_user(on_call)}", line))
+    line = (
+        f'office plane POST $P/issues/ name={bash.q(name)} priority=urgent "assignees:=[\\"$U\\"]"'
+    )
+    reference = (look, bash.on_board(board, f"U={bash.plane_user(on_call)}", line))
 
     def made(seen: Evidence) -> list[BoardIssue]:
-        return [one for one in cards(seen, board) if one not in before]
+        return [one for one in seen.cards(board) if one not in before]
 
     return OfficePlan(
         instruction=ESCALATE_AN_INCIDENT.format(channel=channel, board=board),
@@ -405,7 +374,7 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
             must("it is urgent and for the person on call", lambda seen: made(seen) == [card], 2),
             must(
                 "the board is otherwise as it was, nothing was posted",
-                lambda seen: cards_are(seen, board, [*before, card]) and not spoken(seen),
+                lambda seen: seen.cards_are(board, [*before, card]) and not seen.spoken(),
             ),
         ),
         reference=reference,
@@ -422,24 +391,18 @@ def colleagues_of_reproduce_a_bug(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=reporter.username,
-            facts=(
-                Fact(when=("version",), say=f"I use version {version}."),
-                Fact(when=("error|code|message",), say=f"It shows the error {code}."),
-            ),
-            sends_to=developer.username,
+        reporter.knows(
+            Fact(when=("version",), say=f"I use version {version}."),
+            Fact(when=("error|code|message",), say=f"It shows the error {code}."),
+            sends_to=developer,
         ),
-        Colleague(
-            username=developer.username,
-            facts=(
-                Fact(
-                    when=("fix|fixed|when|date|due|by",),
-                    say=f"I can fix {code} by {fix}.",
-                    needs=(code,),
-                    otherwise="Give me the error code first.",
-                ),
-            ),
+        developer.knows(
+            Fact(
+                when=("fix|fixed|when|date|due|by",),
+                say=f"I can fix {code} by {fix}.",
+                needs=(code,),
+                otherwise="Give me the error code first.",
+            )
         ),
     )
 
@@ -457,13 +420,7 @@ REPRODUCE_A_BUG = brief(
 )
 
 
-@family(
-    "reproduce-a-bug",
-    level=4,
-    domain="quality",
-    services=("rocketchat", "gitlab"),
-    split="train",
-)
+@family(level=4, domain="quality", services=("rocketchat", "gitlab"), split="train")
 def reproduce_a_bug(setting: Setting) -> OfficePlan:
     """Ask the reporter and the developer, and write a complete issue."""
     rng = setting.rng
@@ -471,13 +428,13 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
     path = f"root/{rng.choice(('shop', 'portal', 'desk', 'mobile'))}-{rng.randrange(2, 90)}"
     area = rng.choice(AREAS)
     version = f"{rng.randrange(1, 9)}.{rng.randrange(30)}.{rng.randrange(30)}"
-    code, fix = f"E{rng.randrange(1000, 10_000)}", date_in(rng)
+    code, fix = f"E{rng.randrange(1000, 10_000)}", setting.date()
     title = f"{area.capitalize()} fails since {rng.choice(('Monday', 'Tuesday', 'Friday'))}"
     company = setting.base + CompanySeed(
         projects=(Project(path=path, files={"README.md": "# Code\n"}),),
         colleagues=colleagues_of_reproduce_a_bug(reporter, developer, code, version, fix),
     )
-    steps = ask(
+    steps = bash.ask(
         (reporter, "Which version do you use, and which error does it show?"),
         (developer, f"By when can you fix {code}?"),
     )
@@ -486,13 +443,13 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
     def file(text: str, due: str, who: str) -> str:
         return (
             f"ID=$(office gitlab GET users username={who} /0/id)\n"
-            f"{write('issue.txt', text)}\n"
-            f"office gitlab POST {project_route(path)}/issues title={q(title)} due_date={due} "
+            f"{bash.write('issue.txt', text)}\n"
+            f"office gitlab POST {project_route(path)}/issues title={bash.q(title)} due_date={due} "
             'description="$(cat issue.txt)" "assignee_ids:=[$ID]"'
         )
 
     def found(seen: Evidence) -> list[Issue]:
-        got = issues(seen, path)
+        got = seen.issues(path)
         return got if [one.title for one in got] == [title] else []
 
     def describes(seen: Evidence) -> bool:
@@ -512,7 +469,7 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
             must("its due date and assignee are right", is_planned, 2),
             must(
                 "nobody else was asked, there is no other issue",
-                lambda seen: bool(found(seen)) and asked_only(seen, reporter, developer),
+                lambda seen: bool(found(seen)) and seen.asked_only(reporter, developer),
             ),
         ),
         reference=(*steps, file(body, fix, developer.username)),
@@ -520,6 +477,10 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
             (*steps, file(body.replace(version, "1.0"), fix, developer.username)),
             (*steps, file(body, "2027-02-03", developer.username)),
             (*steps, file(body, fix, reporter.username)),
-            (*steps, post(f"@{third.username}", "A bug!"), file(body, fix, developer.username)),
+            (
+                *steps,
+                bash.post(f"@{third.username}", "A bug!"),
+                file(body, fix, developer.username),
+            ),
         ),
     )

@@ -4,33 +4,18 @@ import json
 import statistics
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
-from practicum.environments.office.families.end_state import (
-    changed_files,
-    is_rounded,
-    listed,
-    project_route,
-    rows_of,
-    spoken,
-    table_checks,
-    text_of,
-)
+from practicum.environments.office.evidence import Evidence, is_rounded, project_route, rows_of
+from practicum.environments.office.families import bash
 from practicum.environments.office.families.family_parts import (
-    AREAS,
-    CITIES,
     brief,
     edited,
-    fetch,
     must,
-    post,
-    put,
-    python,
-    q,
-    read_talk,
     table,
-    write,
+    table_checks,
 )
 from practicum.environments.office.families.seed_documents import pdf
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.generated_company import AREAS, CITIES
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "an assistant in the research group"
 SUBJECTS = ("queues", "graphs", "caches", "kernels", "parsers", "sensors", "ledgers", "tries")
@@ -39,7 +24,7 @@ SURNAMES = ("Abel", "Bose", "Chang", "Diaz", "Erdem", "Fini", "Gauss", "Hall", "
 
 def wiki_pages(seen: Evidence, path: str) -> dict[str, str]:
     """The pages of a project's wiki: content by title."""
-    found = listed(seen, f"{project_route(path)}/wikis", with_content=1)
+    found = seen.listed(f"{project_route(path)}/wikis", with_content=1)
     return {one["title"]: one["content"].strip() for one in found}
 
 
@@ -54,7 +39,7 @@ NOTE_A_RESULT = brief(
 )
 
 
-@family("note-a-result", level=1, domain="research", services=("gitlab",), split="train")
+@family(level=1, domain="research", services=("gitlab",), split="train")
 def note_a_result(setting: Setting) -> OfficePlan:
     """Make a page in a wiki."""
     rng = setting.rng
@@ -70,9 +55,8 @@ def note_a_result(setting: Setting) -> OfficePlan:
     )
 
     def make(name: str, what: str) -> tuple[str, ...]:
-        return (
-            f"office gitlab POST {project_route(path)}/wikis title={q(name)} content={q(what)}",
-        )
+        fields = f"title={bash.q(name)} content={bash.q(what)}"
+        return (f"office gitlab POST {project_route(path)}/wikis {fields}",)
 
     return OfficePlan(
         instruction=NOTE_A_RESULT.format(
@@ -117,7 +101,7 @@ csv.writer(open("out.csv", "w")).writerows([("key", "year", "title"), *rows])
 """
 
 
-@family("sort-references", level=2, domain="research", services=("owncloud",), split="train")
+@family(level=2, domain="research", services=("owncloud",), split="train")
 def sort_references(setting: Setting) -> OfficePlan:
     """Make a table of a BibTeX file."""
     rng = setting.rng
@@ -140,7 +124,7 @@ def sort_references(setting: Setting) -> OfficePlan:
     wanted = rows_of(table([("key", "year", "title"), *ordered]).encode())
     file = path.rpartition("/")[2]
     solve = SORT_REFERENCES_SOLUTION.format(file=file)
-    reference = (fetch(path) + f"\nhead -6 {file}", python(solve) + "\n" + put("out.csv", target))
+    reference = (bash.fetch(path) + f"\nhead -6 {file}", bash.make(solve, "out.csv", target))
 
     return OfficePlan(
         instruction=SORT_REFERENCES.format(path=path, target=target),
@@ -150,7 +134,7 @@ def sort_references(setting: Setting) -> OfficePlan:
         near_misses=(
             edited(reference, ("(-int(r[1]), r[0])", "(int(r[1]), r[0])")),
             edited(reference, ("    if year:", f'    if year and year.group(1) != "{years[0]}":')),
-            edited(reference, (put("out.csv", target), put("out.csv", path))),
+            edited(reference, (bash.put("out.csv", target), bash.put("out.csv", path))),
         ),
     )
 
@@ -175,9 +159,7 @@ csv.writer(open("s.csv", "w")).writerows(rows)
 """
 
 
-@family(
-    "describe-measurements", level=2, domain="research", services=("owncloud",), split="heldout"
-)
+@family(level=2, domain="research", services=("owncloud",), split="heldout")
 def describe_measurements(setting: Setting) -> OfficePlan:
     """Mean and sample standard deviation of some series, outliers left out."""
     rng = setting.rng
@@ -198,10 +180,10 @@ def describe_measurements(setting: Setting) -> OfficePlan:
     kept = {name: [one for one in series[name] if one <= limit] for name in sorted(names)}
     file = path.rpartition("/")[2]
     solve = DESCRIBE_MEASUREMENTS_SOLUTION.format(file=file, limit=limit)
-    reference = (fetch(path), python(solve) + "\n" + put("s.csv", target))
+    reference = (bash.fetch(path), bash.make(solve, "s.csv", target))
 
     def rows(seen: Evidence) -> list[tuple[str, ...]]:
-        found = rows_of(seen.office.read_file(target))
+        found = seen.rows(target)
         is_whole = [one[:2] for one in found] == [
             ("series", "n"),
             *((name, str(len(values))) for name, values in kept.items()),
@@ -221,7 +203,7 @@ def describe_measurements(setting: Setting) -> OfficePlan:
             must("the deviations are right", lambda seen: has(seen, 3)),
             must(
                 "no other file has changed",
-                lambda seen: has(seen, 2) and changed_files(seen, company) == {target},
+                lambda seen: has(seen, 2) and seen.changed_files(company) == {target},
             ),
         ),
         reference=reference,
@@ -245,13 +227,7 @@ QUOTE_A_PAPER = brief(
 )
 
 
-@family(
-    "quote-a-paper",
-    level=3,
-    domain="research",
-    services=("owncloud", "gitlab"),
-    split="train",
-)
+@family(level=3, domain="research", services=("owncloud", "gitlab"), split="train")
 def quote_a_paper(setting: Setting) -> OfficePlan:
     """Read a result from a PDF file and add it to a wiki page."""
     rng = setting.rng
@@ -275,13 +251,13 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
         projects=(Project(path=path, files={"README.md": "# Survey\n"}, wikis=pages),),
     )
     look = (
-        f"{fetch(f'Papers/{file}.pdf')}\ngrep -a Tj {file}.pdf\n"
+        f"{bash.fetch(f'Papers/{file}.pdf')}\ngrep -a Tj {file}.pdf\n"
         f"office gitlab GET {project_route(path)}/wikis/Results /content"
     )
 
     def change(text: str, page: str = "Results") -> tuple[str, ...]:
         route = f"{project_route(path)}/wikis/{page}"
-        lines = f"{write('page.md', text)}\noffice gitlab PUT {route}"
+        lines = f"{bash.write('page.md', text)}\noffice gitlab PUT {route}"
         return (look, f'{lines} content="$(cat page.md)"')
 
     def page(seen: Evidence) -> list[str]:
@@ -301,7 +277,7 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
                 lambda seen: (
                     line in page(seen)
                     and {**wiki_pages(seen, path), "Results": old} == pages
-                    and not changed_files(seen, company)
+                    and not seen.changed_files(company)
                 ),
             ),
         ),
@@ -319,32 +295,22 @@ def colleagues_of_collect_reviews(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=first.username,
-            facts=(
-                Fact(
-                    when=("score|points|review|rating",),
-                    say=f"I give {paper} {scores[0]} points.",
-                    needs=(paper,),
-                    otherwise="I have many papers. Which one?",
-                ),
-            ),
+        first.knows(
+            Fact(
+                when=("score|points|review|rating",),
+                say=f"I give {paper} {scores[0]} points.",
+                needs=(paper,),
+                otherwise="I have many papers. Which one?",
+            )
         ),
-        Colleague(
-            username=second.username,
-            greeting="I am on leave and have passed my reviews on.",
-            sends_to=stand_in.username,
-        ),
-        Colleague(
-            username=stand_in.username,
-            facts=(
-                Fact(
-                    when=("score|points|review|rating",),
-                    say=f"My score for {paper} is {scores[1]} points.",
-                    needs=(paper,),
-                    otherwise="Which paper do you mean?",
-                ),
-            ),
+        second.knows(greeting="I am on leave and have passed my reviews on.", sends_to=stand_in),
+        stand_in.knows(
+            Fact(
+                when=("score|points|review|rating",),
+                say=f"My score for {paper} is {scores[1]} points.",
+                needs=(paper,),
+                otherwise="Which paper do you mean?",
+            )
         ),
     )
 
@@ -364,13 +330,7 @@ COLLECT_REVIEWS = brief(
 )
 
 
-@family(
-    "collect-reviews",
-    level=4,
-    domain="research",
-    services=("rocketchat", "owncloud"),
-    split="heldout",
-)
+@family(level=4, domain="research", services=("rocketchat", "owncloud"), split="heldout")
 def collect_reviews(setting: Setting) -> OfficePlan:
     """Ask reviewers for their scores and write down the decision."""
     rng = setting.rng
@@ -388,15 +348,17 @@ def collect_reviews(setting: Setting) -> OfficePlan:
     ask = f"What is your score for {paper}?"
     people = (first, second, stand_in)
     steps = tuple(
-        step for one in people for step in (post(f"@{one.username}", ask), read_talk(one.username))
+        step
+        for one in people
+        for step in (bash.post(f"@{one.username}", ask), bash.read_talk(one.username))
     )
 
     def record(values: list[int], verdict: str) -> str:
         text = f"scores: {values[0]}, {values[1]}\nmean: {sum(values) / 2:.1f}\ndecision: {verdict}"
-        return write("review.txt", text) + "\n" + put("review.txt", target)
+        return bash.upload("review.txt", text, target)
 
     def lines(seen: Evidence) -> list[str]:
-        return [one.strip() for one in text_of(seen.office.read_file(target)).splitlines()]
+        return [one.strip() for one in seen.text(target).splitlines()]
 
     wanted = [f"scores: {scores[0]}, {scores[1]}", f"mean: {mean:.1f}", f"decision: {decision}"]
     wrong = "reject" if decision == "accept" else "accept"
@@ -416,8 +378,8 @@ def collect_reviews(setting: Setting) -> OfficePlan:
             must(
                 "only those three were asked, no other file has changed",
                 lambda seen: (
-                    set(spoken(seen)) == {f"@{one.username}" for one in people}
-                    and changed_files(seen, company) == {target}
+                    set(seen.spoken()) == {f"@{one.username}" for one in people}
+                    and seen.changed_files(company) == {target}
                 ),
             ),
         ),
@@ -425,6 +387,6 @@ def collect_reviews(setting: Setting) -> OfficePlan:
         near_misses=(
             (*steps, record(scores, wrong)),
             (*steps, record([scores[0], scores[1] + 1], decision)),
-            (*steps, post("#general", f"{paper}: {decision}"), record(scores, decision)),
+            (*steps, bash.post("#general", f"{paper}: {decision}"), record(scores, decision)),
         ),
     )

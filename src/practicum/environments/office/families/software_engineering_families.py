@@ -14,30 +14,11 @@ from practicum.environments.office.company_seed import (
     Post,
     Project,
 )
-from practicum.environments.office.families.end_state import (
-    asked_only,
-    issues,
-    issues_are,
-    json_of,
-    listed,
-    notes,
-    object_of,
-    project_route,
-    repository,
-)
-from practicum.environments.office.families.family_parts import (
-    AREAS,
-    GIT,
-    ask,
-    brief,
-    date_in,
-    must,
-    post,
-    python,
-    q,
-    write,
-)
-from practicum.environments.office.office_plan import Evidence, OfficePlan, Setting, family
+from practicum.environments.office.evidence import Evidence, json_of, project_route
+from practicum.environments.office.families import bash
+from practicum.environments.office.families.family_parts import brief, must
+from practicum.environments.office.generated_company import AREAS
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 ROLE = "a software engineer"
 CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
@@ -66,13 +47,7 @@ CLOSE_A_FIXED_ISSUE = brief(
 )
 
 
-@family(
-    "close-a-fixed-issue",
-    level=1,
-    domain="software engineering",
-    services=("gitlab",),
-    split="train",
-)
+@family(level=1, domain="software engineering", services=("gitlab",), split="train")
 def close_a_fixed_issue(setting: Setting) -> OfficePlan:
     """Close one issue, found by its title."""
     rng = setting.rng
@@ -87,15 +62,15 @@ def close_a_fixed_issue(setting: Setting) -> OfficePlan:
     title = before[number - 1].title
 
     def close(iid: int) -> tuple[str, ...]:
-        look = f"office gitlab GET {route} {q(f'/title={title}/iid')}"
+        look = f"office gitlab GET {route} {bash.q(f'/title={title}/iid')}"
         return (look, f"office gitlab PUT {route}/{iid} state_event=close")
 
     return OfficePlan(
         instruction=CLOSE_A_FIXED_ISSUE.format(title=title, path=path, id=path.replace("/", "%2F")),
         company=company,
         checkpoints=(
-            must("the issue is closed", lambda seen: after[number - 1] in issues(seen, path)),
-            must("the others are as they were", lambda seen: issues_are(seen, path, after)),
+            must("the issue is closed", lambda seen: after[number - 1] in seen.issues(path)),
+            must("the others are as they were", lambda seen: seen.issues_are(path, after)),
         ),
         reference=close(number),
         near_misses=(close(number % 6 + 1), (*close(number), *close(number % 6 + 1))),
@@ -120,9 +95,7 @@ FIX_A_FUNCTION = brief(
 )
 
 
-@family(
-    "fix-a-function", level=2, domain="software engineering", services=("gitlab",), split="train"
-)
+@family(level=2, domain="software engineering", services=("gitlab",), split="train")
 def fix_a_function(setting: Setting) -> OfficePlan:
     """Repair a function so that the tests pass, and push."""
     rng = setting.rng
@@ -144,11 +117,11 @@ def fix_a_function(setting: Setting) -> OfficePlan:
 
     def push(result: str, more: str = "") -> tuple[str, ...]:
         code = source.replace(wrong, result)
-        lines = f"cd repo\n{write(file, code)}{more}\npython3 -m unittest 2>&1 | tail -1"
-        return (look, f"{lines}\n{GIT} commit -qam 'Fix {name}'\ngit push -q origin main")
+        lines = f"cd repo\n{bash.write(file, code)}{more}\npython3 -m unittest 2>&1 | tail -1"
+        return (look, f"{lines}\n{bash.GIT} commit -qam 'Fix {name}'\ngit push -q origin main")
 
     def works(seen: Evidence) -> bool:
-        code = repository(seen, path).get(file, "")
+        code = seen.repository(path).get(file, "")
         check = (
             "import json, sys\nspace = {}\nexec(sys.stdin.read(), space)\n"
             f"print(json.dumps([space['{name}'](n) for n in range(60)]))"
@@ -157,7 +130,7 @@ def fix_a_function(setting: Setting) -> OfficePlan:
         return done.exit_code == 0 and json_of(done.stdout.encode()) == value
 
     def rest(seen: Evidence) -> bool:
-        found = repository(seen, path)
+        found = seen.repository(path)
         return found.pop(file, source) != source and found == {
             k: files[k] for k in files if k != file
         }
@@ -190,9 +163,7 @@ CUT_A_RELEASE = brief(
 )
 
 
-@family(
-    "cut-a-release", level=2, domain="software engineering", services=("gitlab",), split="train"
-)
+@family(level=2, domain="software engineering", services=("gitlab",), split="train")
 def cut_a_release(setting: Setting) -> OfficePlan:
     """Raise the version in a file, and make a release with a tag on that commit."""
     rng = setting.rng
@@ -211,18 +182,18 @@ def cut_a_release(setting: Setting) -> OfficePlan:
         look = f"office gitlab GET {route}/repository/files/VERSION ref=main /content | base64 -d"
         fields = f"branch=main commit_message='Version {to}' content={to}"
         bump = f"office gitlab PUT {route}/repository/files/VERSION {fields}"
-        more = f"tag_name={tag} ref=main name={tag} description={q(says)}"
+        more = f"tag_name={tag} ref=main name={tag} description={bash.q(says)}"
         return (look, bump, f"office gitlab POST {route}/releases {more}")
 
     def is_raised(seen: Evidence) -> bool:
-        return repository(seen, path).get("VERSION", "").strip() == version
+        return seen.repository(path).get("VERSION", "").strip() == version
 
     def releases(seen: Evidence) -> list[tuple[str, str]]:
-        found = listed(seen, f"{route}/releases")
+        found = seen.listed(f"{route}/releases")
         return [(one["tag_name"], one["description"].strip()) for one in found]
 
     def is_tagged(seen: Evidence) -> bool:
-        tagged = repository(seen, path, f"v{version}")
+        tagged = seen.repository(path, f"v{version}")
         return bool(releases(seen)) and tagged.get("VERSION", "").strip() == version
 
     return OfficePlan(
@@ -239,7 +210,7 @@ def cut_a_release(setting: Setting) -> OfficePlan:
                 "no other file has changed",
                 lambda seen: (
                     is_raised(seen)
-                    and {**repository(seen, path), "VERSION": files["VERSION"]} == files
+                    and {**seen.repository(path), "VERSION": files["VERSION"]} == files
                 ),
             ),
         ),
@@ -263,9 +234,7 @@ TRIAGE_ISSUES = brief(
 )
 
 
-@family(
-    "triage-issues", level=2, domain="software engineering", services=("gitlab",), split="train"
-)
+@family(level=2, domain="software engineering", services=("gitlab",), split="train")
 def triage_issues(setting: Setting) -> OfficePlan:
     """Label issues by what their descriptions say."""
     rng = setting.rng
@@ -275,7 +244,7 @@ def triage_issues(setting: Setting) -> OfficePlan:
     )
     texts = [
         f"We saw a {word} today.",
-        f"Nothing new since {date_in(rng)}.",
+        f"Nothing new since {setting.date()}.",
         f"The {word} comes back every {rng.randrange(2, 50)} minutes.",
         "Please make this blue.",
         f"After the update there is a {word} again.",
@@ -302,7 +271,7 @@ def triage_issues(setting: Setting) -> OfficePlan:
         return (look, "\n".join(f"office gitlab PUT {route}/{n} {field}={label}" for n in numbers))
 
     def labelled(seen: Evidence) -> set[str]:
-        return {one.title for one in issues(seen, path) if label in one.labels}
+        return {one.title for one in seen.issues(path) if label in one.labels}
 
     titles = {before[n - 1].title for n in hits}
     other = next(n for n in range(1, 6) if n not in hits)
@@ -316,7 +285,7 @@ def triage_issues(setting: Setting) -> OfficePlan:
             ),
             must("all of them have it, and no others", lambda seen: labelled(seen) == titles, 2),
             must(
-                "the issues are otherwise as they were", lambda seen: issues_are(seen, path, after)
+                "the issues are otherwise as they were", lambda seen: seen.issues_are(path, after)
             ),
         ),
         reference=add(hits),
@@ -357,13 +326,7 @@ MERGE_WHAT_IS_APPROVED = brief(
 )
 
 
-@family(
-    "merge-what-is-approved",
-    level=2,
-    domain="software engineering",
-    services=("gitlab",),
-    split="heldout",
-)
+@family(level=2, domain="software engineering", services=("gitlab",), split="heldout")
 def merge_what_is_approved(setting: Setting) -> OfficePlan:
     """Merge the merge requests that the reviewer approved, and comment on the others."""
     rng = setting.rng
@@ -386,18 +349,18 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
 
     def act(merged: list[int], told: list[int]) -> tuple[str, ...]:
         lines = [f"office gitlab PUT {route}/{n}/merge" for n in merged]
-        lines += [f"office gitlab POST {route}/{n}/notes body={q(text)}" for n in told]
+        lines += [f"office gitlab POST {route}/{n}/notes body={bash.q(text)}" for n in told]
         return (look, "\n".join(lines))
 
     def states(seen: Evidence) -> dict[int, str]:
-        return {one["iid"]: one["state"] for one in listed(seen, route)}
+        return {one["iid"]: one["state"] for one in seen.listed(route)}
 
     def merged(seen: Evidence) -> bool:
         wanted = {n: "merged" if n in good else "opened" for n in range(1, 5)}
         return states(seen) == wanted
 
     def told(seen: Evidence) -> bool:
-        return [n for n in range(1, 5) if text in notes(seen, path, "merge_requests", n)] == bad
+        return [n for n in range(1, 5) if text in seen.notes(path, "merge_requests", n)] == bad
 
     wrong = next(n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[2])
     return OfficePlan(
@@ -410,7 +373,7 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
                 "main has what was merged and nothing else",
                 lambda seen: (
                     merged(seen)
-                    and repository(seen, path).keys()
+                    and seen.repository(path).keys()
                     == {"README.md", *(f"{pairs[n - 1][0]}.txt" for n in good)}
                 ),
             ),
@@ -429,21 +392,14 @@ def colleagues_of_set_up_a_deployment(
 ) -> tuple[Colleague, ...]:
     """Who knows what."""
     return (
-        Colleague(
-            username=first.username,
-            facts=(Fact(when=("port",), say=f"It listens on port {port}."),),
-            sends_to=second.username,
-        ),
-        Colleague(
-            username=second.username,
-            facts=(
-                Fact(
-                    when=("host|hostname|machine|server",),
-                    say=f"Use the host {host}.",
-                    needs=(ticket,),
-                    otherwise="Which ticket is it for? I need its number.",
-                ),
-            ),
+        first.knows(Fact(when=("port",), say=f"It listens on port {port}."), sends_to=second),
+        second.knows(
+            Fact(
+                when=("host|hostname|machine|server",),
+                say=f"Use the host {host}.",
+                needs=(ticket,),
+                otherwise="Which ticket is it for? I need its number.",
+            )
         ),
     )
 
@@ -459,13 +415,7 @@ SET_UP_A_DEPLOYMENT = brief(
 )
 
 
-@family(
-    "set-up-a-deployment",
-    level=4,
-    domain="software engineering",
-    services=("gitlab", "rocketchat"),
-    split="train",
-)
+@family(level=4, domain="software engineering", services=("gitlab", "rocketchat"), split="train")
 def set_up_a_deployment(setting: Setting) -> OfficePlan:
     """Ask two engineers for settings that only they know, and commit them."""
     rng = setting.rng
@@ -480,7 +430,7 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
         projects=(Project(path=path, files=files, issues=(issue,)),),
         colleagues=colleagues_of_set_up_a_deployment(first, second, ticket, port, host),
     )
-    steps = ask(
+    steps = bash.ask(
         (first, "Which port does the service use?"),
         (second, f"Which host shall I use? It is for {ticket}."),
     )
@@ -491,20 +441,21 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
             f'c.update(host="{name}", port={number})\n'
             'json.dump(c, open("deploy.json", "w"), indent=1)'
         )
-        push = f"{GIT} commit -qam 'Set host and port'\ngit push -q origin main"
+        push = f"{bash.GIT} commit -qam 'Set host and port'\ngit push -q origin main"
         close = f"office gitlab PUT {project_route(path)}/issues/1 state_event=close"
-        return f"{CLONE.format(path)}\n{python(code)}\n{push}\n{close}"
+        return f"{CLONE.format(path)}\n{bash.python(code)}\n{push}\n{close}"
 
     def deploy(seen: Evidence) -> dict[str, object]:
-        return object_of(repository(seen, path).get("deploy.json", "").encode())
+        found = json_of(seen.repository(path).get("deploy.json", "").encode())
+        return found if isinstance(found, dict) else {}
 
     def is_closed(seen: Evidence) -> bool:
         is_done = deploy(seen).get("host") == host
-        return is_done and issues_are(seen, path, [replace(issue, is_closed=True)])
+        return is_done and seen.issues_are(path, [replace(issue, is_closed=True)])
 
     def rest(seen: Evidence) -> bool:
-        found = {**repository(seen, path), "deploy.json": files["deploy.json"]}
-        same = found == files and asked_only(seen, first, second)
+        found = {**seen.repository(path), "deploy.json": files["deploy.json"]}
+        same = found == files and seen.asked_only(first, second)
         return same and deploy(seen).get("workers") == config["workers"]
 
     return OfficePlan(
@@ -522,6 +473,6 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
         near_misses=(
             (*steps, commit(host, f'"{port}"')),
             (*steps[:2], commit("localhost", port)),
-            (*steps, post(f"@{third.username}", "Which port?"), commit(host, port)),
+            (*steps, bash.post(f"@{third.username}", "Which port?"), commit(host, port)),
         ),
     )
