@@ -214,11 +214,7 @@ CURRENT_EPISODES = """
         """
 """The rule of `events.current_rows`, in SQL; imported episodes always count."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """
-        CREATE TABLE episodes (
-            row INTEGER PRIMARY KEY,
+EPISODE_COLUMNS = """row INTEGER PRIMARY KEY,
             id TEXT NOT NULL,
             attempt INTEGER NOT NULL,
             step INTEGER NOT NULL,
@@ -231,7 +227,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             stop TEXT NOT NULL,
             n_turns INTEGER NOT NULL,
             sampled_tokens INTEGER NOT NULL,
-            created_at REAL NOT NULL,
+            created_at REAL NOT NULL,"""
+"""What the table of episodes had from the beginning."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        f"""
+        CREATE TABLE episodes (
+            {EPISODE_COLUMNS}
             body BLOB NOT NULL
         )
         """,
@@ -268,22 +271,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP INDEX episodes_by_step",
         "DROP INDEX episodes_by_id",
         "ALTER TABLE episodes RENAME TO episodes_1",
-        """
+        f"""
         CREATE TABLE episodes (
-            row INTEGER PRIMARY KEY,
-            id TEXT NOT NULL,
-            attempt INTEGER NOT NULL,
-            step INTEGER NOT NULL,
-            purpose TEXT NOT NULL,
-            task_id TEXT NOT NULL,
-            level INTEGER,
-            env TEXT NOT NULL,
-            score REAL,
-            success INTEGER,
-            stop TEXT NOT NULL,
-            n_turns INTEGER NOT NULL,
-            sampled_tokens INTEGER NOT NULL,
-            created_at REAL NOT NULL,
+            {EPISODE_COLUMNS}
             source TEXT NOT NULL DEFAULT '',
             model TEXT NOT NULL DEFAULT '',
             content_hash BLOB

@@ -29,7 +29,7 @@ from practicum.core.trace import (
     recorded_nodes,
 )
 from practicum.store.trace_store import SqliteTraceStore
-from practicum.traces.importers.records import as_text
+from practicum.traces.importers.lenient_json import as_text
 from practicum.traces.redaction import Redactor
 
 SOURCE = "recorder"

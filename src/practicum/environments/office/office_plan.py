@@ -100,16 +100,21 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(
-    *, level: int, domain: str, services: tuple[ServiceName, ...], split: Split
+    name: str = "",
+    *,
+    level: int,
+    domain: str,
+    services: tuple[ServiceName, ...],
+    split: Split,
 ) -> Callable[[Callable[[Setting], OfficePlan]], Callable[[Setting], OfficePlan]]:
-    """Register a function as a family, under its own name with hyphens."""
+    """Register a function as a family; its name is the function's, with hyphens, unless given."""
 
     def register(make: Callable[[Setting], OfficePlan]) -> Callable[[Setting], OfficePlan]:
-        name = make.__name__.replace("_", "-")
-        if name in FAMILIES:
-            raise ValueError(f"there are two families {name!r}")
-        FAMILIES[name] = Family(
-            name=name, level=level, domain=domain, services=services, split=split, make=make
+        known = name or make.__name__.replace("_", "-")
+        if known in FAMILIES:
+            raise ValueError(f"there are two families {known!r}")
+        FAMILIES[known] = Family(
+            name=known, level=level, domain=domain, services=services, split=split, make=make
         )
         return make
 

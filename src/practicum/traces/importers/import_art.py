@@ -14,19 +14,9 @@ from practicum.core.json_values import as_json
 from practicum.core.task import JSON
 from practicum.core.trace import Message, Node, RecordedTree
 from practicum.traces.importers.json_files import parts_of_rows
-from practicum.traces.importers.records import (
-    Draft,
-    Imported,
-    Malformed,
-    Part,
-    as_list,
-    as_map,
-    as_number,
-    as_seconds,
-    as_text,
-    read_message,
-    read_tools,
-)
+from practicum.traces.importers.lenient_json import as_list, as_map, as_number, as_seconds, as_text
+from practicum.traces.importers.openai_messages import read_message, read_tools
+from practicum.traces.importers.records import Draft, Imported, Malformed, Part
 
 SOURCE = "art"
 SUCCESS_METRICS = ("success", "solved", "correct", "task_completed")

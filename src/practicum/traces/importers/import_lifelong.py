@@ -12,15 +12,8 @@ from practicum.traces.importers.json_files import (
     parts_of_items,
     parts_of_lines,
 )
-from practicum.traces.importers.records import (
-    Draft,
-    Imported,
-    Malformed,
-    Part,
-    as_list,
-    as_map,
-    as_text,
-)
+from practicum.traces.importers.lenient_json import as_list, as_map, as_text
+from practicum.traces.importers.records import Draft, Imported, Malformed, Part
 
 SOURCE = "lifelong"
 ACKNOWLEDGED = frozenset({"ok", "ok.", "okay", "okay."})

@@ -12,21 +12,16 @@ from typing import Any
 from practicum.core.json_values import as_json
 from practicum.core.task import JSON
 from practicum.traces.importers.json_files import parts_of_rows
-from practicum.traces.importers.records import (
-    Draft,
-    Imported,
-    Malformed,
-    Part,
-    Verdict,
+from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
     as_number,
     as_seconds,
     as_text,
     as_truth,
-    read_message,
-    read_tools,
 )
+from practicum.traces.importers.openai_messages import read_message, read_tools
+from practicum.traces.importers.records import Draft, Imported, Malformed, Part, Verdict
 
 SOURCE = "openai-chat"
 KNOWN = frozenset(

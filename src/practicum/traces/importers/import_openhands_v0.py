@@ -12,21 +12,16 @@ from practicum.core.task import JSON
 from practicum.core.trace import Failure, Message, StopReason, ToolCall
 from practicum.traces.importers.import_openhands_v1 import draft_of_events
 from practicum.traces.importers.json_files import begins_with_array, parts_of_lines
-from practicum.traces.importers.records import (
-    Draft,
-    Imported,
-    Malformed,
-    Part,
+from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
     as_seconds,
     as_text,
     as_truth,
     decode_json,
-    read_call,
-    read_content,
-    read_tools,
 )
+from practicum.traces.importers.openai_messages import read_call, read_content, read_tools
+from practicum.traces.importers.records import Draft, Imported, Malformed, Part
 
 SOURCE = "openhands-v0"
 TOOLS = {

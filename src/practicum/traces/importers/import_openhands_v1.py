@@ -7,20 +7,20 @@ from typing import Any
 
 from practicum.core.json_values import as_json
 from practicum.core.trace import Failure, Message, RecordedTree, StopReason, ToolCall
-from practicum.traces.importers.records import (
-    Draft,
-    Malformed,
-    Part,
+from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
     as_seconds,
     as_text,
     decode_json,
+)
+from practicum.traces.importers.openai_messages import (
     read_call,
     read_content,
     read_message,
     read_tools,
 )
+from practicum.traces.importers.records import Draft, Malformed, Part
 
 SOURCE = "openhands-v1"
 EVENTS = "events"

@@ -21,18 +21,15 @@ from practicum.core.json_values import as_json
 from practicum.core.task import JSON
 from practicum.core.trace import Failure, Message, RecordedTree, StopReason, ToolSpec
 from practicum.traces.importers.json_files import Item, array_items
-from practicum.traces.importers.records import (
-    Draft,
-    Malformed,
-    Part,
+from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
     as_seconds,
     as_text,
     decode_json,
-    read_message,
-    read_tools,
 )
+from practicum.traces.importers.openai_messages import read_message, read_tools
+from practicum.traces.importers.records import Draft, Malformed, Part
 
 NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.(.+)")
 NUMBERED_CALL = re.compile(r"tool_calls\.(\d+)\.(name|arguments|id)")

@@ -18,7 +18,8 @@ from practicum.traces.importers.json_files import (
     parts_of_items,
     parts_of_lines,
 )
-from practicum.traces.importers.records import Imported, Malformed, Part, as_list, as_map, as_text
+from practicum.traces.importers.lenient_json import as_list, as_map, as_text
+from practicum.traces.importers.records import Imported, Malformed, Part
 
 SOURCE = "practicum"
 PARQUET_MAGIC = b"PAR1"

@@ -14,13 +14,7 @@ from typing import Any
 from practicum.core.json_values import as_json
 from practicum.core.trace import Message, StopReason, ToolCall
 from practicum.traces.importers.json_files import begins_with_array, parts_of_rows
-from practicum.traces.importers.plain_pickle import BadPickle, pickle_to_json
-from practicum.traces.importers.records import (
-    Draft,
-    Imported,
-    Malformed,
-    Part,
-    Verdict,
+from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
     as_number,
@@ -28,8 +22,10 @@ from practicum.traces.importers.records import (
     as_text,
     as_truth,
     decode_json,
-    read_message,
 )
+from practicum.traces.importers.openai_messages import read_message
+from practicum.traces.importers.plain_pickle import BadPickle, pickle_to_json
+from practicum.traces.importers.records import Draft, Imported, Malformed, Part, Verdict
 
 PICKLE_MAGIC = b"\x80"
 """First byte of pickles since protocol 2."""

@@ -7,13 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from practicum.traces.importers.records import (
-    Imported,
-    Malformed,
-    Part,
-    decode_json,
-    whole_characters,
-)
+from practicum.traces.importers.lenient_json import decode_json, whole_characters
+from practicum.traces.importers.records import Imported, Malformed, Part
 
 CHUNK = 1 << 20
 ENDS = " \t\r\n,:]}"
