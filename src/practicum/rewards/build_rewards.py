@@ -103,7 +103,7 @@ class RewardBuilder:
                 mean the same in every group, so evaluation does not.
         """
         judges = [p for p in config.components if isinstance(p, parts.JudgeComponent)]
-        steps: list[GroupReward] = [self._judge(part, folder) for part in judges]
+        steps = [self.judge_reward(part, self.judge(part), folder) for part in judges]
         if config.combine == "normalise" and compares:
             paid = [p.logged_as for p in config.components if isinstance(p, parts.TurnsComponent)]
             steps.append(NormalisedComponents(turns=paid[0] if paid else ""))
@@ -120,18 +120,27 @@ class RewardBuilder:
         made_for = PAID_BY_TURN if config.name == PAID_BY_TURN or pays_turns else "os"
         return self.reward(config, cast(Environment, _RecordedEnvironment(made_for)))
 
-    def _judge(self, part: parts.JudgeComponent, folder: Path | None) -> JudgeReward:
-        model = self.local_judge(part)
-        if part.endpoint:
-            model = EndpointJudge(
-                part.endpoint,
-                part.model,
-                key_variable=part.key_variable,
-                temperature=part.temperature,
-                max_tokens=part.max_tokens,
-                timeout_s=part.timeout_s,
-                at_once=part.at_once,
-            )
+    def judge(self, part: parts.JudgeComponent) -> JudgeModel | WeighingModel:
+        """The judge that a component names: at its endpoint, or in this process."""
+        if not part.endpoint:
+            return self.local_judge(part)
+        return EndpointJudge(
+            part.endpoint,
+            part.model,
+            key_variable=part.key_variable,
+            temperature=part.temperature,
+            max_tokens=part.max_tokens,
+            timeout_s=part.timeout_s,
+            at_once=part.at_once,
+        )
+
+    def judge_reward(
+        self,
+        part: parts.JudgeComponent,
+        model: JudgeModel | WeighingModel,
+        folder: Path | None = None,
+    ) -> GroupReward:
+        """The scores of a judge, as a component wants them; cached in a folder, if there is one."""
         return JudgeReward(
             model=model,
             label=part.logged_as,

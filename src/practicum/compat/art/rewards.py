@@ -12,9 +12,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from practicum.compat.art.trajectories import TrajectoryGroup, messages_of
+from practicum.core.config.parse_config import explain
+from practicum.core.config.reward_config import JudgeComponent
 from practicum.core.errors import PracticumError, UserError
 from practicum.core.sample import Episode, Group
 from practicum.core.score import JudgeModel, JudgeReply, Score, WeighingModel
@@ -95,22 +97,26 @@ def find_judge(
 
 
 def _local(model: str, given: dict[str, Any]) -> JudgeModel | WeighingModel:
-    from practicum.assemble.wired_rewards import REWARDS
-    from practicum.core.config.reward_config import JudgeComponent
-
     own = {key: given[key] for key in ("temperature", "max_tokens") if key in given}
     # What is said of how it writes means that it shall write.
-    return REWARDS.local_judge(
-        JudgeComponent(model=model, way="compared" if own else "auto", **own)
-    )
+    return _judge(model=model, way="compared" if own else "auto", **own)
 
 
-def _on_server(address: str, model: str, variable: str, given: dict[str, Any]) -> JudgeModel:
-    from practicum.rewards.judge.judge_endpoint import EndpointJudge
-
+def _on_server(
+    address: str, model: str, variable: str, given: dict[str, Any]
+) -> JudgeModel | WeighingModel:
     names = {"temperature": "temperature", "max_tokens": "max_tokens", "timeout": "timeout_s"}
     own = {ours: given[theirs] for theirs, ours in names.items() if theirs in given}
-    return EndpointJudge(address, model, key_variable=variable, **own)
+    return _judge(endpoint=address, model=model, key_variable=variable, **own)
+
+
+def _judge(**values: Any) -> JudgeModel | WeighingModel:
+    from practicum.assemble.wired_rewards import REWARDS
+
+    try:
+        return REWARDS.judge(JudgeComponent.model_validate(values))
+    except ValidationError as error:
+        raise UserError(f"the judge: {explain(error, JudgeComponent)}") from None
 
 
 RETRIES = 2
@@ -162,11 +168,12 @@ async def ruler(
     """
     if not message_lists:
         return []
-    from practicum.rewards.judge.judge_reward import JudgeReward
+    from practicum.assemble.wired_rewards import REWARDS
 
     asked = find_judge(judge_model, extra_litellm_params)
     judge = asked if isinstance(asked, WeighingModel) else HeardJudge(asked)
-    reward = JudgeReward(model=judge, rubric=rubric, retries=RETRIES)
+    part = JudgeComponent(model="ruler", rubric=rubric, retries=RETRIES)
+    reward = REWARDS.judge_reward(part, judge)
     told = f"Tools that were offered: {json.dumps(tools)}" if tools else ""
     task = Task(id="ruler", env="art", split="train", instruction=told)
     group = Group(task=task, episodes=tuple(_episode(task, said) for said in message_lists))

@@ -233,6 +233,20 @@ def test_judges_are_found_by_the_names_scripts_use(monkeypatch: pytest.MonkeyPat
     assert find_judge("ollama/qwen", None).name.startswith("qwen at http://localhost:11434/v1")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"api_base": "localhost:1/v1"}, r"no address; write http://HOST:PORT/v1"),
+        ({"api_base": "http://localhost:1/v1", "temperature": -1}, "temperature = -1"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_is_refused_in_a_sentence(
+    options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        find_judge("my-judge", options)
+
+
 def planted_answer(question: str) -> str:
     """What a judge that prefers the good would answer, the last attempt first."""
     rows = [json.loads(line) for line in question.splitlines() if line.startswith('{"id"')]
