@@ -357,8 +357,10 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
         head = ("project", "amount", "budget", "approval")
         return bash.upload("approval.csv", table([head, cells]), target)
 
-    steps = (look, *bash.ask(*questions))
+    def row(seen: Evidence) -> dict[str, str]:
+        return seen.record(target)
 
+    steps, right = (look, *bash.ask(*questions)), (name, amount, number, code)
     return OfficePlan(
         instruction=GET_A_BUDGET_APPROVED.format(
             path=path, planner=planner, boss=boss, target=target
@@ -368,19 +370,11 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
             must(
                 "project and amount are those of the document",
                 lambda seen: (
-                    (seen.record(target).get("project"), seen.record(target).get("amount"))
-                    == (name, str(amount))
+                    (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount))
                 ),
             ),
-            must(
-                "the budget number is right",
-                lambda seen: seen.record(target).get("budget") == number,
-            ),
-            must(
-                "the approval code is right",
-                lambda seen: seen.record(target).get("approval") == code,
-                2,
-            ),
+            must("the budget number is right", lambda seen: row(seen).get("budget") == number),
+            must("the approval code is right", lambda seen: row(seen).get("approval") == code, 2),
             must(
                 "nobody else was asked, no other file has changed",
                 lambda seen: (
@@ -388,14 +382,10 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
                 ),
             ),
         ),
-        reference=(*steps, record(name, amount, number, code)),
+        reference=(*steps, record(*right)),
         near_misses=(
             (*steps[:3], record(name, amount, number, "OK")),
             (*steps, record(name, amount + 1, number, code)),
-            (
-                *steps,
-                bash.post("#general", f"{name} is approved."),
-                record(name, amount, number, code),
-            ),
+            (*steps, bash.post("#general", f"{name} is approved."), record(*right)),
         ),
     )

@@ -159,6 +159,9 @@ for name in glob.glob("cv/*.pdf"):
         found.append(lines["Name"])
 open("invited.txt", "w").write("\\n".join(sorted(found)) + "\\n")
 """
+FETCH_APPLICATIONS = """mkdir -p cv
+office files list Applications | while read f; do office files get "$f" "cv/${f##*/}"; done
+grep -a Tj cv/*.pdf | head -5"""
 
 
 @family(level=2, domain="human resources", services=("owncloud",), split="heldout")
@@ -194,14 +197,8 @@ def screen_applicants(setting: Setting) -> OfficePlan:
     )
     target = f"HR/invited-{setting.date()}.txt"
     solve = SCREEN_APPLICANTS_SOLUTION.format(least=least, skill=skill)
-    get = (
-        "mkdir -p cv\noffice files list Applications | while read f; do "
-        'office files get "$f" "cv/${f##*/}"; done\ngrep -a Tj cv/*.pdf | head -5'
-    )
-    reference = (
-        get,
-        bash.python(solve) + f"\noffice files mkdir HR\n{bash.put('invited.txt', target)}",
-    )
+    upload = f"office files mkdir HR\n{bash.put('invited.txt', target)}"
+    reference = (FETCH_APPLICATIONS, f"{bash.python(solve)}\n{upload}")
 
     def names(seen: Evidence) -> list[str]:
         return seen.text(target).splitlines()

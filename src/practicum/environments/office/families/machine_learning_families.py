@@ -212,9 +212,8 @@ def propose_a_config(setting: Setting) -> OfficePlan:
 
     def is_changed(seen: Evidence) -> bool:
         found = seen.repository(path, branch)
-        return json_of(found.pop("config.json", "").encode()) == {**config, key: value} and (
-            found == {"README.md": files["README.md"]}
-        )
+        is_set = json_of(found.pop("config.json", "").encode()) == {**config, key: value}
+        return is_set and found == {"README.md": files["README.md"]}
 
     def requests(seen: Evidence) -> list[list[str]]:
         names = ("title", "source_branch", "target_branch", "state")

@@ -459,6 +459,7 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
         got = [(one.due_date, one.assignees) for one in found(seen)]
         return got == [(fix, (developer.username,))]
 
+    right = file(body, fix, developer.username)
     return OfficePlan(
         instruction=REPRODUCE_A_BUG.format(
             reporter=reporter, developer=developer, path=path, title=title
@@ -472,15 +473,11 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
                 lambda seen: bool(found(seen)) and seen.asked_only(reporter, developer),
             ),
         ),
-        reference=(*steps, file(body, fix, developer.username)),
+        reference=(*steps, right),
         near_misses=(
             (*steps, file(body.replace(version, "1.0"), fix, developer.username)),
             (*steps, file(body, "2027-02-03", developer.username)),
             (*steps, file(body, fix, reporter.username)),
-            (
-                *steps,
-                bash.post(f"@{third.username}", "A bug!"),
-                file(body, fix, developer.username),
-            ),
+            (*steps, bash.post(f"@{third.username}", "A bug!"), right),
         ),
     )
