@@ -61,10 +61,8 @@ class Evidence(ABC):
             ("im", "im.list", "ims"),
         ):
             for room in (asked(chat, route, {"count": 0}) or {}).get(key, []):
-                got = chat("GET", f"{kind}.messages", {"roomId": room["_id"], "count": 0})[
-                    "messages"
-                ]
-                own = [one["msg"].strip() for one in got if is_by_agent(one)]
+                got = chat("GET", f"{kind}.messages", {"roomId": room["_id"], "count": 0})
+                own = [one["msg"].strip() for one in got["messages"] if is_by_agent(one)]
                 others = [name for name in room.get("usernames", []) if name != AGENT]
                 name = f"#{room['name']}" if "name" in room else "@" + "+".join(others)
                 if own:

@@ -4,12 +4,12 @@ import shlex
 
 from practicum.environments.office.company_seed import CompanySeed, Issue, Project
 from practicum.environments.office.evidence import Evidence
+from practicum.environments.office.generated_company import DAYS
 from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.office_plan import Checkpoint, OfficePlan, Setting, family
 
 EVENTS = ("fire drill", "all-hands meeting", "office move", "team lunch", "system upgrade")
 PLACES = ("in the lobby", "on the second floor", "in the canteen", "in room Oslo", "online")
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 TOPICS = ("launch", "audit", "hiring", "website", "migration", "budget", "support", "training")
 DEFECTS = ("crash at start", "wrong total", "slow search", "broken link", "missing translation")
 

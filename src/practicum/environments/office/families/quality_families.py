@@ -211,8 +211,7 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
     )
 
     def found(seen: Evidence) -> dict[str, object]:
-        got = seen.json(target)
-        return got if isinstance(got, dict) else {}
+        return seen.json_object(target)
 
     return OfficePlan(
         instruction=SUM_UP_A_TEST_REPORT.format(path=path, target=target),
