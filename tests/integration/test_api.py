@@ -215,3 +215,10 @@ def test_an_environment_whose_tasks_leave_the_program_does_not_end_the_run_in_si
 ) -> None:
     with pytest.raises(PracticumError, match="exit code 0"):
         pr.train(ShortOfTasks, runs_dir=str(tmp_path), name="short", **QUICK)
+
+
+def test_an_environment_whose_tasks_leave_the_program_does_not_end_an_evaluation_in_silence() -> (
+    None
+):
+    with pytest.raises(PracticumError, match="exit code 0"):
+        pr.evaluate("reference", env=ShortOfTasks, n=4)
