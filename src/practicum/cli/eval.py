@@ -80,13 +80,13 @@ def _evaluate(
     from practicum.api import open_policy
     from practicum.assemble.policies import evaluate_policy
     from practicum.cli.progress import EpisodeBar
-    from practicum.engine.compute_thread import run_attended
+    from practicum.engine.compute_thread import run_to_end
     from practicum.environments.registry import run_and_close
 
     handle: PolicyHandle = open_policy(policy, config, environment)
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
         work = evaluate_policy(handle, environment, config, bar.episode_done, policy)
-        return run_attended(run_and_close(environment, work)).report
+        return run_to_end(run_and_close(environment, work)).report
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:
