@@ -31,6 +31,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield found
 
 
+async def test_messages_are_answered_with_and_without_the_version_in_their_path(site: Site) -> None:
+    _, endpoint = site.open()
+    for url in (endpoint.url, site.address):
+        for path in ("/v1/messages", "/messages", "/messages/count_tokens"):
+            asked = {k: v for k, v in QUESTION.items() if k != "max_tokens" or "count" not in path}
+            answer = await post(url + path, endpoint.key, asked)
+            assert answer.status_code == 200, (url, path, answer.text)
+
+
 # G1: exposure
 
 

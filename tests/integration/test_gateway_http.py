@@ -238,6 +238,8 @@ async def test_a_prompt_longer_than_the_context_is_answered_in_each_dialects_sha
         for answer in (chat, stream):
             assert answer.status_code == 400
             assert answer.json()["error"]["code"] == "context_length_exceeded"
+            said = answer.json()["error"]["message"]
+            assert said.startswith("This model's maximum context length is 4096 tokens")
         body = {"messages": messages, "max_tokens": 5, "model": "x"}
         said = (await client.post("/messages", json=body)).json()
         assert (said["type"], said["error"]["type"]) == ("error", "invalid_request_error")
@@ -252,3 +254,15 @@ async def test_a_request_for_more_than_fits_gets_what_fits(policy: TorchPolicy) 
     turn = await conversation.respond(request)
     assert turn.prompt_tokens + len(turn.completion.token_ids) <= 4096
     assert len(turn.completion.token_ids) > 0
+
+
+async def test_a_tiny_temperature_is_greedy_and_harms_no_other_request(policy: TorchPolicy) -> None:
+    async with serving(policy) as served, client_of(served) as client:
+        asked = {"messages": [{"role": "user", "content": "q"}], "max_tokens": 8}
+        heats = (1e-40, 0.0, 1.0, 1e-12)
+        answers = await asyncio.gather(
+            *(client.post("/chat/completions", json={**asked, "temperature": t}) for t in heats)
+        )
+        assert [answer.status_code for answer in answers] == [200] * len(heats)
+        said = [answer.json()["choices"][0]["message"]["content"] for answer in answers]
+        assert said[0] == said[1] == said[3]

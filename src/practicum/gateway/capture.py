@@ -239,9 +239,10 @@ class CapturedConversation:
             return params
         room = self._context_tokens - prompt_tokens
         if room < 1:
+            # Clients recognise an overflow by these first words of OpenAI's.
             raise ContextFull(
-                f"the conversation is {prompt_tokens} tokens long and the model's context holds "
-                f"{self._context_tokens}, its answer included; send a shorter one"
+                f"This model's maximum context length is {self._context_tokens} tokens, its answer "
+                f"included, and the conversation is {prompt_tokens} tokens long; send a shorter one"
             )
         return replace(params, max_tokens=min(params.max_tokens, room))
 

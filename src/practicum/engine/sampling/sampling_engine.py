@@ -210,8 +210,9 @@ class TorchEngine:
         limit = self.context_tokens
         if longest > limit:
             raise ContextFull(
-                f"a prompt of {len(request.prompt_ids)} tokens and {request.params.max_tokens} new "
-                f"ones do not fit the model's {limit}; lower rollouts.max_tokens or max_turns"
+                f"This model's maximum context length is {limit} tokens; a prompt of "
+                f"{len(request.prompt_ids)} and {request.params.max_tokens} new ones do not fit; "
+                "lower rollouts.max_tokens or max_turns"
             )
 
     def _trie(self, actions: tuple[ActionForm, ...]) -> ActionTrie:

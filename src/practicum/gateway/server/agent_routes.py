@@ -88,6 +88,8 @@ OPEN_PATHS = frozenset({"/health"})
 
 PREFIXES = ("/rollouts/{rollout}/v1", "/v1")
 """A rollout is identified by URL and key, or by its key alone."""
+SHORT_PREFIXES = ("/rollouts/{rollout}", "")
+"""Where some clients that take `ANTHROPIC_BASE_URL` send messages: they add no version to it."""
 
 KINDS = {
     401: "authentication_error",
@@ -128,9 +130,13 @@ class AgentRoutes:
         for prefix in PREFIXES:
             others.append(Route(f"{prefix}/models", self._list_models, methods=["GET"]))
             others.append(Route(f"{prefix}/models/{{name:path}}", self._model, methods=["GET"]))
+        for prefix in (*PREFIXES, *SHORT_PREFIXES):
             others.append(
                 Route(f"{prefix}/messages/count_tokens", self._count_tokens, methods=["POST"])
             )
+        to_messages = self._answer_in(DIALECTS["/messages"])
+        for prefix in SHORT_PREFIXES:
+            others.append(Route(f"{prefix}/messages", to_messages, methods=["POST"]))
         return [*answers, *others]
 
     def _answer_in(self, dialect: Dialect) -> Callable[[Request], Awaitable[Response]]:

@@ -115,7 +115,7 @@ class ServingRoutes(AgentRoutes):
 
     def routes(self) -> list[Route]:
         """Those of the gateway, without rollouts in their paths, and the server's own."""
-        inherited = [r for r in super().routes() if r.path.startswith("/v1/")]
+        inherited = [r for r in super().routes() if r.path.startswith(("/v1/", "/messages"))]
         return [
             *inherited,
             Route("/health", self._health, methods=["GET"]),
