@@ -8,7 +8,8 @@ with another system prompt.
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from practicum.core.conversation import SampledTurn
 from practicum.core.sampling import Completion
@@ -25,6 +26,8 @@ class RolloutGraph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.retokenised = 0
+        self.unrecognised = 0
+        """Assistant turns in prompts that were not sampled here: examples, or rewritten ones."""
         """Prompts with sampled turns whose tokens do not extend the last of these turns: the
         client, or the chat template, has changed the conversation."""
         self._children: dict[int | None, list[int]] = {None: []}
@@ -63,6 +66,8 @@ class RolloutGraph:
             if rewritten and self._systems[last] == _system(messages):
                 self.retokenised += 1
         known = sum(len(self.nodes[i].messages) for i in self.path(at))
+        said = [i for i, one in enumerate(messages) if one.role == "assistant" and i >= known]
+        self.unrecognised += sum(index not in sampled for index in said)
         return self.add_given(at, tuple(messages)[known:], prompt[length:])
 
     def add_given(
@@ -171,9 +176,18 @@ def _key(message: Message) -> bytes:
     content = message.content if message.content.strip() else ""
     said = f"{message.role}\n{content}"
     if message.tool_calls:
-        calls = [[call.name, dict(call.arguments)] for call in message.tool_calls]
+        calls = [[call.name, _by_value(call.arguments)] for call in message.tool_calls]
         said = json.dumps([message.role, content, calls], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _by_value(value: Any) -> Any:
+    """A JSON value in which 10.0 is 10: JavaScript writes both as 10, and others as they like."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _by_value(one) for key, one in value.items()}
+    return [_by_value(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _digest(before: bytes, said: bytes) -> bytes:

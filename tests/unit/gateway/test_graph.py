@@ -81,6 +81,9 @@ async def test_a_rewritten_turn_of_ours_is_another_message_and_not_counted_as_ou
     assert [m.content for m in trace.nodes[2].messages] == ["edited", "two"]
     assert trace.nodes[2].sampled is None
     assert conversation.graph.retokenised == 0
+    assert conversation.graph.unrecognised == 1
+    await answer(conversation, [*edited, say("assistant", "given"), say("user", "three")])
+    assert conversation.graph.unrecognised == 2  # what is on the path already is not counted again
 
 
 async def test_a_turn_that_comes_back_behind_other_words_is_counted() -> None:
@@ -159,6 +162,8 @@ async def test_calls_are_known_by_name_and_arguments_and_not_by_id() -> None:
     again = ToolCall(name="f", arguments={"a": [2], "b": 1}, id="other")
     back = [*asked, say("assistant", "  ", tool_calls=(again,))]
     assert list(graph.turns(back)) == [1]
+    by_value = ToolCall(name="f", arguments={"a": [2.0], "b": 1.0})
+    assert list(graph.turns([*asked, say("assistant", "", tool_calls=(by_value,))])) == [1]
     other = ToolCall(name="f", arguments={"a": [3], "b": 1})
     assert graph.turns([*asked, say("assistant", "", tool_calls=(other,))]) == {}
 

@@ -54,6 +54,7 @@ class ControlRoutes:
                 "tokens": rollout.use.tokens,
                 "under_way": rollout.use.under_way,
                 "retokenised": rollout.conversation.graph.retokenised,
+                "unrecognised": rollout.conversation.graph.unrecognised,
                 "reward": note.score.value,
                 "started_at": note.started_at,
             }
