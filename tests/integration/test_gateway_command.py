@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from practicum.cli.gateway import chosen_model
 from practicum.store.trace_store import SqliteTraceStore
 
 START_S = 120
@@ -118,3 +120,9 @@ def test_mistakes_are_one_sentence(practicum: Any, tmp_path: Path) -> None:
         answer = practicum("gateway", *words)
         assert answer.code == 2
         assert said in answer.sentence
+
+
+@pytest.mark.parametrize(("words", "longest"), [([], 1024), (["rollouts.max_tokens=32"], 32)])
+def test_a_model_by_its_name_may_answer_at_length(words: list[str], longest: int) -> None:
+    _, _, rollouts = chosen_model("tiny", words)
+    assert rollouts.max_tokens == longest

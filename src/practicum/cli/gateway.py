@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "PRACTICUM_GATEWAY_KEY"
 """Environment variable that may hold the control key."""
+MAX_TOKENS = 1024
+"""Longest answer of a model that no config says more about, where a request names none."""
 
 
 def gateway(
@@ -25,7 +27,9 @@ def gateway(
     options: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[key=value]...", help="Values of the config, such as rollouts.max_tokens=512."
+            metavar="[key=value]...",
+            help="Values of the config, such as rollouts.max_tokens=512, the longest answer where "
+            "a request names none.",
         ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8100,
@@ -62,7 +66,7 @@ def gateway(
     from practicum.engine.compute_thread import run_attended
 
     key = choose_key(host, key_file, KEY_VARIABLE)
-    model, adapter, rollouts = _chosen(policy, options or [])
+    model, adapter, rollouts = chosen_model(policy, options or [])
     limits = RolloutLimits(max_turns=max_turns)
     place: dict[str, Any] = {"host": host, "port": port, "control_key": key.key}
     plan = GatewayPlan(**place, open_count=open_count, limits=limits)
@@ -74,7 +78,9 @@ def gateway(
         print(f"practicum traces list --store {store}", file=sys.stderr)
 
 
-def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None, RolloutConfig]":
+def chosen_model(
+    policy: str, options: list[str]
+) -> "tuple[ModelConfig, Path | None, RolloutConfig]":
     """The model, the folder of its adapter, and how it samples."""
     from practicum.api import find_checkpoint, policy_config, read_config
     from practicum.store.checkpoints import base_of_adapter
@@ -84,7 +90,7 @@ def _chosen(policy: str, options: list[str]) -> "tuple[ModelConfig, Path | None,
         return config.model, None, config.rollouts
     found = find_checkpoint(policy)
     if found is None:
-        config = policy_config(policy, "math", options)
+        config = policy_config(policy, "math", [f"rollouts.max_tokens={MAX_TOKENS}", *options])
         return config.model, None, config.rollouts
     env = None if found.run is not None else "math"
     config = policy_config(policy, env, options)
