@@ -18,9 +18,6 @@ from practicum.core.errors import ConfigError, MissingExtra
 from practicum.core.interfaces import Agent, Environment
 from practicum.core.user_code import load_callable
 
-AT_ONCE = 16
-"""Most requests of one episode at once; agents with sub-agents send several."""
-
 
 def build_loop(environment: Environment, config: RunConfig, codec: Any = None) -> Agent:
     """The built-in agent loop for an environment's kind of sessions."""
@@ -102,7 +99,6 @@ def program_limits(config: RunConfig) -> RolloutLimits:
     return RolloutLimits(
         max_turns=config.rollouts.max_turns,
         deadline_s=config.agent.deadline or 0.0,
-        concurrency=AT_ONCE,
     )
 
 

@@ -2,10 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from practicum.cli.arguments import takes_options
 
 if TYPE_CHECKING:
     from practicum.assemble.build_gateway import GatewayPlan, Serving
@@ -17,35 +20,44 @@ MAX_TOKENS = 1024
 """Longest answer of a model that no config says more about, where a request names none."""
 
 
-def gateway(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayArguments:
+    """What the command is told."""
+
     policy: Annotated[
         str,
         typer.Argument(
             metavar="CONFIG|MODEL|RUN", help="A config file, a model's name, or a run's folder."
         ),
-    ],
-    options: Annotated[
+    ]
+    words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[key=value]...",
             help="Values of the config, such as rollouts.max_tokens=512, the longest answer where "
             "a request names none.",
         ),
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8100,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    ] = None
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8100
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
     key_file: Annotated[
         Path | None,
         typer.Option(help="File with the control key; made, with a new key, where there is none."),
-    ] = None,
+    ] = None
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Trace store for rollouts that are closed.")
-    ] = None,
+    ] = None
     open_count: Annotated[
         int, typer.Option("--open", min=0, metavar="N", help="Rollouts to open at once.")
-    ] = 1,
-    max_turns: Annotated[int, typer.Option(min=0, help="Turns of a rollout; 0: no limit.")] = 0,
-) -> None:
+    ] = 1
+    max_turns: Annotated[int, typer.Option(min=0, help="Turns of a rollout; 0: no limit.")] = 0
+    concurrency: Annotated[
+        int, typer.Option(min=0, help="Requests of a rollout at once, more wait; 0: no limit.")
+    ] = 16
+
+
+@takes_options(GatewayArguments)
+def gateway(options: GatewayArguments) -> None:
     """Serve a model to agents until Ctrl-C: OpenAI chat and Responses, and Anthropic messages.
 
     practicum gateway smollm2-135m --store traces.sqlite     one rollout, its address and key
@@ -65,11 +77,16 @@ def gateway(
     from practicum.core.conversation import RolloutLimits
     from practicum.engine.compute_thread import run_attended
 
-    key = choose_key(host, key_file, KEY_VARIABLE)
-    model, adapter, rollouts = chosen_model(policy, options or [])
-    limits = RolloutLimits(max_turns=max_turns)
-    place: dict[str, Any] = {"host": host, "port": port, "control_key": key.key}
-    plan = GatewayPlan(**place, open_count=open_count, limits=limits)
+    key_file, store = options.key_file, options.store
+    key = choose_key(options.host, key_file, KEY_VARIABLE)
+    model, adapter, rollouts = chosen_model(options.policy, options.words or [])
+    plan = GatewayPlan(
+        host=options.host,
+        port=options.port,
+        control_key=key.key,
+        open_count=options.open_count,
+        limits=RolloutLimits(max_turns=options.max_turns, concurrency=options.concurrency),
+    )
     shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
     kept = run_attended(serve_gateway(served, plan, store, _announcement(plan, store, shown)))

@@ -27,8 +27,8 @@ class RolloutLimits:
     """Sampled tokens in total."""
     deadline_s: float = 0.0
     """Seconds from when the rollout was opened."""
-    concurrency: int = 4
-    """Concurrent requests."""
+    concurrency: int = 16
+    """Requests in progress at once, as agents with sub-agents send them; more wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import math
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +29,9 @@ KEY = re.compile(r"rk_([0-9a-f]{12})_([0-9a-f]{32})")
 
 MOST_CLOSED = 10_000
 """Closed rollouts whose keys are remembered, to answer 409 and not 401."""
+
+MOST_WAITING = 1_000
+"""Requests of a rollout that wait until fewer are in progress; one more is refused."""
 
 MOST_ANSWERS = 256
 """Most answers of a rollout that later requests can continue by `previous_response_id`."""
@@ -50,6 +53,16 @@ class RolloutUse:
     """Conversations by the id of their last answer."""
     tasks: "set[asyncio.Task[Any]]" = field(default_factory=set)
     """Tasks of the requests in progress, which closing the rollout cancels."""
+    waiting: "deque[asyncio.Future[None]]" = field(default_factory=deque)
+    """Requests that wait until fewer are in progress, oldest first."""
+
+    def wake(self, count: int) -> None:
+        """Let so many of the waiting requests look again."""
+        while count and self.waiting:
+            freed = self.waiting.popleft()
+            if not freed.done():  # its client may just have gone away
+                freed.set_result(None)
+                count -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +165,35 @@ class OpenRollouts:
         if rollout is None:
             return
         rollout.use.is_closed = True
+        rollout.use.wake(MOST_WAITING)
         for task in rollout.use.tasks:
             task.cancel()
         self._closed[rollout_id] = digest
         while len(self._closed) > MOST_CLOSED:
             self._closed.popitem(last=False)
+
+    async def wait_for_place(self, rollout: Rollout, most_s: float) -> None:
+        """Waits while as many of the rollout's requests are in progress as may be at once."""
+        use, limit = rollout.use, rollout.limits.concurrency
+        if len(use.waiting) >= MOST_WAITING:
+            raise _too_many(use.under_way)
+        left_s = rollout.time_left_s
+        seconds = most_s if left_s is None else min(most_s, max(left_s, 0.0))
+        try:
+            async with asyncio.timeout(seconds):
+                while limit and use.under_way >= limit and not use.is_closed:
+                    freed = asyncio.get_running_loop().create_future()
+                    use.waiting.append(freed)
+                    try:
+                        await freed
+                    except asyncio.CancelledError:
+                        if freed.done() and not freed.cancelled():
+                            use.wake(1)  # its turn is another's
+                        elif freed in use.waiting:
+                            use.waiting.remove(freed)
+                        raise
+        except TimeoutError:
+            raise _too_many(use.under_way) from None
 
     @contextmanager
     def admit(self, rollout: Rollout, *, turns: int, max_tokens: int) -> Iterator[Admission]:
@@ -184,6 +221,7 @@ class OpenRollouts:
             yield admission
         finally:
             use.under_way -= 1
+            use.wake(1)
             use.turns -= turns - admission.turns
             use.reserved -= turns * max_tokens
             use.tokens += admission.sampled
@@ -221,12 +259,16 @@ def _check(rollout: Rollout, turns: int) -> None:
             "turn_limit",
         )
     if limits.concurrency and use.under_way >= limits.concurrency:
-        raise Refused(
-            429,
-            f"{use.under_way} requests of this rollout are under way, which is its limit; "
-            "send this one when one of them is answered",
-            "rate_limit_error",
-        )
+        raise _too_many(use.under_way)
+
+
+def _too_many(under_way: int) -> Refused:
+    return Refused(
+        429,
+        f"{under_way} requests of this rollout are under way, which is its limit; "
+        "send this one when one of them is answered",
+        "rate_limit_error",
+    )
 
 
 def _digest(key: str) -> bytes:

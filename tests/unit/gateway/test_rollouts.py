@@ -107,6 +107,55 @@ def test_only_so_many_requests_are_under_way_at_once() -> None:
         admitted(registry, rollout)
 
 
+async def test_more_requests_wait_for_a_place_and_each_gets_one() -> None:
+    registry, rollout = opened(concurrency=2)
+    most = 0
+
+    async def request(number: int) -> int:
+        nonlocal most
+        await registry.wait_for_place(rollout, 30.0)
+        with registry.admit(rollout, turns=1, max_tokens=1):
+            most = max(most, rollout.use.under_way)
+            await asyncio.sleep(0.001 * (number % 3))
+        return number
+
+    assert await asyncio.gather(*map(request, range(12))) == list(range(12))
+    assert most == 2
+    assert (rollout.use.under_way, len(rollout.use.waiting)) == (0, 0)
+
+
+async def test_a_client_that_goes_away_while_it_waits_leaves_its_place_to_the_next() -> None:
+    registry, rollout = opened(concurrency=1)
+    with registry.admit(rollout, turns=1, max_tokens=1):
+        first, second = (
+            asyncio.create_task(registry.wait_for_place(rollout, 30.0)) for _ in range(2)
+        )
+        await asyncio.sleep(0)
+    first.cancel()  # in the moment in which it was woken
+    await asyncio.wait([first, second], timeout=5)
+    assert first.cancelled()
+    assert second.done()
+    assert not rollout.use.waiting
+
+
+async def test_waiting_has_an_end() -> None:
+    registry, rollout = opened(concurrency=1)
+    with registry.admit(rollout, turns=1, max_tokens=1), pytest.raises(Refused) as refused:
+        await registry.wait_for_place(rollout, 0.01)
+    assert (refused.value.status, refused.value.kind) == (429, "rate_limit_error")
+    assert not rollout.use.waiting
+
+
+async def test_who_waits_for_a_place_in_a_rollout_that_is_closed_is_told_so() -> None:
+    registry, rollout = opened(concurrency=1)
+    with registry.admit(rollout, turns=1, max_tokens=1):
+        waiting = asyncio.create_task(registry.wait_for_place(rollout, 30.0))
+        await asyncio.sleep(0)
+        registry.close(rollout.id)
+        await asyncio.wait_for(waiting, 5)
+        assert kind_of(registry, rollout) == "conflict_error"
+
+
 async def test_after_its_deadline_a_rollout_answers_nothing() -> None:
     registry, rollout = opened(deadline_s=0.02)
     admitted(registry, rollout)

@@ -39,6 +39,7 @@ class RequestSampler:
         """
         self._check(parsed)
         params = parsed.request.params
+        await self._rollouts.wait_for_place(rollout, self._settings.queue_timeout_s)
         with self._rollouts.admit(
             rollout, turns=parsed.n, max_tokens=params.max_tokens
         ) as admission:

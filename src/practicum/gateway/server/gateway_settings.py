@@ -32,6 +32,8 @@ class GatewaySettings:
     max_body_bytes: int = 4 * 1024 * 1024
     body_timeout_s: float = 60.0
     """For a request's body to arrive."""
+    queue_timeout_s: float = 600.0
+    """For a request to wait while its rollout has as many in progress as it may."""
     request_timeout_s: float = 3600.0
     """For one answer to be sampled."""
     write_timeout_s: float = 120.0
