@@ -160,12 +160,19 @@ async def test_limits_hold_over_http(tmp_path: Path) -> None:
             answer = await post(url, endpoint.key)
             assert (answer.status_code, answer.json()["error"]["code"]) == (429, kind)
             assert answer.headers["x-should-retry"] == "false"
-        _, endpoint = site.open(concurrency=1)
-        url = f"{endpoint.url}/v1/chat/completions"
-        both = await asyncio.gather(post(url, endpoint.key), post(url, endpoint.key))
-        assert sorted(answer.status_code for answer in both) == [200, 429]
-        refused = max(both, key=lambda answer: answer.status_code)
-        assert refused.headers["retry-after"] == "1"
+
+
+async def test_requests_beyond_the_limit_wait_for_their_turn_but_not_for_ever(
+    tmp_path: Path,
+) -> None:
+    for wait_s, expected in ((60.0, [200] * 4), (0.001, [200, 429, 429, 429])):
+        async with site_with(tmp_path, pause_s=0.02, queue_timeout_s=wait_s) as site:
+            _, endpoint = site.open(concurrency=1)
+            url = f"{endpoint.url}/v1/chat/completions"
+            answers = await asyncio.gather(*(post(url, endpoint.key) for _ in range(4)))
+            assert sorted(answer.status_code for answer in answers) == expected
+            refused = [answer for answer in answers if answer.status_code == 429]
+            assert all(answer.headers["retry-after"] == "1" for answer in refused)
 
 
 @pytest.mark.parametrize("stream", [False, True])
