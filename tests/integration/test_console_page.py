@@ -87,8 +87,9 @@ def test_a_person_chats_judges_and_lets_it_solve(
     page.write("prompt", "<img src=x onerror=document.title='broken'> hello")
     page.click("#send")
     page.until(lambda: page.element("send").is_enabled())
-    assert page.count("#trace .tokens span") == 12
-    assert "12 written" in page.text("facts")
+    written = page.count("#trace .tokens span")
+    assert 0 < written <= 12  # the model may end its turn before
+    assert f"{written} written" in page.text("facts")
     assert page.count("#messages img") == 0
     assert browser.title == "Practicum"
     page.click("[data-thumbs=up]")
