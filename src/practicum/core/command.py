@@ -58,3 +58,5 @@ class SandboxSpec:
     """CPU seconds per second."""
     output_bytes: int = 65_536
     """Bytes kept of each command's stdout, and of its stderr."""
+    shown: tuple[tuple[str, str], ...] = ()
+    """Folders of the host that a `machine` sees but cannot change: each with its place inside."""
