@@ -62,6 +62,8 @@ async def test_the_official_graders_execute() -> None:
 async def test_reference_play_gets_full_marks(name: str) -> None:
     async with opened() as environment:
         task = environment.find(name)
+        if task not in environment.every_task():
+            pytest.skip("it needs what the checkout has not; see its verdict")
         turns = environment.reference(task)
         played = await play_episode(environment, task, ScriptActor(turns), len(turns))
     assert played.outcome.success is True, played.outcome.evidence["checks"]

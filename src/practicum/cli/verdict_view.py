@@ -119,7 +119,7 @@ async def _played(environment: Any, n: int | None) -> list[dict[str, Any]]:
         row[name] = [sum(int(one[key]) for one in given) for key in ("result", "points")]
 
     async def check(one: "TaskVerdict") -> dict[str, Any]:
-        turns = environment.reference(one.task)
+        turns = () if one.missing else environment.reference(one.task)
         row = {"id": one.task.id, "runs": not one.missing, "has_reference": bool(turns)}
         async with slots:
             await play(row, "nothing", one.task, ())

@@ -16,6 +16,7 @@ from practicum.environments.office.families.family_parts import (
     write,
 )
 
+GITLAB = "http://root:theagentcompany@the-agent-company.com:8929"
 PAGE = "office page http://the-agent-company.com"
 
 
@@ -63,6 +64,17 @@ def plane_cycle(issue: str, cycle: str) -> str:
     """Put an issue of the board $P into a sprint."""
     ids = f'"issues:=[\\"{plane_id("issues", issue)}\\"]"'
     return f"office plane POST $P/cycles/{plane_id('cycles', cycle)}/cycle-issues/ {ids}"
+
+
+def merge_request(project: str, branch: str, title: str) -> str:
+    """Commit all that changed in a clone, push it to a branch, and open a merge request."""
+    who = "-c user.name=root -c user.email=admin@example.com"
+    where = f"projects/root%2F{project}/merge_requests"
+    return (
+        f"cd {project} && git {who} commit -qam {q(title)}\n"
+        f"git push -q {GITLAB}/root/{project}.git HEAD:{branch}\n"
+        f"office gitlab POST {where} source_branch={branch} target_branch=main title={q(title)}"
+    )
 
 
 SLIDES = """
@@ -320,6 +332,19 @@ PLANS: Mapping[str, tuple[str, ...]] = {
     ),
     "sde-delete-stale-branch": (
         "office gitlab DELETE projects/root%2Fopensearch/repository/branches/feature%2Fssl",
+    ),
+    "sde-sotopia-create-agent": (
+        "cd sotopia && git checkout -q -b feature/nonVerbalAgent && "
+        "printf '\\n\\nclass NonVerbalAgent(LLMAgent):\\n    pass\\n' "
+        ">> sotopia/agents/llm_agent.py",
+        merge_request("sotopia", "feature/nonVerbalAgent", "Add an agent that does not speak"),
+    ),
+    "sde-update-dev-document": (
+        f"git clone -q --depth 1 {GITLAB}/root/sotopia.git && cd sotopia && "
+        "git checkout -q -b documents && printf '\\n## %s\\n\\nSo it goes.\\n' 'Using vscode' "
+        "'Other ides or editors' 'Without dev containers' "
+        ">> docs/pages/contribution/contribution.md",
+        merge_request("sotopia", "documents", "Update contribution document"),
     ),
     "sde-update-issue-status-on-plane": (
         on_board(
