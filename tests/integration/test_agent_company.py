@@ -1,6 +1,7 @@
 """Episodes of a small benchmark in TheAgentCompany's format, graded by its own graders."""
 
 import json
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from practicum.sandboxes.opening import unchecked_sandboxes
 
 pytestmark = pytest.mark.slow
 SAY = "office rocketchat POST chat.postMessage channel='#general' text='good morning'"
+
+
+SHOWN = "def grade_checkpoints(trajectory=''):\n    return Result([(2, shown_here.POINTS)])\n"
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +117,20 @@ async def test_files_that_an_agent_plants_change_no_grade(benchmark: Path) -> No
     async with opened(benchmark) as environment:
         outcome, _ = await played(environment, "pm-greet", SAY, plant)
     assert points(outcome) == ([0, 1, 2], {"total": 4, "result": 4})
+
+
+async def test_the_graders_packages_are_seen_and_cannot_be_changed(benchmark: Path) -> None:
+    grader = benchmark / "workspaces/tasks/pm-greet/evaluator.py"
+    grader.write_text("import shown_here\nfrom scoring import Result\n" + SHOWN)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # one that sandboxes can enter
+        Path(folder).chmod(0o755)
+        (Path(folder) / "shown_here.py").write_text("POINTS = 1\n")
+        async with opened(benchmark, packages=folder) as environment:
+            spoil = "echo POINTS = 2 > /graders/shown_here.py; mv /graders /other; umount /graders"
+            use = "python3 -c 'import shown_here; print(shown_here.__file__)'"
+            outcome, shown = await played(environment, "pm-greet", f"{spoil}; {use}")
+    assert "/graders/shown_here.py" in shown
+    assert points(outcome) == ([1], {"total": 2, "result": 1})
 
 
 async def test_a_grader_that_the_agent_locked_out_gives_no_points(benchmark: Path) -> None:
