@@ -60,7 +60,7 @@ def test_math_is_built_by_name_with_its_options() -> None:
         (
             "maths",
             {},
-            "unknown environment 'maths'; did you mean 'math'? known are agent_company, math",
+            "unknown environment 'maths'; did you mean 'math'? known are agent_company",
         ),
         ("math", {"levle": 2}, "unknown key 'env.levle'; did you mean 'env.level'?"),
         ("math", {"level": 6}, "env.level = 6 cannot be used: levels are 1 to 5"),
