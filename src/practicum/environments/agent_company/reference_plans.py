@@ -7,7 +7,7 @@ script takes it from the task's own file.
 from collections.abc import Mapping
 from shlex import quote as q
 
-from practicum.environments.office.families.family_parts import (
+from practicum.environments.office.families.bash import (
     on_board,
     plane_id,
     post,
