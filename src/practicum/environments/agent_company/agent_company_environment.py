@@ -248,7 +248,11 @@ class AgentCompanyEnvironment(MachineEnvironment):
         [listener] = await box.listen([0])
         environment |= self._judge.environment(listener.getsockname()[1])
         with self._judge.serving(listener) as faults:
-            found = await grade(box, files, events_of(said), environment, GRADING_S)
+            try:
+                found = await grade(box, files, events_of(said), environment, GRADING_S)
+            except GraderFailed:
+                if not faults:
+                    raise
         if faults:
             raise EnvironmentFailure(faults[0])
         return found
