@@ -12,8 +12,9 @@ from practicum.environments.checker import check_environment
 from practicum.environments.registry import build_level, environment_class, environment_names
 from practicum.sandboxes.opening import open_sandboxes
 
-NEEDS_A_SERVER = {"remote"}
-"""Environments that are somewhere else altogether; tested with a server of their own."""
+TESTED_ELSEWHERE = {"agent_company", "remote"}
+"""Environments with tests of their own: a benchmark from a checkout, without training tasks, and
+what is on a server."""
 
 
 def costs(name: str) -> bool:
@@ -29,7 +30,7 @@ def levels_to_try(name: str) -> tuple[int, ...]:
 EVERY_LEVEL = [
     (name, level)
     for name in environment_names()
-    if name not in NEEDS_A_SERVER
+    if name not in TESTED_ELSEWHERE
     for level in levels_to_try(name)
 ]
 

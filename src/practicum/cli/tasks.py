@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.cli.verdict_view import check_verdicts, print_verdicts
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -37,7 +39,13 @@ def tasks(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Your own tasks instead (shell).")
+        str | None,
+        typer.Option(
+            "--data",
+            "--repo",
+            metavar="PATH",
+            help="Your own tasks instead (shell), or your checkout (agent-company).",
+        ),
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -51,29 +59,37 @@ def tasks(
     practicum tasks math --check 500      every level: reference solves all, doing nothing none
 
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
+
+    practicum tasks agent-company --repo PATH       every task, and what is missing for it
     """
     from practicum.assemble.environments import open_environment
+    from practicum.core.capabilities import HasVerdicts
 
     split = next((w for w in reversed(options or []) if w.startswith("split=")), "split=train")
     words = [word for word in options or [] if not word.startswith("split=")]
-    words += [f"data={data}"] if data is not None else []
-    config = _env_config(env, words, level)
+    config = _env_config(env, words, level, data)
     environment = open_environment(config)
     if check is not None:
-        _check(config, level, check, json_output)
+        _check(environment, config, level, check, json_output)
     elif show is not None:
         _show(environment, show, json_output)
+    elif isinstance(environment, HasVerdicts):
+        print_verdicts(environment, json_output)
     else:
         _list(environment, split.removeprefix("split="), n, json_output)
 
 
-def _env_config(env: str, options: list[str], level: int | None) -> "EnvConfig":
+def _env_config(env: str, options: list[str], level: int | None, data: str | None) -> "EnvConfig":
     from practicum.core.config.config_sections import EnvConfig
     from practicum.core.config.parse_config import apply_overrides
+    from practicum.environments.registry import environment_class
 
     words = [f"env.{word.removeprefix('env.')}" for word in options]
     if level is not None:
         words.append(f"env.level={level}")
+    if data is not None:
+        has_repo = "repo" in environment_class(env).Options.model_fields
+        words.append(f"env.{'repo' if has_repo else 'data'}={data}")
     values = apply_overrides({"env": {"name": env}}, words)
     return EnvConfig.model_validate(values["env"])
 
@@ -123,7 +139,7 @@ def _show(environment: "Environment", named: str, json_output: bool) -> None:
     if not solution:
         console.print("its solution is not written down: play it with --policy reference")
     for number, turn in enumerate(solution, 1):
-        console.print(f"{number:2d}  {indented(turn)}", markup=False, soft_wrap=True)
+        console.print(f"{number:2d}  {indented(turn)}", markup=False, emoji=False, soft_wrap=True)
 
 
 def _as_json(task: "Task") -> dict[str, object]:
@@ -135,7 +151,9 @@ def _as_json(task: "Task") -> dict[str, object]:
     }
 
 
-def _check(config: "EnvConfig", level: int | None, check: str, quiet: bool) -> None:
+def _check(
+    environment: "Environment", config: "EnvConfig", level: int | None, check: str, quiet: bool
+) -> None:
     """Print what was found at each level; exit code 1 when anything falls short."""
     import asyncio
     import json
@@ -144,11 +162,14 @@ def _check(config: "EnvConfig", level: int | None, check: str, quiet: bool) -> N
 
     from practicum.assemble.environments import check_config
     from practicum.cli.progress import CheckBar
+    from practicum.core.capabilities import HasVerdicts
     from practicum.core.errors import UserError
 
     if check != CHECK_ALL and not (check.isdigit() and int(check) > 0):
         raise UserError(f"--check {check!r} is not a number of tasks; give one, or all")
     n = None if check == CHECK_ALL else int(check)
+    if isinstance(environment, HasVerdicts):
+        check_verdicts(environment, n, quiet)
     console = Console(highlight=False, stderr=quiet)
     with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
         found = asyncio.run(check_config(config, level, n, 0, bar))

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm, SamplingParams
-from practicum.core.task import JSON, Outcome, Task
+from practicum.core.task import JSON, Outcome, Task, TaskVerdict
 from practicum.core.trace import Message, ToolSpec
 
 SessionKind = Literal["discrete", "tools"]
@@ -138,6 +138,14 @@ class TellsSolution(Protocol):
     def solution(self, outcome: Outcome) -> str:
         """The solution that was reached, such as `x = 3`; empty for none."""
         ...
+
+
+@runtime_checkable
+class HasVerdicts(Protocol):
+    """An environment of others' tasks, of which not all can be played here."""
+
+    def verdicts(self) -> Sequence[TaskVerdict]:
+        """Every task, with what is missing for it. A session can be opened of any of them."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 SandboxProfile = Literal["code", "machine"]
 """`code`: an unprivileged user; every process ends with its command. `machine`: root of a private
@@ -58,3 +58,10 @@ class SandboxSpec:
     """CPU seconds per second."""
     output_bytes: int = 65_536
     """Bytes kept of each command's stdout, and of its stderr."""
+    shown: tuple[tuple[str, str], ...] = ()
+    """Folders of the host that a `machine` sees but cannot change: each with its place inside."""
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> "SandboxSpec":
+        """A spec from the JSON of its fields."""
+        return cls(**{**given, "shown": tuple((host, place) for host, place in given["shown"])})

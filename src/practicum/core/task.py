@@ -1,4 +1,4 @@
-"""`Task` (what to do) and `Outcome` (the evidence of what was done)."""
+"""`Task` (what to do), `Outcome` (the evidence of what was done), and verdicts about tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,3 +50,14 @@ class Outcome:
     """Reward of each turn, in order; empty where the environment gives none."""
     evidence: Mapping[str, JSON] = field(default_factory=dict)
     """Whatever a reward may need: exit codes, files, checkpoint results, final state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """Whether a task of someone else's can be played here."""
+
+    task: Task
+    missing: tuple[str, ...] = ()
+    """What keeps it from being played, each in a few words."""
+    notes: tuple[str, ...] = ()
+    """What is not as it is where the task comes from."""

@@ -100,6 +100,8 @@ class Machines:
         self._env = env
         self._opener: Callable[[str], Sandboxes] | None = None
         self._sandboxes: Sandboxes | None = None
+        self.shown: tuple[tuple[str, str], ...] = ()
+        """Folders of the host that machines see: see `SandboxSpec.shown`."""
         self._make_slots()
 
     def _make_slots(self) -> None:
@@ -125,6 +127,7 @@ class Machines:
             memory_mb=options.memory_mb,
             disk_mb=options.disk_mb,
             processes=options.processes,
+            shown=self.shown,
         )
         async with self._fresh_slots if beside_another else self._slots:
             box = await self._all().open(spec)

@@ -31,6 +31,9 @@ from practicum.core.user_code import load_callable
 T = TypeVar("T")
 
 BUILT_IN = {
+    "agent_company": (
+        "practicum.environments.agent_company.agent_company_environment:AgentCompanyEnvironment"
+    ),
     "math": "practicum.environments.discrete.math.math_environment:MathEnvironment",
     "office": "practicum.environments.office.office_environment:OfficeEnvironment",
     "remote": "practicum.environments.remote.remote_environment:RemoteEnvironment",
@@ -61,7 +64,11 @@ def environment_names() -> list[str]:
 
 
 def environment_class(name: str) -> EnvironmentClass:
-    """The class of a name; `ConfigError` with the known names if there is none."""
+    """The class of a name; `ConfigError` with the known names if there is none.
+
+    A built-in one may be written with hyphens, as in `agent-company`.
+    """
+    name = name.replace("-", "_") if name.replace("-", "_") in BUILT_IN else name
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)

@@ -144,6 +144,11 @@ class CheckedSandboxes:
 
     async def open(self, spec: SandboxSpec) -> Sandbox:
         """See `core.interfaces.Sandboxes`."""
+        if spec.shown and self.kind != "bubblewrap":
+            raise UserError(
+                f"a {self.kind} sandbox shows no folders of this machine; "
+                "write env.sandbox=bubblewrap"
+            )
         await self.require(spec.profile)
         return await self._sandboxes.open(spec)
 

@@ -11,14 +11,14 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
 from practicum.core.errors import PracticumError
 from practicum.core.interfaces import Sandbox, Sandboxes
 
-LIMITS = {"memory_mb": 96, "disk_mb": 32, "processes": 48}
+LIMITS = SandboxSpec(memory_mb=96, disk_mb=32, processes=48)
 EATS_MEMORY = "import os; held = [os.urandom(1 << 20) for _ in range(400)]"
 FORKS = """
 import os, time
@@ -51,7 +51,7 @@ class Finding:
 async def check_sandboxes(sandboxes: Sandboxes, profile: SandboxProfile) -> list[Finding]:
     """The findings about one profile; only a failure if no sandbox can be opened."""
     try:
-        box = await sandboxes.open(SandboxSpec(profile=profile, **LIMITS))
+        box = await sandboxes.open(replace(LIMITS, profile=profile))
     except PracticumError as error:
         return [Finding(claim="a sandbox can be opened", holds=False, seen=str(error))]
     try:
@@ -176,7 +176,7 @@ async def _limits_processes(box: Sandbox) -> Finding:
     started = done.stdout.strip()
     return Finding(
         claim="processes are limited",
-        holds=not started.isdigit() or int(started) <= 2 * LIMITS["processes"],
+        holds=not started.isdigit() or int(started) <= 2 * LIMITS.processes,
         seen=f"{started} at once",
     )
 

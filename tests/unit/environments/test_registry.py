@@ -57,7 +57,11 @@ def test_math_is_built_by_name_with_its_options() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("maths", {}, "unknown environment 'maths'; did you mean 'math'? known are math"),
+        (
+            "maths",
+            {},
+            "unknown environment 'maths'; did you mean 'math'? known are agent_company",
+        ),
         ("math", {"levle": 2}, "unknown key 'env.levle'; did you mean 'env.level'?"),
         ("math", {"level": 6}, "env.level = 6 cannot be used: levels are 1 to 5"),
         ("math", {"level": []}, "env.level = [] cannot be used: levels are 1 to 5"),

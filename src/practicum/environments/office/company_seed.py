@@ -115,6 +115,8 @@ class Issue:
     due_date: str | None = None
     is_closed: bool = False
     notes: tuple[Post, ...] = ()
+    number: int | None = None
+    """The number in its address; the next free one where it is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,15 @@ from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
-from practicum.environments.machines import MachineEnvironment, MachineOptions
+from practicum.environments.machines import MachineEnvironment, MachineOptions, Machines
 from practicum.environments.office import office_client
-from practicum.environments.office.companies import Companies
+from practicum.environments.office.companies import Companies, OpenCompany
+from practicum.environments.office.company_seed import CompanySeed
 from practicum.environments.office.families.all_families import families
 from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
 from practicum.environments.office.office_session import (
     HOSTS,
+    Grader,
     OfficeGrader,
     OfficeTextSession,
     OfficeToolSession,
@@ -129,34 +131,14 @@ class OfficeEnvironment(MachineEnvironment):
     async def _session(self, task: Task) -> AsyncIterator[OfficeTextSession | OfficeToolSession]:
         plan = plan_of(task)
         options = self._options
-        async with self._machines.open() as box:
-            if not isinstance(box, ServesPorts):
-                raise UserError(
-                    f"a {box.kind} sandbox has no network of its own, which the office needs; "
-                    "write env.sandbox=bubblewrap"
-                )
+        async with open_office(self._machines, self._companies, plan.company) as (box, company):
+            await furnish(box, plan)
+            grader = OfficeGrader(plan, company, box, options.command_timeout_s)
+            session = office_session(task, box, grader, options)
             try:
-                listeners = await box.listen(PORTS)
-            except ValueError as error:
-                raise EnvironmentFailure(f"the ports of the services: {error}") from error
-            company = await self._companies.open(plan.company, listeners)
-            try:
-                await furnish(box, plan)
-                limits = Limits(
-                    rounds=options.rounds,
-                    command_timeout_s=options.command_timeout_s,
-                    output_chars=options.output_chars,
-                )
-                grader = OfficeGrader(plan, company, box, options.command_timeout_s)
-                kind = OfficeToolSession if self.session_kind == "tools" else OfficeTextSession
-                shown = example_messages(options.protocol) if options.example else ()
-                session = kind(task, box, limits, grader, shown)
-                try:
-                    yield session
-                finally:
-                    session.close()
+                yield session
             finally:
-                company.close()
+                session.close()
 
     def reference(self, task: Task) -> Sequence[str]:
         """The turns that solve it."""
@@ -215,14 +197,55 @@ def plan_of(task: Task) -> OfficePlan:
     return family.plan(str(task.data["seed"]), task.split)
 
 
+@asynccontextmanager
+async def open_office(
+    machines: Machines, companies: Companies, seed: CompanySeed, *, beside_another: bool = False
+) -> AsyncIterator[tuple[Sandbox, OpenCompany]]:
+    """A new machine in which a new company's services are served; both are gone afterwards."""
+    async with machines.open(beside_another=beside_another) as box:
+        if not isinstance(box, ServesPorts):
+            raise UserError(
+                f"a {box.kind} sandbox has no network of its own, which the office needs; "
+                "write env.sandbox=bubblewrap"
+            )
+        try:
+            listeners = await box.listen(PORTS)
+        except ValueError as error:
+            raise EnvironmentFailure(f"the ports of the services: {error}") from error
+        company = await companies.open(seed, listeners)
+        try:
+            yield box, company
+        finally:
+            company.close()
+
+
+def office_session(
+    task: Task, box: Sandbox, grader: Grader, options: MachineOptions
+) -> OfficeTextSession | OfficeToolSession:
+    """A session in a machine, by text turns or tool calls as the options say."""
+    limits = Limits(
+        rounds=options.rounds,
+        command_timeout_s=options.command_timeout_s,
+        output_chars=options.output_chars,
+    )
+    kind = OfficeToolSession if options.protocol == "tools" else OfficeTextSession
+    shown = example_messages(options.protocol) if options.example else ()
+    return kind(task, box, limits, grader, shown)
+
+
 async def furnish(box: Sandbox, plan: OfficePlan) -> None:
     """Give a machine the names of the services, the command `office`, and the task's files."""
+    await furnish_machine(box)
+    for path, content in plan.files.items():
+        whole = path if path.startswith("/") else f"{WORKSPACE}/{path}"
+        await box.write(whole, content if isinstance(content, bytes) else content.encode())
+
+
+async def furnish_machine(box: Sandbox) -> None:
+    """Give a machine the names of the services, the command `office` and the workspace."""
     await box.write("/etc/hosts", HOSTS)
     client = Path(office_client.__file__).read_bytes()
     await box.write(COMMAND, b"#!/usr/bin/python3 -I\n" + client)
     done = await box.run(["sh", "-c", f"chmod 755 {COMMAND} && mkdir -p {WORKSPACE}"], timeout_s=20)
     if done.exit_code != 0:
         raise EnvironmentFailure(f"the machine could not be furnished: {done.stderr[:200]}")
-    for path, content in plan.files.items():
-        whole = path if path.startswith("/") else f"{WORKSPACE}/{path}"
-        await box.write(whole, content if isinstance(content, bytes) else content.encode())

@@ -1,6 +1,7 @@
 """Sessions of office tasks: a shell beside the company's services, graded by checkpoints."""
 
 import asyncio
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,6 +112,24 @@ class SeenEvidence(Evidence):
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(GRADING_S)
 
 
+def require_company(company: OpenCompany) -> None:
+    """`EnvironmentFailure` where a company cannot be graded: it ended, or a colleague failed."""
+    if not company.is_alive:
+        raise EnvironmentFailure("the company's services ended before the task was graded")
+    if COLLEAGUE_FAULT in company.faults:
+        raise EnvironmentFailure(company.faults.strip()[-300:])
+
+
+class Grader(typing.Protocol):
+    """Grades one episode."""
+
+    said: list[str]
+    """All that the agent wrote and saw, in turn."""
+
+    async def grade(self, answer: str | None, facts: dict[str, JSON]) -> Outcome:
+        """The outcome; `facts` are known of the episode besides its points."""
+
+
 class OfficeGrader:
     """Grades one episode, once."""
 
@@ -134,10 +153,7 @@ class OfficeGrader:
         return Outcome(success=is_done, evidence={**self._evidence, **facts})
 
     async def _graded(self, answer: str | None) -> dict[str, JSON]:
-        if not self._company.is_alive:
-            raise EnvironmentFailure("the company's services ended before the task was graded")
-        if COLLEAGUE_FAULT in self._company.faults:
-            raise EnvironmentFailure(self._company.faults.strip()[-300:])
+        require_company(self._company)
         seen = SeenEvidence(
             office=self._company.office,
             trajectory="\n".join(self.said),
@@ -189,7 +205,7 @@ class _OfficeSession(ShellSession):
         task: Task,
         box: Sandbox,
         limits: Limits,
-        grader: OfficeGrader,
+        grader: Grader,
         example: Sequence[Message] = (),
     ) -> None:
         super().__init__(task, MACHINE, box, limits, None, example)

@@ -131,6 +131,7 @@ def _fill(gitlab: Gitlab, project: Document, work: Document, seed: Issue | Merge
 
 def _add_issue(gitlab: Gitlab, project: Document, seed: Issue) -> None:
     issue = gitlab.add_work(project, "issues", account(gitlab, seed.author), seed.title)
+    issue["iid"] = seed.number or issue["iid"]
     _fill(gitlab, project, issue, seed)
     issue["due_date"] = seed.due_date
     if seed.milestone:

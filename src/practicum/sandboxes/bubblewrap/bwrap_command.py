@@ -25,6 +25,7 @@ from practicum.sandboxes.seccomp import filter_program
 
 PROGRAM = "/mnt/first.pyc"
 FILTER = "/mnt/filter"
+SHOWN = "/mnt/shown"
 CODE_USER = 1000
 MEBIBYTE = 1 << 20
 PASSWD = b"root:x:0:0:root:/:/usr/sbin/nologin\nuser:x:1000:1000:user:/work:/bin/bash\n"
@@ -80,6 +81,7 @@ def bwrap_arguments(
         "--",
         *(python, "-I", "-S", PROGRAM, spec.profile, str(fds.connection)),
         *(str(fds.lifeline), FILTER, str(spec.processes), str(watched_bytes)),
+        *(place for _, place in spec.shown),
     ]
 
 
@@ -113,6 +115,8 @@ def _machine(spec: SandboxSpec, fds: InheritedFds, root: str) -> list[str]:
         *("--size", str(spec.disk_mb * MEBIBYTE), "--tmpfs", "/run"),
         *("--size", str(4 * MEBIBYTE), "--tmpfs", "/mnt"),
         *_programs_of_ours(fds),
+        # In a tmpfs: there is no place for them on the root, which cannot be written.
+        *(w for n, (host, _) in enumerate(spec.shown) for w in ("--ro-bind", host, f"{SHOWN}/{n}")),
         *("--chdir", "/", "--remount-ro", "/"),
     ]
 

@@ -48,7 +48,7 @@ class Launcher:
 
     def _answer(self, asked: dict[str, Any]) -> None:
         if asked["do"] == "open":
-            self._start(SandboxSpec(**asked["spec"]))
+            self._start(SandboxSpec.from_json(asked["spec"]))
         elif asked["do"] == "close":
             self._end(asked["number"])
         else:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from practicum.core.cache_folder import sandbox_cache_root
 from practicum.core.errors import UserError
 from practicum.sandboxes.bubblewrap.user_namespaces import granted_range, new_user_namespace
 
@@ -59,16 +60,6 @@ def _user_name() -> str:
         return str(os.geteuid())
 
 
-def cache_folder() -> Path:
-    """Where root file systems are cached.
-
-    Not in a home folder, which the host ids of sandboxes usually cannot enter.
-    """
-    if os.geteuid() == 0:
-        return Path("/var/cache/practicum")
-    return Path(f"/var/tmp/practicum-{os.geteuid()}")
-
-
 def cached_root() -> Path | None:
     """The cached root file system, or None."""
     root = _place()
@@ -88,9 +79,9 @@ def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
             f"type: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
             f"{_user_name()}"
         )
-    _own_folder(cache_folder())
+    _own_folder(sandbox_cache_root())
     with (
-        _alone(cache_folder()),
+        _alone(sandbox_cache_root()),
         tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder,
     ):
         found = cached_root()  # another process may have built it meanwhile
@@ -115,7 +106,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _place() -> Path:
     key = hashlib.sha256(" ".join((*PACKAGES, *_suite())).encode()).hexdigest()[:12]
-    return cache_folder() / f"root-{key}" / "root"
+    return sandbox_cache_root() / f"root-{key}" / "root"
 
 
 def _suite() -> tuple[str, str]:

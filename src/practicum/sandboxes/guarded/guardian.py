@@ -304,7 +304,7 @@ def guard(connection: socket.socket, hello: int, asked: dict[str, Any]) -> None:
     try:
         guardian = Guardian(
             connection,
-            SandboxSpec(**asked["spec"]),
+            SandboxSpec.from_json(asked["spec"]),
             place=asked["place"],
             confines=asked["confines"],
         )

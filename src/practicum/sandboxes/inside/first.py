@@ -274,7 +274,7 @@ def close_if_open(fd: int) -> None:
 
 
 def main() -> None:
-    """Arguments: profile, socket, lifeline, filter, processes, memory limit to poll (0: none)."""
+    """Arguments: profile, socket, lifeline, filter, processes, memory to poll (0: none), places."""
     profile, fd, lifeline, filter_path, processes, watched = sys.argv[1:7]
     hide_from_tracers()
     os.umask(0o022)
@@ -293,7 +293,7 @@ def main() -> None:
     FirstProcess(
         int(fd),
         int(lifeline),
-        system=System() if profile == "machine" else None,
+        system=System(sys.argv[7:]) if profile == "machine" else None,
         filter_program=program,
         processes=int(processes),
         watched_bytes=int(watched),

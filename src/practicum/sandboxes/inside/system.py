@@ -26,6 +26,7 @@ from practicum.sandboxes.inside.kernel import (
 SCRATCH = "/run"
 """A tmpfs with a size limit, mounted by bwrap."""
 ROOT = SCRATCH + "/root"
+SHOWN = "/mnt/shown"
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Symlinks into /usr at the top of a usr-merged system; no program finds its loader without."""
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin")
@@ -62,7 +63,8 @@ RESERVE_BYTES = 262_144
 class System:
     """The overlay and its mount namespace, created once per sandbox."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: "list[str]") -> None:
+        """`shown` are the places of the host's folders, which bwrap mounted in `SHOWN`."""
         for name in ("upper", "work", "root"):
             os.mkdir(f"{SCRATCH}/{name}", 0o755)
         layers = f"lowerdir=/,upperdir={SCRATCH}/upper,workdir={SCRATCH}/work,userxattr"
@@ -71,6 +73,9 @@ class System:
             file.write(bytes(RESERVE_BYTES))
         for name in ("proc", "dev"):
             mount(f"/{name}", f"{ROOT}/{name}", "", MS_BIND | MS_REC)
+        for number, place in enumerate(shown):
+            os.makedirs(ROOT + place)
+            mount(f"{SHOWN}/{number}", ROOT + place, "", MS_BIND | MS_REC)
         self._inner = self._namespace()
 
     def _namespace(self) -> int:

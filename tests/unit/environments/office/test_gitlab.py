@@ -9,7 +9,7 @@ from tests.unit.environments.office.serving_companies import Served
 
 from practicum.core.errors import UserError
 from practicum.environments.office.companies import Companies
-from practicum.environments.office.company_seed import CompanySeed, Project
+from practicum.environments.office.company_seed import CompanySeed, Issue, Project
 from practicum.environments.office.office_client import Office, OfficeError
 
 SHOP = "projects/root%2Fshop"
@@ -170,3 +170,19 @@ def test_a_clone_on_the_host_becomes_a_project(companies: Companies, tmp_path: P
     company.close()
     with pytest.raises(UserError, match="is no folder"):
         companies.open_now(CompanySeed(projects=(Project(path="root/x", origin="/nowhere"),)))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_benchmarks_health_check_is_answered_in_both_of_its_ways(
+    office: Office, method: str
+) -> None:
+    status, _, _ = office.request("api", method, "/api/healthcheck/gitlab")
+    assert status == 200
+
+
+def test_an_issue_of_a_seed_has_the_number_that_it_asks_for(companies: Companies) -> None:
+    issues = (Issue(title="Far", number=759), Issue(title="Next"))
+    opened = companies.open_now(CompanySeed(projects=(Project(path="root/far", issues=issues),)))
+    found = opened.office.gitlab("GET", "projects/root%2Ffar/issues")
+    opened.close()
+    assert {one["title"]: one["iid"] for one in found} == {"Far": 759, "Next": 760}

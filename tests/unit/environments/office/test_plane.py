@@ -70,3 +70,8 @@ def test_names_are_taken_once(office: Office) -> None:
     office.plane("POST", f"{route}/labels/", {"name": "bug"})
     with pytest.raises(OfficeError, match="409"):
         office.plane("POST", f"{route}/labels/", {"name": "bug"})
+
+
+def test_a_slash_too_many_leads_to_the_same_place(office: Office) -> None:
+    route, _ = board(office)
+    assert office.plane("GET", f"{route}//cycles/") == office.plane("GET", f"{route}/cycles")

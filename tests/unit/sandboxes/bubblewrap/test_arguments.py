@@ -1,5 +1,8 @@
 """The arguments of bwrap, by value: what a sandbox has and, above all, what it has not."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from practicum.core.command import SandboxProfile, SandboxSpec
@@ -91,6 +94,17 @@ def test_the_first_process_is_told_its_limits(profile: SandboxProfile) -> None:
     command = arguments(profile)[arguments(profile).index("--") + 1 :]
     assert command[:3] == ["/usr/bin/python3", "-I", "-S"]
     assert command[4:] == [profile, "10", "17", "/mnt/filter", "7", "9"]
+
+
+def test_a_machine_sees_folders_of_the_host_that_it_cannot_write() -> None:
+    spec = SandboxSpec(profile="machine", shown=(("/var/a", "/here"), ("/var/b", "/there")))
+    found = bwrap_arguments(
+        spec, HANDED, root="/rootfs", python="/usr/bin/python3", watched_bytes=9
+    )
+    assert has(found, "--ro-bind", "/var/a", "/mnt/shown/0")
+    assert has(found, "--ro-bind", "/var/b", "/mnt/shown/1")
+    assert found[-2:] == ["/here", "/there"]
+    assert SandboxSpec.from_json(json.loads(json.dumps(asdict(spec)))) == spec
 
 
 def test_what_is_inherited_is_all_that_was_handed() -> None:

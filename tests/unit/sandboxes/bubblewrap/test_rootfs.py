@@ -17,7 +17,7 @@ from practicum.sandboxes.bubblewrap.rootfs import Granted, build_root, cached_ro
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    monkeypatch.setattr(rootfs, "cache_folder", lambda: folder)
+    monkeypatch.setattr(rootfs, "sandbox_cache_root", lambda: folder)
     return folder
 
 
@@ -144,7 +144,7 @@ def test_root_and_others_keep_theirs_apart(monkeypatch: pytest.MonkeyPatch) -> N
     places = []
     for uid in (0, 1, 2):
         monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
-        places.append(rootfs.cache_folder())
+        places.append(rootfs.sandbox_cache_root())
     assert len(set(places)) == 3
 
 

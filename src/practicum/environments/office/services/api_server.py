@@ -16,7 +16,7 @@ def reset(request: Request) -> Response:
     return Response.json({"message": f"Reset {NAMES[name]} command initiated"}, 202)
 
 
-@routes.route("GET", "/api/healthcheck/{service}", is_open=True)
+@routes.route("GET HEAD", "/api/healthcheck/{service}", is_open=True)
 def healthcheck(request: Request) -> Response:
     """Whether a service answers; all of them do, or none."""
     name = request.parameters["service"]

@@ -238,7 +238,7 @@ class Router:
     def find(self, method: str, path: str) -> tuple[Route | None, dict[str, str], bool]:
         """The route of a path, the placeholders' values, and whether the path is known at all."""
         is_known = False
-        plain = path.rstrip("/") or "/"
+        plain = re.sub("/{2,}", "/", path).rstrip("/") or "/"  # as nginx before the real services
         for route in self.routes:
             found = route.pattern.fullmatch(plain)
             if found is None:

@@ -1,0 +1,334 @@
+"""The `agent_company` environment: TheAgentCompany's tasks from a checkout, as a test set."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from practicum.core.capabilities import ServesPorts
+from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.interfaces import Sandbox
+from practicum.core.task import JSON, Outcome, Split, Task, TaskVerdict
+from practicum.environments.agent_company.benchmark_machine import initialise, python_version
+from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout
+from practicum.environments.agent_company.grader_packages import (
+    PLACE,
+    installed_packages,
+    packages_of,
+)
+from practicum.environments.agent_company.judge_relay import JudgeRelay
+from practicum.environments.agent_company.official_grading import Grade, GraderFailed, grade
+from practicum.environments.agent_company.reference_plans import PLANS
+from practicum.environments.agent_company.stand_ins import BenchmarkCompany
+from practicum.environments.agent_company.verdicts import Offered, missing_parts
+from practicum.environments.machines import MachineEnvironment, MachineOptions
+from practicum.environments.office.companies import Companies, OpenCompany
+from practicum.environments.office.office_environment import office_session, open_office
+from practicum.environments.office.office_session import (
+    OfficeTextSession,
+    OfficeToolSession,
+    require_company,
+)
+from practicum.environments.selection import shuffled
+from practicum.environments.shell.protocol import bash_turn, finish_turn
+
+ENV = "agent_company"
+GRADING_S = 600.0
+"""Seconds for a grader, as the benchmark gives it."""
+TOLD = "Complete the task in /instruction/task.md"
+"""The first message of a trajectory: the task's text is not in it, or graders would find it."""
+
+
+class AgentCompanyOptions(MachineOptions):
+    """Options of the `agent_company` environment."""
+
+    repo: str = ""
+    """A checkout of TheAgentCompany."""
+    only: tuple[str, ...] = ()
+    """Only these tasks, by name; all that can run unless given."""
+    documents: str = ""
+    """A folder with the files of the benchmark's ownCloud, which its repository has not."""
+    repositories: str = ""
+    """A folder of git clones, each for the GitLab project of its name."""
+    judge_endpoint: str = ""
+    """Address of an OpenAI-compatible model that judges where graders ask for one."""
+    judge_model: str = ""
+    """The name of that model."""
+    judge_key_env: str = "OPENAI_API_KEY"
+    """The environment variable with its key, where it needs one."""
+    colleague_endpoint: str = ""
+    """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
+    colleague_model: str = ""
+    """The name of that model."""
+    colleague_key_env: str = "OPENAI_API_KEY"
+    """The environment variable with its key, where it needs one."""
+    packages: str = ""
+    """A folder with the graders' Python packages; installed once into a cache unless given."""
+    results: str = ""
+    """A folder for `eval_TASK.json` and `traj_TASK.json` of each episode, as the leaderboard
+    takes them."""
+    rounds: int = Field(default=100, ge=1)
+    """Turns of an episode."""
+    command_timeout_s: float = Field(default=120.0, gt=0.0)
+    """Seconds a command may take."""
+    memory_mb: int = Field(default=1024, ge=32)
+    """Memory of each machine, its files included."""
+
+    all_levels: ClassVar[tuple[int, ...]] = (1,)
+
+    @model_validator(mode="after")
+    def _names_the_judge(self) -> "AgentCompanyOptions":
+        if self.judge_endpoint and not self.judge_model:
+            raise PydanticCustomError("judge", "judge_endpoint needs judge_model, the model's name")
+        return self
+
+
+class AgentCompanyEnvironment(MachineEnvironment):
+    """TheAgentCompany's tasks with their own graders; implements `Environment`."""
+
+    name: str = ENV
+    Options: ClassVar[type[AgentCompanyOptions]] = AgentCompanyOptions
+    all_levels: ClassVar[tuple[int, ...]] = (1,)
+    default_reward: ClassVar[str] = "agent_company"
+    sessions_at_once: ClassVar[int] = 2
+    """Concurrent sessions while its tasks are checked."""
+
+    def __init__(self, options: AgentCompanyOptions) -> None:
+        super().__init__(options, ENV)
+        self._options = options
+        self._checkout = Checkout(options.repo)
+        self._company = BenchmarkCompany(self._checkout, options.documents, options.repositories)
+        colleagues = {
+            "url": options.colleague_endpoint,
+            "model": options.colleague_model,
+            "key": os.environ.get(options.colleague_key_env, ""),
+        }
+        self._companies = Companies(colleagues if options.colleague_endpoint else None)
+        self._judge = (
+            JudgeRelay(
+                endpoint=options.judge_endpoint,
+                model=options.judge_model,
+                key=os.environ.get(options.judge_key_env, ""),
+            )
+            if options.judge_endpoint
+            else None
+        )
+        self._installing = asyncio.Lock()
+        self._verdicts = {one.task.id: one for one in self._judged_tasks()}
+        for name in options.only:
+            self._checkout.find(name)
+
+    def _judged_tasks(self) -> Iterator[TaskVerdict]:
+        offered = Offered(
+            has_judge=self._judge is not None,
+            has_documents=bool(self._options.documents),
+            projects=frozenset(self._company.clones),
+        )
+        for one in self._checkout.tasks:
+            task = Task(
+                id=one.name,
+                env=ENV,
+                split="heldout",
+                level=1,
+                instruction=one.instruction,
+                data={"services": list(one.services)},
+            )
+            missing = missing_parts(one, offered, self._company.named)
+            yield TaskVerdict(task=task, missing=missing, notes=self._notes(one))
+
+    def _notes(self, task: BenchmarkTask) -> tuple[str, ...]:
+        stand_ins = self._company.stand_ins(task)
+        scripted = bool(task.scenarios) and not self._options.colleague_endpoint
+        return (
+            *([f"stand-ins for {', '.join(stand_ins)}"] if stand_ins else []),
+            *(["scripted colleagues"] if scripted else []),
+        )
+
+    def verdicts(self) -> Sequence[TaskVerdict]:
+        """What is known of every task of the checkout, or of those that `only` names."""
+        only = self._options.only
+        return [one for one in self._verdicts.values() if not only or one.task.id in only]
+
+    def every_task(self) -> Sequence[Task]:
+        """The tasks that can run, in the order of their names."""
+        return [one.task for one in self.verdicts() if not one.missing]
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        """The tasks that can run; none is for training."""
+        if split == "train":
+            raise UserError(
+                "TheAgentCompany is a test set and has no task to train on; "
+                "train with env: office, and evaluate with env: agent_company"
+            )
+        return shuffled(self.every_task(), split, seed)
+
+    def find(self, text: str) -> Task:
+        """The task of this name, whether it can run or not."""
+        return self._verdicts[self._checkout.find(text).name].task
+
+    async def close(self) -> None:
+        """Close every machine and company; a later session opens new ones."""
+        await super().close()
+        self._companies.close()
+
+    def open(
+        self, task: Task
+    ) -> AbstractAsyncContextManager[OfficeTextSession | OfficeToolSession]:
+        """Start one episode: a machine and a company, initialised as the benchmark does."""
+        return self._session(task)
+
+    @asynccontextmanager
+    async def _session(self, task: Task) -> AsyncIterator[OfficeTextSession | OfficeToolSession]:
+        one = self._checkout.find(task.id)
+        async with self._prepared(one) as (box, company):
+            grader = BenchmarkGrader(self, one, box, company)
+            session = office_session(task, box, grader, self._options)
+            try:
+                yield session
+            finally:
+                session.close()
+
+    @asynccontextmanager
+    async def _prepared(
+        self, task: BenchmarkTask, *, beside_another: bool = False
+    ) -> AsyncIterator[tuple[Sandbox, OpenCompany]]:
+        await self._show_packages()
+        seed = self._company.seed(task)
+        opening = open_office(self._machines, self._companies, seed, beside_another=beside_another)
+        async with opening as (box, company):
+            await initialise(box, task, self._checkout)
+            yield box, company
+
+    async def _show_packages(self) -> None:
+        """Let machines see the graders' packages; they are installed with the first session."""
+        async with self._installing:
+            if self._machines.shown:
+                return
+            folder = Path(self._options.packages).resolve() if self._options.packages else None
+            if folder is not None and not folder.is_dir():
+                raise UserError(f"env.packages: {folder} is no folder")
+            wanted = packages_of(self._checkout)
+            if folder is None and wanted:
+                async with self._machines.open() as box:
+                    version = await python_version(box)
+                folder = await installed_packages(
+                    wanted, version, lambda line: print(line, file=sys.stderr)
+                )
+            if folder is not None:
+                self._machines.shown = ((str(folder), PLACE),)
+
+    def reference(self, task: Task) -> Sequence[str]:
+        """The turns that solve it; empty where nobody has written them down."""
+        protocol = self._options.protocol
+        scripts = PLANS.get(task.id, ())
+        turns = [bash_turn(script, protocol) for script in scripts]
+        return [*turns, finish_turn(protocol)] if turns else []
+
+    async def idle_grade(self, task: BenchmarkTask) -> Grade:
+        """What the grader gives in a fresh company, while an episode of the task is open."""
+        async with self._prepared(task, beside_another=True) as (box, company):
+            return await self.official_grade(task, box, company, ())
+
+    async def official_grade(
+        self, task: BenchmarkTask, box: Sandbox, company: OpenCompany, said: Sequence[str]
+    ) -> Grade:
+        """What the benchmark's grader gives for what was left; `said` are turns and outputs."""
+        require_company(company)
+        files = self._checkout.grading_files(task)
+        environment = {"DECRYPTION_KEY": self._checkout.decryption_key}
+        if self._judge is None or not isinstance(box, ServesPorts):
+            return await grade(box, files, events_of(said), environment, GRADING_S)
+        [listener] = await box.listen([0])
+        environment |= self._judge.environment(listener.getsockname()[1])
+        with self._judge.serving(listener) as faults:
+            try:
+                found = await grade(box, files, events_of(said), environment, GRADING_S)
+            except GraderFailed:
+                if not faults:
+                    raise
+        if faults:
+            raise EnvironmentFailure(faults[0])
+        return found
+
+    def keep_result(self, task: BenchmarkTask, given: Grade, said: Sequence[str]) -> None:
+        """Write an episode's result as the leaderboard takes it, where the options ask for it."""
+        if not self._options.results:
+            return
+        folder = Path(self._options.results)
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, content in (("eval", given.as_json()), ("traj", events_of(said))):
+            text = json.dumps(content, indent=4, ensure_ascii=False)
+            (folder / f"{kind}_{task.name}.json").write_text(text, encoding="utf-8")
+
+
+class BenchmarkGrader:
+    """Grades one episode by the benchmark's grader, once; implements `office_session.Grader`."""
+
+    def __init__(
+        self,
+        environment: AgentCompanyEnvironment,
+        task: BenchmarkTask,
+        box: Sandbox,
+        company: OpenCompany,
+    ) -> None:
+        self._environment = environment
+        self._task = task
+        self._box = box
+        self._company = company
+        self._grade: Grade | None = None
+        self.said: list[str] = []
+        """All that the agent wrote and saw, in turn."""
+
+    async def grade(self, answer: str | None, facts: dict[str, JSON]) -> Outcome:
+        """The outcome; a grader that fails by itself is a failure of the environment."""
+        if self._grade is None:
+            self._grade = await self._graded()
+            self._environment.keep_result(self._task, self._grade, self.said)
+        found = self._grade
+        whole: JSON = {"says": "in all", "points": found.total, "result": found.result}
+        evidence: dict[str, JSON] = {
+            "checkpoints": [whole],
+            "official": found.as_json(),
+            "checks": [
+                {"ok": result == total, "why": f"checkpoint {number}: {result} of {total} points"}
+                for number, (total, result) in enumerate(found.checkpoints, 1)
+            ],
+            "s_score": found.score,
+        }
+        return Outcome(success=found.is_full, evidence={**evidence, **facts})
+
+    async def _graded(self) -> Grade:
+        """A grader that fails here and not in a fresh company was stopped by what the agent did."""
+        environment = self._environment
+        try:
+            return await environment.official_grade(self._task, self._box, self._company, self.said)
+        except GraderFailed as failure:
+            if not self.said:
+                raise
+            try:
+                idle = await environment.idle_grade(self._task)
+            except GraderFailed:
+                raise failure from None
+            none = tuple((total, 0) for total, _ in idle.checkpoints)
+            return Grade(checkpoints=none, total=idle.total, result=0, log=str(failure))
+
+
+def events_of(said: Sequence[str]) -> list[Mapping[str, JSON]]:
+    """Turns and outputs as the events of a trajectory, in the form of OpenHands."""
+    events: list[Mapping[str, JSON]] = [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": TOLD}}
+    ]
+    for number, text in enumerate(said, 1):
+        if number % 2:
+            event: dict[str, JSON] = {"action": "run", "args": {"command": text}}
+        else:
+            event = {"observation": "run", "content": text, "cause": number - 1, "extras": {}}
+        events.append({"id": number, "source": "agent", **event})
+    return events

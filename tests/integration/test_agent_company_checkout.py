@@ -1,0 +1,69 @@
+"""The whole of TheAgentCompany, where `PRACTICUM_TAC` names a checkout of it.
+
+Takes about an hour; the graders' packages are installed with the first run.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.integration.machines import why_no_machine
+
+from practicum.core.errors import EnvironmentFailure
+from practicum.environments.agent_company.agent_company_environment import (
+    AgentCompanyEnvironment,
+    AgentCompanyOptions,
+)
+from practicum.environments.agent_company.reference_plans import PLANS
+from practicum.environments.reference_policies import ScriptActor, play_episode
+from practicum.sandboxes.opening import unchecked_sandboxes
+
+CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHECKOUT, reason="set PRACTICUM_TAC to a checkout of TheAgentCompany"),
+]
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[AgentCompanyEnvironment]:
+    if (reason := why_no_machine()) is not None:
+        pytest.skip(reason)
+    made = AgentCompanyEnvironment(AgentCompanyOptions(repo=CHECKOUT))
+    made.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def test_all_tasks_have_a_verdict() -> None:
+    environment = AgentCompanyEnvironment(AgentCompanyOptions(repo=CHECKOUT))
+    found = environment.verdicts()
+    assert len(found) == 175
+    assert sum(not one.missing for one in found) >= 30
+
+
+async def test_the_official_graders_execute() -> None:
+    async with opened() as environment:
+        failed: dict[str, str] = {}
+        for one in environment.verdicts():
+            try:
+                await play_episode(environment, one.task, ScriptActor(()))
+            except EnvironmentFailure as failure:
+                failed[one.task.id] = str(failure)
+        runnable = {task.id for task in environment.every_task()}
+    assert not runnable & set(failed), failed
+    assert len(failed) <= 30, failed
+
+
+@pytest.mark.parametrize("name", sorted(PLANS))
+async def test_reference_play_gets_full_marks(name: str) -> None:
+    async with opened() as environment:
+        task = environment.find(name)
+        if task not in environment.every_task():
+            pytest.skip("it needs what the checkout has not; see its verdict")
+        turns = environment.reference(task)
+        played = await play_episode(environment, task, ScriptActor(turns), len(turns))
+    assert played.outcome.success is True, played.outcome.evidence["checks"]
