@@ -4,13 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-GREEDY_BELOW = 1e-5
-"""Temperature under which drawing is greedy: divided by less, logits overflow."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How tokens are drawn. Temperature 0 is greedy, and so is one below `GREEDY_BELOW`."""
+    """How tokens are drawn. Temperature 0 is greedy."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -20,10 +17,6 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     """Strings that end the completion, besides the model's end-of-turn token."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if 0.0 < self.temperature < GREEDY_BELOW:
-            object.__setattr__(self, "temperature", 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ seed gives the same bits.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -67,6 +68,9 @@ BURST_STEPS = 64
 
 USUAL_TOKENS = 32.0
 """Tokens that completions are taken to have before any is over."""
+
+GREEDY_BELOW = 1e-5
+"""Temperature under which drawing is greedy: divided by less, logits overflow."""
 
 MAX_TRIES = 256
 """Sets of actions whose token trie is kept."""
@@ -140,6 +144,8 @@ class TorchEngine:
         `adapter` is this completion's own, where the engine was made with `rows`.
         """
         self._check(request)
+        if 0.0 < request.params.temperature < GREEDY_BELOW:
+            request = replace(request, params=replace(request.params, temperature=0.0))
         loop = asyncio.get_running_loop()
         row = PendingCompletion(
             request=request,
