@@ -127,3 +127,16 @@ def test_other_weights_are_noticed_in_low_precision_too(epochs: int) -> None:
     batches = moved(sampled_batches(rounded_policy(), 10_000), lambda count: np.full(count, 0.6))
     with pytest.raises(PolicyMismatch, match="limit 5e-01"):
         rounded_policy().learner.update(batches, Grpo(epochs=epochs))
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_one_far_token_among_many_is_rounding_in_low_precision(epochs: int) -> None:
+    policy = rounded_policy()
+    batches = sampled_batches(policy, 10_000) * 3
+    among = sum(batch.term_old_logprob.size for batch in batches)
+    far = 0.4 * math.sqrt(among)  # the root mean square stays below the limit of 0.5
+    assert far > 5.0
+    first = moved(batches[:1], lambda count: np.where(np.arange(count), 0.0, far))
+    report = policy.learner.update([*first, *batches[1:]], Grpo(epochs=epochs))
+    assert report.applied
+    assert report.largest_gap == pytest.approx(far, abs=0.5)

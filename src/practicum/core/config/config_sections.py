@@ -165,8 +165,8 @@ class HardwareConfig(ConfigModel):
     """CPU threads; 0 takes `OMP_NUM_THREADS`, or else the cores that the machine or its container
     allows. Recorded in the run, because another number gives other bits."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
-    """Sampler/learner distance that stops the run: root mean square over a step's tokens, or ten
-    times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16."""
+    """Sampler/learner distance that stops the run: root mean square over a step's tokens, in
+    float32 also ten times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16."""
 
     def gap_limit(self, dtype: str) -> float:
         """The limit on the sampler/learner distance for weights of this precision."""

@@ -491,13 +491,14 @@ class TorchLearner:
 
     def _check_gap(self, gap: Gap) -> None:
         limit = self._settings.max_logprob_gap
-        if not gap.is_within(limit):
+        if not gap.is_within(limit, low_precision=self._rounds):
             self._optimizer.zero_grad(set_to_none=True)
+            largest = "" if self._rounds else f" (limit {LARGEST_TO_TYPICAL * limit:.0e})"
             raise PolicyMismatch(
                 "the sampler's and the learner's log-probabilities differ by "
                 f"{gap.root_mean_square:.2e} (root mean square; limit {limit:.0e}), at most by "
-                f"{gap.largest:.2e} (limit {LARGEST_TO_TYPICAL * limit:.0e}): the tokens were not "
-                "sampled from the weights being trained; nothing was updated"
+                f"{gap.largest:.2e}{largest}: the tokens were not sampled from the weights being "
+                "trained; nothing was updated"
             )
 
     def _report(
