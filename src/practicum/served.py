@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from practicum.api import find_checkpoint, policy_config
+from practicum.api import RUNS, find_checkpoint, policy_config
 from practicum.assemble.environments import open_environment
 from practicum.assemble.policies import (
     json_grammars,
@@ -52,6 +52,7 @@ from practicum.store.checkpoints import (
     base_of_adapter,
     verify_checkpoint,
 )
+from practicum.store.study_dir import find_study
 from practicum.traces.traffic import TrafficStore
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ServeOptions:
     """What is served, besides where and to whom."""
 
     words: tuple[str, ...]
-    """RUN, CHECKPOINT, MODEL or served/NAME, each perhaps as NAME=PATH."""
+    """RUN, CHECKPOINT, MODEL, STUDY or served/NAME, each perhaps as NAME=PATH."""
     follow: bool = False
     """Whether runs are followed: their best checkpoint is served while they train."""
     env: str | None = None
@@ -150,7 +151,8 @@ def _verified(folder: Path) -> Path:
 
 def read_words(options: ServeOptions) -> list[ServedWord]:
     """What each word names; all of one base model, no two of one name."""
-    found = [_read_word(word, follow=options.follow) for word in options.words]
+    words = [each for word in options.words for each in _seeds(word)]
+    found = [_read_word(word, follow=options.follow) for word in words]
     bases = {one.base: one.word for one in found}
     if len(bases) > 1:
         listed = ", ".join(f"{word} is of {base}" for base, word in bases.items())
@@ -171,9 +173,28 @@ def read_words(options: ServeOptions) -> list[ServedWord]:
     return [*found, ServedWord(word=base, name=base, base=base, adapter=None)]
 
 
-def _read_word(word: str, *, follow: bool) -> ServedWord:
+def _split(word: str) -> tuple[str, str]:
+    """The name that is given, if any, and what is named."""
     named = NAMED.fullmatch(word)
-    name, place = (named[1], named[2]) if named else ("", word)
+    return (named[1], named[2]) if named else ("", word)
+
+
+def _seeds(word: str) -> list[str]:
+    """The runs of a study as words of their own, `STUDY-seed_N`; another word as it is."""
+    name, place = _split(word)
+    study = find_study(place, RUNS)
+    if study is None:
+        return [word]
+    runs = study.runs().values()
+    if not runs:
+        raise UserError(
+            f"no seed of {study.path} has begun; type: practicum train --resume {place}"
+        )
+    return [f"{name or study.name}-{run.name}={run.path}" for run in runs]
+
+
+def _read_word(word: str, *, follow: bool) -> ServedWord:
+    name, place = _split(word)
     path = Path(place)
     if (path / CURRENT).is_symlink() or (path / "versions").is_dir():
         return _read_promoted(word, name or path.absolute().name, path)

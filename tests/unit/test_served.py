@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.engine.adapters import write_adapter
 
+from practicum.core.config.parse_config import build_config
 from practicum.core.errors import CheckpointError, NotEnoughMemory, UserError
 from practicum.core.sampling import SamplingParams
 from practicum.engine.planning.machine import detect_machine
@@ -24,6 +25,8 @@ from practicum.served import (
     read_words,
 )
 from practicum.store.checkpoints import CheckpointStore
+from practicum.store.run_dir import RunDir
+from practicum.store.study_dir import StudyDir
 
 SOLVING = ("identify_operation", "subtract_terms", "divide_terms", "state_answer")
 
@@ -53,6 +56,24 @@ def test_a_promoted_folder_is_what_its_link_points_to(tmp_path: Path) -> None:
     (tmp_path / "n" / "versions" / "0002" / "adapter_config.json").unlink()
     with pytest.raises(CheckpointError, match=r"has no adapter_config\.json"):
         source.folder()
+
+
+def write_first(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "tiny"}')
+
+
+def test_a_study_is_its_seeds_each_by_its_name(tmp_path: Path) -> None:
+    config = build_config({"env": "math", "model": "tiny", "runs_dir": str(tmp_path)})
+    study = StudyDir.create(config, (3, 5), name="three")
+    with pytest.raises(UserError, match=r"no seed of .* has begun; type: practicum train --resume"):
+        read_words(ServeOptions(words=(str(study.path),)))
+    for seed in (3, 5):
+        run = RunDir.create(study.path, study.seed_config(seed), name=f"seed_{seed}")
+        CheckpointStore(run.path).save(1, write_first, fingerprint="f1", keep=9)
+    for word, names in ((str(study.path), "three"), (f"best={study.path}", "best")):
+        words = read_words(ServeOptions(words=(word,)))
+        assert [one.name for one in words] == [f"{names}-seed_3", f"{names}-seed_5", "tiny"]
+        assert all(one.config is not None for one in words[:2])
 
 
 def save_step(run: Path, step: int) -> None:

@@ -21,7 +21,7 @@ class ServeArguments:
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN|CHECKPOINT|MODEL|served/NAME ...",
+            metavar="RUN|CHECKPOINT|MODEL|STUDY|served/NAME ...",
             help="What to serve, all of one base model; NAME=PATH chooses the model's name.",
         ),
     ]
@@ -78,6 +78,8 @@ def serve(options: ServeArguments) -> None:
     practicum serve runs/math-1                              a run, and its base model beside it
 
     practicum serve good=runs/a fast=runs/b --keys keys.yaml  two adapters over one base, with keys
+
+    practicum serve runs/study                               every seed of a study, by its name
 
     practicum serve runs/math-1 --follow                     its best checkpoint, while it trains
 
