@@ -11,6 +11,7 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Observation, Sandbox
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Message, Role, ToolCall
+from practicum.core.user_code import call_in_thread
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
@@ -164,7 +165,7 @@ class OfficeGrader:
         )
         try:
             given = await asyncio.wait_for(
-                asyncio.to_thread(_points, self._plan.checkpoints, seen), GRADING_S
+                call_in_thread(lambda: _points(self._plan.checkpoints, seen)), GRADING_S
             )
         except TimeoutError:
             raise EnvironmentFailure(f"the grader did not end in {GRADING_S:g} s") from None
