@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import signal
 import sys
@@ -16,11 +17,13 @@ from tests.integration.machines import why_no_machine
 from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Task
+from practicum.core.trace import ToolCall
 from practicum.environments.office.office_environment import (
     OfficeEnvironment,
     furnish,
     plan_of,
 )
+from practicum.environments.office.office_session import OfficeToolSession
 from practicum.environments.office.services.all_services import PORTS
 from practicum.environments.reference_policies import ReferenceActor, play_episode
 from practicum.environments.registry import build_environment
@@ -206,6 +209,37 @@ async def test_the_tools_protocol_solves_a_task_too() -> None:
         played = await play_episode(environment, task, ReferenceActor(environment), turns)
         assert played.outcome.success is True
         assert played.outcome.evidence["s_score"] == 1.0
+
+
+async def test_a_task_is_done_with_typed_tools_alone() -> None:
+    async with office(protocol="tools", tools=["gitlab", "chat", "edit", "browse"]) as environment:
+        task = task_of(environment, "file-an-issue")
+        words = re.fullmatch(
+            r".*project (\S+) with .* '(.*)' and the label (\w+),.*", task.instruction
+        )
+        assert words is not None
+        project, title, label = words.groups()
+        async with environment.open(task) as session:
+            assert isinstance(session, OfficeToolSession)
+            names = {tool.name for tool in session.tools()}
+            assert {"gitlab_create_issue", "send_message", "edit", "browse", "finish"} <= names
+            assert "bash" not in names
+
+            async def call(name: str, **arguments: str) -> str:
+                seen = await session.call(ToolCall(name=name, arguments=arguments))
+                return seen.message.content
+
+            assert "Set up continuous integration" in await call("gitlab_issues", project=project)
+            await call("gitlab_create_issue", project=project, title=title, labels=label)
+            url = f"http://the-agent-company.com:8929/{project}/-/issues"
+            assert title in await call("browse", url=url)
+            await call("send_message", channel="#general", text="it is 'done'")
+            assert "theagentcompany: it is 'done'" in await call(
+                "read_messages", channel="#general"
+            )
+            await call("edit", command="create", path="a.txt", new="x")
+            outcome = await session.outcome()
+        assert outcome.success is True
 
 
 def test_the_benchmark_runs_at_its_smallest(
