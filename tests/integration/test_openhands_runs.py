@@ -142,8 +142,9 @@ async def test_a_task_is_solved_on_its_machine(agent: OpenHandsAgent, shell: Any
     assert outcome.success is True, outcome.evidence
 
 
+@pytest.mark.usefixtures("_machines")
 async def test_an_office_task_is_done_behind_the_gateway_and_graded(
-    agent: OpenHandsAgent, policy: TorchPolicy, _machines: None
+    agent: OpenHandsAgent, policy: TorchPolicy
 ) -> None:
     options = {"name": "office", "protocol": "tools", "output_chars": 300}
     office: Any = open_environment(EnvConfig.model_validate(options))
