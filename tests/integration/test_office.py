@@ -142,8 +142,9 @@ async def test_a_repository_that_the_agent_deletes_is_a_checkpoint_not_passed() 
             listed = await shown(session, "office gitlab GET projects /0/id")
             number = listed.split()[-1]
             assert number.isdigit(), listed
-            await shown(session, f"office gitlab DELETE projects/{number}; rm -rf /workspace")
+            await shown(session, f"office gitlab DELETE projects/{number}")
             assert "404" in await shown(session, f"office gitlab GET projects/{number}")
+            await shown(session, "rm -rf /workspace")
             outcome = await session.outcome()
         again = await play_episode(environment, task, ReferenceActor(environment), 12)
     assert [one["result"] for one in _points(outcome)] == [0, 0]
