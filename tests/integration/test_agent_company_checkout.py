@@ -4,11 +4,15 @@ Takes about an hour; the graders' packages are installed with the first run.
 """
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.machines import why_no_machine
+from tests.integration.scripted_endpoint import KEY, says, scripted
 
 from practicum.core.errors import EnvironmentFailure
 from practicum.environments.agent_company.agent_company_environment import (
@@ -27,10 +31,10 @@ pytestmark = [
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[AgentCompanyEnvironment]:
+async def opened(repo: str = CHECKOUT, **options: Any) -> AsyncIterator[AgentCompanyEnvironment]:
     if (reason := why_no_machine()) is not None:
         pytest.skip(reason)
-    made = AgentCompanyEnvironment(AgentCompanyOptions(repo=CHECKOUT))
+    made = AgentCompanyEnvironment(AgentCompanyOptions(repo=repo, **options))
     made.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
     try:
         yield made
@@ -67,3 +71,35 @@ async def test_reference_play_gets_full_marks(name: str) -> None:
         turns = environment.reference(task)
         played = await play_episode(environment, task, ScriptActor(turns), len(turns))
     assert played.outcome.success is True, played.outcome.evidence["checks"]
+
+
+async def test_every_helper_function_of_the_benchmark_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its common.py, unchanged, called by a grader of ours in a task beside the benchmark's own."""
+    copy = tmp_path / "checkout"
+    shutil.copytree(CHECKOUT, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    task = copy / "workspaces/tasks/admin-every-helper"
+    task.mkdir()
+    services = ("rocketchat", "gitlab", "owncloud", "plane")
+    files = {
+        "task.md": "Try everything at http://the-agent-company.com:3000/home",
+        "checkpoints.md": "One for each function.",
+        "dependencies.yml": "".join(f"- {one}\n" for one in services),
+        "Dockerfile": "FROM ghcr.io/theagentcompany/task-base-image:1.0.0\n",
+        "evaluator.py": Path(__file__).with_name("every_helper.txt").read_text(),
+    }
+    for name, text in files.items():
+        (task / name).write_text(text)
+    monkeypatch.setenv("JUDGE", KEY)
+    with scripted([says("yes")] * 9) as judge:
+        own = {"judge_endpoint": judge.url, "judge_model": "m", "judge_key_env": "JUDGE"}
+        async with (
+            opened(str(copy), **own) as environment,
+            environment.open(environment.find(task.name)) as session,
+        ):
+            outcome = await session.outcome()
+            failed = await session._episode.box.read("/workspace/failed.json", 10_000)
+    assert failed == b"[]"
+    assert outcome.success is True
+    assert len(outcome.evidence["checks"]) == 32

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import signal
 import sys
@@ -16,12 +17,15 @@ from tests.integration.machines import why_no_machine
 from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Task
+from practicum.core.trace import ToolCall
 from practicum.environments.office.office_environment import (
     OfficeEnvironment,
     furnish,
     plan_of,
 )
+from practicum.environments.office.office_session import OfficeToolSession
 from practicum.environments.office.services.all_services import PORTS
+from practicum.environments.reference_policies import ReferenceActor, play_episode
 from practicum.environments.registry import build_environment
 from practicum.environments.shell.protocol import bash_turn
 from practicum.sandboxes.opening import unchecked_sandboxes
@@ -96,16 +100,75 @@ async def test_an_agents_own_server_does_not_take_a_services_place() -> None:
         assert [one["result"] for one in _points(outcome)] == [0, 0]
 
 
-async def test_a_megabyte_of_text_and_a_deleted_project_are_graded_as_what_they_are() -> None:
+HUGE = """cat > /tmp/huge.py <<'END'
+import json, urllib.error, urllib.request
+
+def call(route, data, head=()):
+    head = {"Content-Type": "application/json", **dict(head)}
+    url = "http://the-agent-company.com:3000/api/v1/" + route
+    try:
+        asked = urllib.request.Request(url, json.dumps(data).encode(), head)
+        return json.load(urllib.request.urlopen(asked))
+    except urllib.error.HTTPError as refused:
+        return json.load(refused)
+
+own = call("login", {"user": "theagentcompany", "password": "theagentcompany"})["data"]
+head = {"X-Auth-Token": own["authToken"], "X-User-Id": own["userId"]}
+for _ in range(20):
+    said = {"channel": "#general", "text": "x" * 1_000_000}
+    print(call("chat.postMessage", said, head)["errorType"])
+END
+python3 /tmp/huge.py | sort | uniq -c"""
+
+
+async def test_megabytes_of_messages_are_refused_and_change_no_grade() -> None:
     async with office() as environment:
-        async with environment.open(task_of(environment, "file-an-issue")) as session:
-            huge = "python3 -c \"print('x' * 1000000)\" > /tmp/x; "
-            post = "curl -s -o /dev/null -w '%{http_code}' -H 'X-Auth-Token: x' --data-urlencode "
-            where = "text@/tmp/x http://the-agent-company.com:3000/api/v1/chat.postMessage"
-            assert "401" in await shown(session, f"{huge}{post}{where}")
-            await shown(session, "office gitlab DELETE projects/1")
+        task = task_of(environment)
+        async with environment.open(task) as session:
+            assert "20 error-message-size-exceeded" in await shown(session, HUGE)
+            nothing = await session.outcome()
+        async with environment.open(task) as session:
+            await shown(session, HUGE)
+            await shown(session, plan_of(task).reference[0])
+            done = await session.outcome()
+    assert [one["result"] for one in _points(nothing)] == [0, 0]
+    assert done.success is True
+
+
+async def test_a_repository_that_the_agent_deletes_is_a_checkpoint_not_passed() -> None:
+    async with office() as environment:
+        task = task_of(environment, "fix-a-function")
+        async with environment.open(task) as session:
+            listed = await shown(session, "office gitlab GET projects /0/id")
+            number = listed.split()[-1]
+            assert number.isdigit(), listed
+            await shown(session, f"office gitlab DELETE projects/{number}")
+            assert "404" in await shown(session, f"office gitlab GET projects/{number}")
+            await shown(session, "rm -rf /workspace")
             outcome = await session.outcome()
-        assert [one["result"] for one in _points(outcome)] == [0, 0]
+        again = await play_episode(environment, task, ReferenceActor(environment), 12)
+    assert [one["result"] for one in _points(outcome)] == [0, 0]
+    assert again.outcome.success is True
+
+
+async def test_an_episode_cannot_reach_the_ports_of_another() -> None:
+    secret = "office rocketchat POST channels.create name=secret-of-one"
+    reach = (
+        "for A in $(hostname -I) 127.0.0.1 127.0.0.2 127.1.2.3 10.0.0.1 172.17.0.1 192.168.0.1; do "
+        "curl -s -m 2 -d user=theagentcompany -d password=theagentcompany "
+        "http://$A:3000/api/v1/login > /dev/null && echo reached $A; done"
+    )
+    async with office() as environment:
+        task = task_of(environment)
+        async with environment.open(task) as one, environment.open(task) as two:
+            await shown(one, secret)
+            seen = await shown(two, reach)
+            reached = {line.split()[1] for line in seen.splitlines() if "reached" in line}
+            assert all(address.startswith("127.") for address in reached), seen
+            assert "secret-of-one" not in await shown(two, "office rocketchat GET channels.list")
+            forged = "office rocketchat POST chat.postMessage channel='#secret-of-one' text=hello"
+            assert "error" in await shown(two, forged)
+            assert (await one.outcome()).success is False
 
 
 async def test_a_company_that_ended_masks_the_episode() -> None:
@@ -141,14 +204,43 @@ async def test_a_second_machine_sees_the_same_company() -> None:
 
 
 async def test_the_tools_protocol_solves_a_task_too() -> None:
-    from practicum.environments.reference_policies import ReferenceActor, play_episode
-
     async with office(protocol="tools") as environment:
         task = task_of(environment)
         turns = len(environment.reference(task))
         played = await play_episode(environment, task, ReferenceActor(environment), turns)
         assert played.outcome.success is True
         assert played.outcome.evidence["s_score"] == 1.0
+
+
+async def test_a_task_is_done_with_typed_tools_alone() -> None:
+    async with office(protocol="tools", tools=["gitlab", "chat", "edit", "browse"]) as environment:
+        task = task_of(environment, "file-an-issue")
+        words = re.fullmatch(
+            r".*project (\S+) with .* '(.*)' and the label (\w+),.*", task.instruction
+        )
+        assert words is not None
+        project, title, label = words.groups()
+        async with environment.open(task) as session:
+            assert isinstance(session, OfficeToolSession)
+            names = {tool.name for tool in session.tools()}
+            assert {"gitlab_create_issue", "send_message", "edit", "browse", "finish"} <= names
+            assert "bash" not in names
+
+            async def call(name: str, **arguments: str) -> str:
+                seen = await session.call(ToolCall(name=name, arguments=arguments))
+                return seen.message.content
+
+            assert "Set up continuous integration" in await call("gitlab_issues", project=project)
+            await call("gitlab_create_issue", project=project, title=title, labels=label)
+            url = f"http://the-agent-company.com:8929/{project}/-/issues"
+            assert title in await call("browse", url=url)
+            await call("send_message", channel="#general", text="it is 'done'")
+            assert "theagentcompany: it is 'done'" in await call(
+                "read_messages", channel="#general"
+            )
+            await call("edit", command="create", path="a.txt", new="x")
+            outcome = await session.outcome()
+        assert outcome.success is True
 
 
 def test_the_benchmark_runs_at_its_smallest(

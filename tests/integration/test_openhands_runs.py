@@ -142,6 +142,31 @@ async def test_a_task_is_solved_on_its_machine(agent: OpenHandsAgent, shell: Any
     assert outcome.success is True, outcome.evidence
 
 
+@pytest.mark.usefixtures("_machines")
+async def test_an_office_task_is_done_behind_the_gateway_and_graded(
+    agent: OpenHandsAgent, policy: TorchPolicy
+) -> None:
+    options = {"name": "office", "protocol": "tools", "output_chars": 300}
+    office: Any = open_environment(EnvConfig.model_validate(options))
+    task = office.find("office-train-announce-in-channel-s0-0")
+    commands = [call("terminal", command=one) for one in solution_of(office, task)]
+    try:
+        async with (
+            serving(policy, (*commands, call("finish", message="done"))) as served,
+            office.open(task) as session,
+        ):
+            here = served.endpoint
+            report = await work(agent, session, Endpoint(url=here.url, key=here.key))
+            outcome = await session.outcome()
+            assert served.check_all_recorded() > 0
+            assert served.conversation.graph.retokenised == 0
+    finally:
+        await office.close()
+    assert report.stop is StopReason.FINISHED
+    assert outcome.success is True, outcome.evidence
+    assert outcome.evidence["s_score"] == 1.0
+
+
 def solution_of(shell: Any, task: Task) -> list[str]:
     """The commands of the reference, whose turns are tool calls written as text."""
     read_calls = [read_tool_call(turn, TOOLS) for turn in shell.reference(task)]

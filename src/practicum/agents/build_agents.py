@@ -26,7 +26,10 @@ def build_loop(environment: Environment, config: RunConfig, codec: Any = None) -
     budget = None
     if agent.context_tokens and codec is not None:
         budget = ContextBudget(
-            codec=codec, tokens=agent.context_tokens, turn_tokens=rollouts.max_tokens
+            codec=codec,
+            tokens=agent.context_tokens,
+            turn_tokens=rollouts.max_tokens,
+            fold=bool(agent.fold),
         )
     if kind == "tools":
         return ToolLoopAgent(

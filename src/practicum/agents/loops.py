@@ -1,11 +1,12 @@
 """The built-in agent loops: `DiscreteAgent` (actions) and `ToolLoopAgent` (tool calls)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from practicum.agents.call_styles import CallStyle, ParsedCall, TextCalls
 from practicum.agents.waiting import timed_boundary
+from practicum.core.capabilities import Foldable
 from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import ChatCodec, Conversation, DiscreteSession, Session
 from practicum.core.sampling import Actions, Completion
@@ -20,10 +21,29 @@ class ContextBudget:
     tokens: int
     turn_tokens: int
     """Most tokens of the next turn."""
+    fold: bool = False
+    """Whether results that the model has answered are shortened before the budget is exceeded."""
 
     def within(self, conversation: Conversation) -> "BudgetedConversation":
         """The conversation with this limit."""
         return BudgetedConversation(conversation, self)
+
+
+FOLDED_CHARS = 100
+"""Characters of an earlier result that stay when it is folded."""
+
+
+def folded(message: Message) -> Message:
+    """A result as it is shown once it is old: its beginning, and how much is left out.
+
+    >>> folded(Message(role="tool", content="x" * 1100)).content[-45:]
+    'xx [folded: 1000 of 1100 characters left out]'
+    """
+    text = message.content
+    notice = f" [folded: {len(text) - FOLDED_CHARS} of {len(text)} characters left out]"
+    if len(text) <= FOLDED_CHARS + len(notice):
+        return message
+    return replace(message, content=text[:FOLDED_CHARS] + notice)
 
 
 class BudgetedConversation:
@@ -45,6 +65,10 @@ class BudgetedConversation:
         else:
             given = codec.extend(messages, self._ended_turn)
         needed = self._used + len(given) + budget.turn_tokens
+        if needed > budget.tokens and budget.fold and isinstance(self._conversation, Foldable):
+            needed -= self._used
+            self._used = self._conversation.fold(folded)
+            needed += self._used
         if needed > budget.tokens:
             raise ContextFull(
                 f"the next turn may need {needed} tokens and agent.context_tokens is "

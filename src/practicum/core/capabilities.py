@@ -261,6 +261,14 @@ def context_length(sampler: Sampler) -> int:
 
 
 @runtime_checkable
+class Foldable(Protocol):
+    """A conversation that can go on with earlier results shortened, as another branch."""
+
+    def fold(self, shorten: Callable[[Message], Message]) -> int:
+        """Shorten every result that was answered; the tokens of the conversation afterwards."""
+
+
+@runtime_checkable
 class HasSamplingParams(Protocol):
     """A conversation whose turns are drawn by parameters that may be changed before the first."""
 

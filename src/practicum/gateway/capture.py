@@ -195,6 +195,31 @@ class CapturedConversation:
         self._ended_turn = completion.ended_turn
         return completion
 
+    def fold(self, shorten: Callable[[Message], Message]) -> int:
+        """Goes on from a branch in which earlier results are shortened; the tokens of its path.
+
+        Turns keep the tokens they were sampled as, and are learned from where they were sampled.
+        """
+        at: int | None = None
+        history: list[Message] = []
+        tokens: tuple[int, ...] = ()
+        ended_turn = True
+        for index in self.graph.path(self._last):
+            node = self.nodes[index]
+            messages, given = node.messages, node.token_ids
+            was_said = any(message.role == "assistant" for message in messages[-1:])
+            if at is not None and not was_said:
+                shortened = tuple(shorten(message) for message in messages)
+                if shortened != messages:
+                    messages, given = shortened, self.codec.extend(shortened, ended_turn)
+            ended_turn = self.graph.ended_turn(index)
+            is_same = node.parent == at and messages == node.messages
+            at = index if is_same else self.graph.repeat(at, messages, given, ended=ended_turn)
+            history += messages
+            tokens += given
+        self._last, self._history, self._path = at, history, tokens
+        return len(tokens)
+
     async def respond(self, request: ChatRequest) -> ChatTurn:
         """Samples the turn that answers a whole conversation.
 

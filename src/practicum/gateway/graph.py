@@ -92,6 +92,23 @@ class RolloutGraph:
         self._ended[node] = completion.ended_turn
         return node
 
+    def repeat(
+        self,
+        parent: int | None,
+        messages: tuple[Message, ...],
+        token_ids: tuple[int, ...],
+        *,
+        ended: bool,
+    ) -> int:
+        """Appends a part of another path as tokens that were not sampled here."""
+        node = self.add_given(parent, messages, token_ids)
+        self._ended[node] = ended
+        return node
+
+    def ended_turn(self, node: int) -> bool:
+        """Whether a turn ended with the end-of-turn token; True for what is no turn."""
+        return self._ended.get(node, True)
+
     def remember(self, node: int, messages: Sequence[Message]) -> None:
         """Indexes a sampled node by the conversation it answered, for later requests."""
         said = _key(self.nodes[node].messages[-1])

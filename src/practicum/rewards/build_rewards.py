@@ -30,6 +30,7 @@ from practicum.rewards.verifiable import (
     AgentCompanyScore,
     FunctionReward,
     OutcomeReward,
+    ProgressScore,
     TurnRewards,
 )
 
@@ -42,6 +43,7 @@ BY_CHECKPOINTS = "agent_company"
 PLAIN: dict[type[parts.ComponentConfig], Callable[..., Reward]] = {
     parts.OutcomeComponent: OutcomeReward,
     parts.AgentCompanyComponent: AgentCompanyScore,
+    parts.ProgressComponent: ProgressScore,
     parts.TaskCompletionComponent: TaskCompletion,
     parts.ToolSuccessComponent: ToolSuccess,
     parts.EfficiencyComponent: Efficiency,

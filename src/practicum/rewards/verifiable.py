@@ -84,19 +84,39 @@ class AgentCompanyScore:
 
     async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
         """Unscored where checkpoints are missing or invalid."""
-        checkpoints = outcome.evidence.get("checkpoints")
-        if not isinstance(checkpoints, list) or not checkpoints:
-            return Score.unscored("the evidence has no checkpoints")
-        points = [(_number(one, "points", "total"), _number(one, "result")) for one in checkpoints]
-        whole = [(t, r) for t, r in points if t is not None and r is not None and 0 <= r <= t]
-        total = sum(t for t, _ in whole)
-        if len(whole) < len(points) or total <= 0:
-            return Score.unscored(
-                "a checkpoint has no points and result with 0 <= result <= points"
-            )
-        result = sum(r for _, r in whole)
+        points = points_of(outcome)
+        if isinstance(points, str):
+            return Score.unscored(points)
+        result, total = points
         value = 0.5 * result / total + 0.5 * (result == total)
         return Score(components={"agent_company": value}, reason=f"{result:g} of {total:g} points")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressScore:
+    """The root of the share of points: the first ones count most, so that a start is worth it."""
+
+    async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
+        """Unscored where checkpoints are missing or invalid."""
+        points = points_of(outcome)
+        if isinstance(points, str):
+            return Score.unscored(points)
+        result, total = points
+        value = math.sqrt(result / total)
+        return Score(components={"progress": value}, reason=f"{result:g} of {total:g} points")
+
+
+def points_of(outcome: Outcome) -> tuple[float, float] | str:
+    """Points given and to be had, of all checkpoints together; why they cannot be counted."""
+    checkpoints = outcome.evidence.get("checkpoints")
+    if not isinstance(checkpoints, list) or not checkpoints:
+        return "the evidence has no checkpoints"
+    points = [(_number(one, "points", "total"), _number(one, "result")) for one in checkpoints]
+    whole = [(t, r) for t, r in points if t is not None and r is not None and 0 <= r <= t]
+    total = sum(t for t, _ in whole)
+    if len(whole) < len(points) or total <= 0:
+        return "a checkpoint has no points and result with 0 <= result <= points"
+    return sum(r for _, r in whole), total
 
 
 def _number(checkpoint: Any, *keys: str) -> float | None:

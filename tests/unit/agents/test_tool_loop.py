@@ -1,3 +1,4 @@
+from collections import Counter as Counted
 from typing import Any
 
 import pytest
@@ -6,9 +7,12 @@ from practicum.agents.call_styles import NativeCalls, ReactCalls
 from practicum.agents.loops import ContextBudget, ToolLoopAgent
 from practicum.core.errors import ContextFull, EnvironmentFailure
 from practicum.core.interfaces import Observation
+from practicum.core.sampling import SamplingParams
 from practicum.core.task import Outcome
 from practicum.core.tool_calls import write_tool_call
-from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
+from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
+from practicum.engine.sampling.scripted_sampler import ScriptedSampler
+from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.scripted_conversation import ScriptedConversation
 
 GO = write_tool_call(ToolCall(name="go"))
@@ -161,3 +165,32 @@ async def test_a_budget_ends_the_episode_before_the_turn_that_would_not_fit(
     stop = await ToolLoopAgent(budget=budget).run(session, conversation)
     assert stop is StopReason.CONTEXT_FULL
     assert len(session.calls) == turns
+
+
+async def test_a_long_episode_goes_on_with_earlier_results_folded() -> None:
+    class Long(Counter):
+        async def call(self, call: ToolCall) -> Observation:
+            seen = await super().call(call)
+            message = Message(role="tool", content=f"result {len(self.calls)} " + "x" * 400)
+            return Observation(message=message, terminated=seen.terminated)
+
+    sampler = ScriptedSampler([GO] * 9)
+    made = CapturedConversation(sampler, Bytes(), SamplingParams(max_tokens=9), seed=0)
+    budget = ContextBudget(codec=Bytes(), tokens=2000, turn_tokens=9, fold=True)
+    session = Long(goal=8)
+    plain = ContextBudget(codec=Bytes(), tokens=2000, turn_tokens=9)
+    stop = await ToolLoopAgent(budget=plain).run(Long(goal=8), Recorded(*[GO] * 9))
+    assert stop is StopReason.CONTEXT_FULL
+    assert await ToolLoopAgent(budget=budget).run(session, made) is StopReason.FINISHED
+    assert len(session.calls) == 8
+    trace = Trace(id="t", task_id="a", env="e", nodes=tuple(made.nodes))
+    turns = [node for node in trace.nodes if node.sampled is not None]
+    assert len(turns) == 8, "every turn is sampled once, whatever was folded after it"
+    children = Counted(node.parent for node in trace.nodes)
+    assert max(children.values()) >= 2, "folding makes a branch"
+    assert children[None] == 1, "of the same beginning"
+    shown = [m.content for node in trace.nodes for m in node.messages if m.role == "tool"]
+    notice = "[folded: 309 of 409 characters left out]"
+    assert any(text.startswith("result 1 ") and text.endswith(notice) for text in shown)
+    for end in [index for index in range(len(trace.nodes)) if index not in children]:
+        assert sum(len(trace.nodes[index].token_ids) for index in made.graph.path(end)) <= 2000

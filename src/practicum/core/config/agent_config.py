@@ -10,11 +10,16 @@ from practicum.core.config.config_sections import ConfigModel
 
 AgentName = Literal["auto", "actions", "tools", "function", "command", "openhands"]
 
-LOOP_OPTIONS: Mapping[str, Any] = {"style": None, "on_text": None, "context_tokens": 0}
+LOOP_OPTIONS: Mapping[str, Any] = {
+    "style": None,
+    "on_text": None,
+    "context_tokens": 0,
+    "fold": False,
+}
 
 AGENT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "auto": LOOP_OPTIONS,
-    "actions": {"context_tokens": 0},
+    "actions": {"context_tokens": 0, "fold": False},
     "tools": LOOP_OPTIONS,
     "function": {"path": None, "success_at": 1.0, "sampling": "run", "at_once": None},
     "command": {
@@ -62,6 +67,9 @@ class AgentConfig(ConfigModel):
     context_tokens: int | None = Field(default=None, ge=0)
     """Tokens that a conversation and its next turn may have together (`actions`, `tools`): an
     episode that would need more ends as `context_full`. 0 is as many as the model takes."""
+    fold: bool | None = None
+    """Whether an episode that would need more than `context_tokens` goes on with earlier results
+    cut to their first characters (`actions`, `tools`), once for all that the model has answered."""
     path: str | None = None
     """The function (`function`): FILE.py:NAME or module:NAME, found from where practicum starts."""
     success_at: float | None = None
@@ -138,6 +146,11 @@ class AgentConfig(ConfigModel):
             (
                 self.name == "command" and not self.command,
                 "the agent command needs a command; write command: [python, my_agent.py]",
+            ),
+            (
+                bool(self.fold) and not self.context_tokens,
+                "fold needs context_tokens, the tokens at which results are folded; write "
+                "context_tokens: 8000",
             ),
             (
                 self.score == (),

@@ -72,6 +72,14 @@ class AgentCompanyComponent(ComponentConfig):
     name: Literal["agent_company"] = "agent_company"
 
 
+class ProgressComponent(ComponentConfig):
+    """The root of the share of points that checkpoints gave: early ones count most."""
+
+    measures_success: ClassVar[bool] = True
+
+    name: Literal["progress"] = "progress"
+
+
 class TaskCompletionComponent(ComponentConfig):
     """The share of the work that was completed."""
 
@@ -284,6 +292,7 @@ COMPONENTS: dict[str, type[ComponentConfig]] = {
     "outcome": OutcomeComponent,
     "turns": TurnsComponent,
     "agent_company": AgentCompanyComponent,
+    "progress": ProgressComponent,
     "task_completion": TaskCompletionComponent,
     "code_execution": CodeExecutionComponent,
     "syntax": SyntaxComponent,

@@ -28,9 +28,13 @@ from practicum.environments.agent_company.official_grading import Grade, GraderF
 from practicum.environments.agent_company.reference_plans import PLANS
 from practicum.environments.agent_company.stand_ins import BenchmarkCompany
 from practicum.environments.agent_company.verdicts import Offered, missing_parts
-from practicum.environments.machines import MachineEnvironment, MachineOptions
-from practicum.environments.office.companies import Companies, OpenCompany
-from practicum.environments.office.office_environment import office_session, open_office
+from practicum.environments.machines import MachineEnvironment
+from practicum.environments.office.companies import OpenCompany
+from practicum.environments.office.office_environment import (
+    WorkOptions,
+    office_session,
+    open_office,
+)
 from practicum.environments.office.office_session import (
     OfficeTextSession,
     OfficeToolSession,
@@ -46,7 +50,7 @@ TOLD = "Complete the task in /instruction/task.md"
 """The first message of a trajectory: the task's text is not in it, or graders would find it."""
 
 
-class AgentCompanyOptions(MachineOptions):
+class AgentCompanyOptions(WorkOptions):
     """Options of the `agent_company` environment."""
 
     repo: str = ""
@@ -62,12 +66,6 @@ class AgentCompanyOptions(MachineOptions):
     judge_model: str = ""
     """The name of that model."""
     judge_key_env: str = "OPENAI_API_KEY"
-    """The environment variable with its key, where it needs one."""
-    colleague_endpoint: str = ""
-    """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
-    colleague_model: str = ""
-    """The name of that model."""
-    colleague_key_env: str = "OPENAI_API_KEY"
     """The environment variable with its key, where it needs one."""
     packages: str = ""
     """A folder with the graders' Python packages; installed once into a cache unless given."""
@@ -105,12 +103,7 @@ class AgentCompanyEnvironment(MachineEnvironment):
         self._options = options
         self._checkout = Checkout(options.repo)
         self._company = BenchmarkCompany(self._checkout, options.documents, options.repositories)
-        colleagues = {
-            "url": options.colleague_endpoint,
-            "model": options.colleague_model,
-            "key": os.environ.get(options.colleague_key_env, ""),
-        }
-        self._companies = Companies(colleagues if options.colleague_endpoint else None)
+        self._companies = options.open_companies()
         self._judge = (
             JudgeRelay(
                 endpoint=options.judge_endpoint,

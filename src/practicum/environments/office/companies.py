@@ -93,7 +93,9 @@ class Companies:
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
-        self._building = threading.Lock()
+        self._books = threading.Lock()
+        self._building: dict[str, threading.Lock] = {}
+        """A lock for each seed whose snapshot is there or being built."""
         self._snapshots: dict[str, Path] = {}
         self._closed: list[Path] = []
         self._number = 0
@@ -163,17 +165,21 @@ class Companies:
                 self._closed.remove(folder)
 
     def _snapshot(self, seed: CompanySeed) -> Path:
-        with self._building:
-            key = seed.fingerprint()
-            found = self._snapshots.pop(key, None)
-            if found is None or not (found / STATE).exists():  # /tmp may have been swept
-                found = self._folder() / f"snapshot-{key}"
-                build_company(seed, found)
-            self._snapshots[key] = found
+        key = seed.fingerprint()
+        with self._books:
+            place = self._folder() / f"snapshot-{key}"
+            building = self._building.setdefault(key, threading.Lock())
+        with building:  # companies of one seed wait for its snapshot, those of others do not
+            if not (place / STATE).exists():  # /tmp may have been swept
+                build_company(seed, place)
+        with self._books:
+            self._snapshots.pop(key, None)
+            self._snapshots[key] = place
             while len(self._snapshots) > KEPT_SNAPSHOTS:
-                oldest = self._snapshots.pop(next(iter(self._snapshots)))
-                shutil.rmtree(oldest, ignore_errors=True)
-            return found
+                oldest = next(iter(self._snapshots))
+                self._building.pop(oldest, None)
+                shutil.rmtree(self._snapshots.pop(oldest), ignore_errors=True)
+        return place
 
     def _folder(self) -> Path:
         if self._root is None or not self._root.exists():
@@ -220,3 +226,4 @@ class Companies:
             self._forget()  # removes the folder; without `close`, the end of the program does
             self._root = None
         self._snapshots.clear()
+        self._building.clear()

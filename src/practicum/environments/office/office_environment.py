@@ -9,7 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
@@ -29,6 +30,7 @@ from practicum.environments.office.office_session import (
     OfficeToolSession,
     example_messages,
 )
+from practicum.environments.office.office_tools import ToolSet
 from practicum.environments.office.services.all_services import PORTS
 from practicum.environments.shell.protocol import bash_turn, finish_turn
 from practicum.environments.shell.shell_session import Limits
@@ -41,7 +43,34 @@ CHECKED_TASKS = 20
 COMMAND = "/usr/local/bin/office"
 
 
-class OfficeOptions(MachineOptions):
+class WorkOptions(MachineOptions):
+    """Options of environments whose episodes are work in a company."""
+
+    tools: tuple[ToolSet, ...] = ("bash",)
+    """With `protocol: tools`, what may be called besides finish and answer: bash, edit (files of
+    the machine), http, browse (pages as text), chat, or typed tools for all that is common in a
+    service: rocketchat, gitlab, plane, owncloud."""
+    colleague_endpoint: str = ""
+    """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
+    colleague_model: str = ""
+    """The name of that model."""
+    colleague_key_env: str = "OPENAI_API_KEY"
+    """The environment variable with its key, where it needs one."""
+
+    @model_validator(mode="after")
+    def _tools_can_be_called(self) -> "WorkOptions":
+        if self.protocol != "tools" and self.tools != ("bash",):
+            raise PydanticCustomError("tools", "tools are called with protocol: tools; add that")
+        return self
+
+    def open_companies(self) -> Companies:
+        """Where companies come from, with whoever plays the colleagues."""
+        key = os.environ.get(self.colleague_key_env, "")
+        endpoint = {"url": self.colleague_endpoint, "model": self.colleague_model, "key": key}
+        return Companies(endpoint if self.colleague_endpoint else None)
+
+
+class OfficeOptions(WorkOptions):
     """Options of the `office` environment."""
 
     level: int | list[int] = 1
@@ -57,12 +86,6 @@ class OfficeOptions(MachineOptions):
     """Only tasks that need no service but these; all unless given."""
     rounds: int = Field(default=12, ge=1)
     """Turns of an episode."""
-    colleague_endpoint: str = ""
-    """Address of an OpenAI-compatible model that plays colleagues; scripted unless given."""
-    colleague_model: str = ""
-    """The name of that model."""
-    colleague_key_env: str = "OPENAI_API_KEY"
-    """The environment variable with its key, where it needs one."""
 
     all_levels: ClassVar[Collection[int]] = LEVELS
 
@@ -81,12 +104,7 @@ class OfficeEnvironment(MachineEnvironment):
     def __init__(self, options: OfficeOptions) -> None:
         super().__init__(options, ENV)
         self._options = options
-        endpoint = {
-            "url": options.colleague_endpoint,
-            "model": options.colleague_model,
-            "key": os.environ.get(options.colleague_key_env, ""),
-        }
-        self._companies = Companies(endpoint if options.colleague_endpoint else None)
+        self._companies = options.open_companies()
         self._families = _chosen(options)
 
     async def close(self) -> None:
@@ -220,7 +238,7 @@ async def open_office(
 
 
 def office_session(
-    task: Task, box: Sandbox, grader: Grader, options: MachineOptions
+    task: Task, box: Sandbox, grader: Grader, options: WorkOptions
 ) -> OfficeTextSession | OfficeToolSession:
     """A session in a machine, by text turns or tool calls as the options say."""
     limits = Limits(
@@ -228,9 +246,10 @@ def office_session(
         command_timeout_s=options.command_timeout_s,
         output_chars=options.output_chars,
     )
-    kind = OfficeToolSession if options.protocol == "tools" else OfficeTextSession
     shown = example_messages(options.protocol) if options.example else ()
-    return kind(task, box, limits, grader, shown)
+    if options.protocol == "tools":
+        return OfficeToolSession(task, box, limits, grader, shown, tools=options.tools)
+    return OfficeTextSession(task, box, limits, grader, shown)
 
 
 async def furnish(box: Sandbox, plan: OfficePlan) -> None:

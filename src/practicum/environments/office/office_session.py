@@ -3,20 +3,22 @@
 import asyncio
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from practicum.core.command import CommandResult
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Observation, Sandbox
 from practicum.core.task import JSON, Outcome, Task
-from practicum.core.trace import Message, Role, ToolCall
+from practicum.core.trace import Message, Role, ToolCall, ToolSpec
+from practicum.core.user_code import call_in_thread
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.company_state import COLLEAGUE_FAULT
 from practicum.environments.office.evidence import Evidence
 from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
+from practicum.environments.office.office_tools import ToolSet, script_of, specs_of
 from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
 from practicum.environments.shell.shell_session import (
@@ -69,6 +71,10 @@ Each turn holds one Act. There are {rounds} turns."""
 TOOL_FORM = """Call one tool a turn: bash runs commands and shows what they print, answer gives \
 the answer where the task asks a question, finish says that the task is done. There are {rounds} \
 turns."""
+
+
+TOOLS_FORM = """Call one tool a turn: you are shown what it gives. answer gives the answer where \
+the task asks a question, finish says that the task is done. There are {rounds} turns."""
 
 
 def example_messages(protocol: Protocol) -> list[Message]:
@@ -164,7 +170,7 @@ class OfficeGrader:
         )
         try:
             given = await asyncio.wait_for(
-                asyncio.to_thread(_points, self._plan.checkpoints, seen), GRADING_S
+                call_in_thread(lambda: _points(self._plan.checkpoints, seen)), GRADING_S
             )
         except TimeoutError:
             raise EnvironmentFailure(f"the grader did not end in {GRADING_S:g} s") from None
@@ -237,13 +243,26 @@ class OfficeTextSession(_OfficeSession, ShellTextSession):
 class OfficeToolSession(_OfficeSession, ShellToolSession):
     """An episode by tool calls; implements `Session`."""
 
+    def __init__(self, *words: Any, tools: Sequence[ToolSet] = ("bash",)) -> None:
+        super().__init__(*words)
+        self._tools = tuple(tools)
+
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        return self._rules(TOOL_FORM)
+        return self._rules(TOOL_FORM if self._tools == ("bash",) else TOOLS_FORM)
+
+    def tools(self) -> list[ToolSpec]:
+        """What the options ask for, and finish and answer."""
+        own = [one for one in super().tools() if one.name != "bash" or "bash" in self._tools]
+        return [*specs_of(self._tools), *own]
 
     async def call(self, call: ToolCall) -> Observation:
-        """See `ShellToolSession`."""
-        seen = await super().call(call)
+        """See `ShellToolSession`; the office's own tools are scripts that bash runs."""
+        asked = call
+        if call.name not in ("bash", "finish", "answer"):
+            script = script_of(call.name, call.arguments)
+            asked = replace(call, name="bash", arguments={"script": script})
+        seen = await super().call(asked)
         self._grader.said += [f"{call.name} {dict(call.arguments)}", seen.message.content]
         return seen
 

@@ -28,8 +28,12 @@ from practicum.training.curricula.task_sources import (
 )
 from practicum.training.curriculum import SharedCurriculum, TaskLedger
 
-SKILL_KEYS = ("domain", "skill", "skills")
-"""Keys of a task's data that say what it is about."""
+ABOUT = {
+    "skill": ("domain", "skill", "skills"),
+    "domain": ("domain",),
+    "service": ("service", "services"),
+}
+"""Keys of a task's data that say what it is about, by what `curriculum.by` calls it."""
 
 
 def build_curriculum(
@@ -124,8 +128,9 @@ def _adaptive_source(
         levels = sorted({task.level for task in ahead})
         if kind == "level" and len(levels) > 1:
             return LookAhead(open_stream, _level_of), levels
-        if kind == "skill" and len({_skill_of(task) for task in ahead}) > 1:
-            return LookAhead(open_stream, _skill_of), ()
+        named = partial(_named_in, ABOUT.get(kind, ()))
+        if kind in ABOUT and len({named(task) for task in ahead}) > 1:
+            return LookAhead(open_stream, named), ()
         if kind == "task" and _repeats(environment, ahead):
             return TaskCatalogue(open_stream), ()
     raise ConfigError(
@@ -135,9 +140,9 @@ def _adaptive_source(
     )
 
 
-def _skill_of(task: Task) -> str:
+def _named_in(keys: Sequence[str], task: Task) -> str:
     """What a task is about; tasks that do not say are one bucket."""
-    said = [(key, task.data[key]) for key in SKILL_KEYS if task.data.get(key)]
+    said = [(key, task.data[key]) for key in keys if task.data.get(key)]
     words = [
         f"{key}_{'+'.join(map(str, value)) if isinstance(value, list) else value}"
         for key, value in said

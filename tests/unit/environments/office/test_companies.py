@@ -6,8 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from tests.unit.environments.office.serving_companies import SEED, Served
 
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Split
+from practicum.environments.office import companies as companies_module
+from practicum.environments.office.build_company import build_company
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import Channel, CompanySeed, Person
 from practicum.environments.office.generated_company import generate_company
@@ -118,6 +122,8 @@ def test_a_snapshot_that_was_swept_away_is_built_again() -> None:
 OWNER = """
 import sys, time
 from tests.unit.environments.office.serving_companies import SEED
+from practicum.environments.office import companies as companies_module
+from practicum.environments.office.build_company import build_company
 from practicum.environments.office.companies import Companies
 companies = Companies()
 company = companies.open_now(SEED)
@@ -154,3 +160,26 @@ def test_a_dead_process_of_companies_is_replaced() -> None:
     assert company.is_alive
     company.close()
     companies.close()
+
+
+def test_snapshots_are_built_beside_each_other_and_once_for_each_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = SEED + CompanySeed(channels=(Channel(name="more"),))
+    both = threading.Barrier(2, timeout=60)
+    built: list[str] = []
+
+    def build(seed: CompanySeed, place: Path) -> None:
+        both.wait()  # the other one must be building too
+        built.append(seed.fingerprint())
+        build_company(seed, place)
+
+    monkeypatch.setattr(companies_module, "build_company", build)
+    companies = Companies()
+    with ThreadPoolExecutor(6) as pool:
+        opened = list(pool.map(companies.open_now, [SEED, other] * 3))
+    for company in opened:
+        assert company.is_alive
+        company.close()
+    companies.close()
+    assert sorted(built) == sorted([SEED.fingerprint(), other.fingerprint()])

@@ -51,6 +51,11 @@ def with_skills() -> Iterator[Task]:
     return (make_task(f"t{n}", domain="files", skill="ab"[n % 2]) for n in count())
 
 
+def with_services() -> Iterator[Task]:
+    kinds = (["chat"], ["chat", "files"])
+    return (make_task(f"t{n}", domain="ab"[n // 2 % 2], services=kinds[n % 2]) for n in count())
+
+
 def again_and_again() -> Iterator[Task]:
     return cycle([make_task(f"t{n}") for n in range(4)])
 
@@ -99,6 +104,11 @@ def test_what_is_measured_can_be_named() -> None:
     assert buckets(built(again_and_again, name="adaptive", by="task")) == {
         f"task_t{n}" for n in range(4)
     }
+    assert buckets(built(with_services, name="adaptive", by="service")) == {
+        "services_chat",
+        "services_chat+files",
+    }
+    assert buckets(built(with_services, name="adaptive", by="domain")) == {"domain_a", "domain_b"}
     with pytest.raises(ConfigError, match=r"nothing to choose between in 'e'.* by skill;"):
         built(with_levels, name="adaptive", by="skill")
 
