@@ -38,7 +38,8 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
         f"{setting.date()} at {rng.randrange(8, 18):02d}:{rng.choice(('00', '20', '40'))}."
     )
     look = (
-        f"office rocketchat GET users.list count=0 | grep -B12 -A12 {bash.q(job)} | grep username"
+        f"office rocketchat GET users.list count=0 | grep -B60 {bash.q(job)} | grep username"
+        " | tail -1"
     )
     reference = (look, bash.post(f"@{person.username}", text))
     return OfficePlan(
