@@ -30,10 +30,15 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _machines() -> None:
+    reason = why_no_machine()
+    if reason is not None:
+        pytest.skip(reason)
+
+
 @asynccontextmanager
 async def opened(repo: str = CHECKOUT, **options: Any) -> AsyncIterator[AgentCompanyEnvironment]:
-    if (reason := why_no_machine()) is not None:
-        pytest.skip(reason)
     made = AgentCompanyEnvironment(AgentCompanyOptions(repo=repo, **options))
     made.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
     try:

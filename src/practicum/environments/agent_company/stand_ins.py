@@ -88,11 +88,13 @@ class BenchmarkCompany:
     def _projects(self, task: BenchmarkTask) -> Iterator[Project]:
         about = projects_of(task, self.named)
         for name in sorted({*self.named, *self.clones}):
-            if name in self.clones:
+            stand_in = _stand_in(name, task if name in about else None)
+            if name in self.clones:  # the code is the clone's; issues and requests stand in
                 clone = self.clones[name]
-                yield Project(path=f"root/{clone.name}", origin=str(clone))
+                own = {"path": f"root/{clone.name}", "origin": str(clone), "description": ""}
+                yield replace(stand_in, files={}, **own)
             elif not is_made_by_the_agent(name, task, self.named):
-                yield _stand_in(name, task if name in about else None)
+                yield stand_in
 
 
 def _stand_in(name: str, task: BenchmarkTask | None) -> Project:

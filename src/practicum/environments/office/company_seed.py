@@ -125,7 +125,8 @@ class MergeRequest:
 
     title: str
     source_branch: str
-    target_branch: str = "main"
+    target_branch: str = ""
+    """The project's default branch unless given."""
     description: str = ""
     author: str = GITLAB_ADMIN
     assignees: tuple[str, ...] = ()

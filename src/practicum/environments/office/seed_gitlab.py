@@ -62,8 +62,7 @@ def _add_project(gitlab: Gitlab, seed: Project) -> None:
     )
     if seed.origin:
         _take_over(gitlab, project, Path(seed.origin))
-    else:
-        _add_commits(gitlab, project, seed)
+    _add_commits(gitlab, project, seed)
     for username, level in seed.members.items():
         project["members"][str(account(gitlab, username)["id"])] = level
     for name, color in seed.labels.items():
@@ -98,7 +97,7 @@ def _take_over(gitlab: Gitlab, project: Document, origin: Path) -> None:
 def _add_commits(gitlab: Gitlab, project: Document, seed: Project) -> None:
     """All commits by one run of git."""
     changes: list[dict[str, Any]] = []
-    seen: set[str] = set()
+    seen = {project["default_branch"]} if seed.origin else set()
 
     def add(branch: str, message: str, files: Any, author: str) -> None:
         user = account(gitlab, author)
@@ -143,7 +142,7 @@ def _add_issue(gitlab: Gitlab, project: Document, seed: Issue) -> None:
 
 
 def _add_merge_request(gitlab: Gitlab, project: Document, seed: MergeRequest) -> None:
-    branches = (seed.source_branch, seed.target_branch)
+    branches = (seed.source_branch, seed.target_branch or project["default_branch"])
     work = add_merge_request(gitlab, project, account(gitlab, seed.author), seed.title, branches)
     _fill(gitlab, project, work, seed)
     work["reviewers"] = [account(gitlab, name)["id"] for name in seed.reviewers]

@@ -9,7 +9,13 @@ from tests.unit.environments.office.serving_companies import Served
 
 from practicum.core.errors import UserError
 from practicum.environments.office.companies import Companies
-from practicum.environments.office.company_seed import CompanySeed, Issue, Project
+from practicum.environments.office.company_seed import (
+    Commit,
+    CompanySeed,
+    Issue,
+    MergeRequest,
+    Project,
+)
 from practicum.environments.office.office_client import Office, OfficeError
 
 SHOP = "projects/root%2Fshop"
@@ -160,13 +166,23 @@ def test_a_clone_on_the_host_becomes_a_project(companies: Companies, tmp_path: P
     git("add", ".", cwd=work)
     git("commit", "-m", "First", cwd=work)
     git("tag", "v1", cwd=work)
-    project = Project(path="root/taken", origin=str(work))
+    project = Project(
+        path="root/taken",
+        origin=str(work),
+        commits=(Commit(message="More", files={"b.txt": "b"}, branch="more"),),
+        issues=(Issue(title="Describe it"),),
+        merge_requests=(MergeRequest(title="More", source_branch="more"),),
+    )
     company = companies.open_now(CompanySeed(projects=(project,)))
     office = company.office
     assert office.gitlab("GET", "projects/root%2Ftaken")["default_branch"] == "trunk"
     assert [tag["name"] for tag in office.gitlab("GET", "projects/1/repository/tags")] == ["v1"]
     [entry] = office.gitlab("GET", "projects/1/repository/tree")
     assert entry["path"] == "a.txt"
+    [request] = office.gitlab("GET", "projects/1/merge_requests")
+    changed = office.gitlab("GET", f"projects/1/merge_requests/{request['iid']}/diffs")
+    assert [one["new_path"] for one in changed] == ["b.txt"]
+    assert office.gitlab("GET", "projects/1/issues")[0]["title"] == "Describe it"
     company.close()
     with pytest.raises(UserError, match="is no folder"):
         companies.open_now(CompanySeed(projects=(Project(path="root/x", origin="/nowhere"),)))
