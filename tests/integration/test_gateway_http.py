@@ -158,6 +158,86 @@ async def test_a_schema_is_kept_to_and_what_it_forced_is_learned_rightly(
     check_recomputed(policy, served)
 
 
+REPORT = {
+    "type": "object",
+    "properties": {"seen": {"enum": ["<tool_call>", "sky"]}},
+    "required": ["seen"],
+    "additionalProperties": False,
+}
+LOOK = TOOL["function"]
+TYPED: dict[str, Any] = {
+    "chat/completions": {
+        "tools": [TOOL],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "report", "schema": REPORT},
+        },
+    },
+    "responses": {
+        "tools": [{"type": "function", **LOOK}],
+        "text": {"format": {"type": "json_schema", "name": "report", "schema": REPORT}},
+    },
+    "messages": {
+        "tools": [{"name": "look", "input_schema": LOOK["parameters"]}],
+        "output_config": {"format": {"type": "json_schema", "schema": REPORT}},
+        "max_tokens": 200,
+    },
+}
+
+
+def next_messages(path: str, answer: dict[str, Any]) -> tuple[list[Any], str]:
+    """What a client sends after an answer with calls; or no messages and the answer's text."""
+    if path == "chat/completions":
+        said = answer["choices"][0]["message"]
+        results = [
+            {"role": "tool", "tool_call_id": one["id"], "content": "clouds"}
+            for one in said.get("tool_calls", ())
+        ]
+        return ([said, *results] if results else []), said["content"]
+    if path == "responses":
+        items = answer["output"]
+        results = [
+            {"type": "function_call_output", "call_id": one["call_id"], "output": "clouds"}
+            for one in items
+            if one["type"] == "function_call"
+        ]
+        text = "" if results else items[-1]["content"][0]["text"]
+        return ([*items, *results] if results else []), text
+    blocks = answer["content"]
+    results = [
+        {"type": "tool_result", "tool_use_id": one["id"], "content": "clouds"}
+        for one in blocks
+        if one["type"] == "tool_use"
+    ]
+    said = {"role": "assistant", "content": blocks}
+    found = [said, {"role": "user", "content": results}] if results else []
+    return found, "" if results else blocks[-1]["text"]
+
+
+@pytest.mark.parametrize("path", TYPED)
+async def test_a_typed_result_agent_makes_calls_and_then_its_json(
+    policy: TorchPolicy, path: str
+) -> None:
+    name, called = "input" if path == "responses" else "messages", 0
+    async with serving(policy, max_tokens=200) as served, client_of(served) as client:
+        for _ in range(4):
+            messages: list[Any] = [{"role": "user", "content": "look"}]
+            while True:
+                body = {"model": "any", name: messages, **TYPED[path]}
+                answer = await client.post(f"/{path}", json=body)
+                assert answer.status_code == 200, answer.text
+                more, text = next_messages(path, answer.json())
+                if not more:
+                    break
+                called += 1
+                messages += more
+            assert json.loads(text)["seen"] in ("<tool_call>", "sky")
+    assert called
+    assert served.conversation.graph.retokenised == 0
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look"}}])
 async def test_a_call_that_must_be_made_is_made_and_its_answer_goes_on(
     policy: TorchPolicy, choice: Any

@@ -1,5 +1,7 @@
 """The policy behind a URL: a model, its gateway, and a store for what goes through it."""
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from practicum.assemble.policies import PolicyHandle, json_grammars, load_policy
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
-from practicum.core.errors import UserError
+from practicum.core.errors import PracticumError, UserError
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.engine.planning.machine import give_back_heap, use_one_heap
@@ -18,6 +20,7 @@ from practicum.gateway.rollouts import OpenRollouts, RolloutController
 from practicum.gateway.standalone import GatewayPlan as GatewayPlan
 from practicum.gateway.standalone import Serving as Serving
 from practicum.gateway.standalone import build_gateway, serve_rollouts
+from practicum.store.trace_export import append_episode
 from practicum.store.trace_store import SqliteTraceStore
 
 GIVING_BACK_S = 5.0
@@ -32,7 +35,11 @@ def load_served(model: ModelConfig, adapter: Path | None, rollouts: RolloutConfi
 
 
 async def serve_gateway(
-    served: PolicyHandle, plan: GatewayPlan, store: Path | None, ready: Callable[[Serving], None]
+    served: PolicyHandle,
+    plan: GatewayPlan,
+    store: Path | None,
+    ready: Callable[[Serving], None],
+    say: Callable[[str], None] = print,
 ) -> int:
     """Serve until a signal comes; says how many rollouts were kept.
 
@@ -41,6 +48,7 @@ async def serve_gateway(
         plan: How.
         store: Where traces go when rollouts are closed; None keeps none.
         ready: Told where the gateway is, once it listens.
+        say: Told what could not be kept at the end, and where it is instead.
     """
     model = served.model
     assert model is not None  # scripted policies are not served
@@ -57,7 +65,7 @@ async def serve_gateway(
 
         grammars = json_grammars(model.tokenizer)
         built = partial(build_gateway, served.name, grammars and grammars(), plan)
-        await serve_rollouts(built, control, plan, ready)
+        await serve_rollouts(built, control, plan, ready, partial(kept.put_aside, say))
         return kept.count
 
 
@@ -77,13 +85,34 @@ class EpisodeKeeper:
         if time.monotonic() > self._gave_back_at + GIVING_BACK_S:
             self._gave_back_at = time.monotonic()
             give_back_heap()
-        trace = episode.trace
-        if self._store is None or not trace.nodes:
+        if self._store is None or not episode.trace.nodes:
             return
-        asked = next((m.content for m in trace.messages() if m.role == "user"), "")
-        task = Task(id=trace.task_id, env=trace.env, split="train", instruction=asked)
-        self._store.add_imported([episode], tasks=[task], purpose="gateway")
+        self._store.add_imported([episode], tasks=[_task_of(episode)], purpose="gateway")
         self.count += 1
+
+    def put_aside(self, say: Callable[[str], None], episode: Episode, why: str) -> None:
+        """Write one that cannot be kept to the first folder that takes it, and say where."""
+        name = episode.trace.id.rpartition("/")[2]
+        for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+            out = folder / ASIDE_FILE.format(pid=os.getpid())
+            try:
+                append_episode(out, episode, _task_of(episode))
+            except (PracticumError, OSError):
+                continue
+            say(f"the rollout {name} is not in the store ({why}); it is in {out} instead:")
+            say(f"practicum traces import {out} --store STORE")
+            return
+        say(f"the rollout {name} is lost: it is not in the store ({why}), and no folder takes it")
+
+
+ASIDE_FILE = "practicum-rollouts-{pid}.jsonl"
+"""Name of the file of rollouts that could not be kept."""
+
+
+def _task_of(episode: Episode) -> Task:
+    trace = episode.trace
+    asked = next((m.content for m in trace.messages() if m.role == "user"), "")
+    return Task(id=trace.task_id, env=trace.env, split="train", instruction=asked)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from practicum.core.errors import MissingExtra, UserError
 from practicum.core.sample import Episode
-from practicum.core.task import JSON
+from practicum.core.task import JSON, Task
 from practicum.store.durable import storage_errors, write_file
 from practicum.store.episode_codec import HASHED, episode_to_json
 from practicum.store.trace_store import SqliteTraceStore
@@ -92,6 +92,29 @@ def _records(store: SqliteTraceStore, where: str) -> Iterator[dict[str, Any]]:
             "identity": "" if content is None else HASHED + content.hex(),
             "_columns": _columns(episode),
         }
+
+
+def append_episode(out: Path, episode: Episode, task: Task) -> None:
+    """Adds one episode to a file of JSON lines, as `practicum traces import` reads it."""
+    record = {
+        "practicum": VERSION,
+        "episode": episode_to_json(episode),
+        "task": asdict(task),
+        "labels": [],
+        "identity": "",
+    }
+    before = out.stat().st_size if out.exists() else None
+    try:
+        with storage_errors(out), out.open("a", encoding="utf-8") as file:
+            file.write(_text(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        if before is None:
+            out.unlink(missing_ok=True)
+        else:
+            os.truncate(out, before)  # half a record is none
+        raise
 
 
 def _columns(episode: Episode) -> dict[str, JSON]:
