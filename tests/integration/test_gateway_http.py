@@ -220,8 +220,8 @@ async def test_a_typed_result_agent_makes_calls_and_then_its_json(
 ) -> None:
     name, called = "input" if path == "responses" else "messages", 0
     async with serving(policy, max_tokens=200) as served, client_of(served) as client:
-        for _ in range(4):
-            messages: list[Any] = [{"role": "user", "content": "look"}]
+        for number in range(40):
+            messages: list[Any] = [{"role": "user", "content": f"look {number}"}]
             while True:
                 body = {"model": "any", name: messages, **TYPED[path]}
                 answer = await client.post(f"/{path}", json=body)
@@ -232,6 +232,8 @@ async def test_a_typed_result_agent_makes_calls_and_then_its_json(
                 called += 1
                 messages += more
             assert json.loads(text)["seen"] in ("<tool_call>", "sky")
+            if called > 1:
+                break
     assert called
     assert served.conversation.graph.retokenised == 0
     served.check_all_recorded()
@@ -245,7 +247,9 @@ async def test_a_call_that_must_be_made_is_made_and_its_answer_goes_on(
     async with serving(policy, max_tokens=200) as served, client_of(served) as client:
         messages: list[Any] = [{"role": "user", "content": "look around"}]
         answer = await ask(client, messages, tools=[TOOL], tool_choice=choice)
-        assert answer["choices"][0]["finish_reason"] == "tool_calls"
+        assert answer["choices"][0]["finish_reason"] == (
+            "tool_calls" if choice == "required" else "stop"
+        )
         said = answer["choices"][0]["message"]
         messages.append(said)
         for call in said["tool_calls"]:
