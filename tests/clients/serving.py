@@ -23,6 +23,7 @@ from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.rollouts import OpenRollouts, Rollout
 from practicum.gateway.server.gateway_server import Gateway
+from practicum.gateway.server.gateway_settings import GatewaySettings
 from practicum.training.prefix_tree import build_batches, episode_samples
 
 END = 259
@@ -134,13 +135,15 @@ async def serving(
     *,
     limits: RolloutLimits | None = None,
     max_tokens: int = 24,
+    settings: GatewaySettings | None = None,
 ) -> AsyncIterator[Served]:
     """A gateway over the tiny model, or over turns written for it."""
     counted = CountedSampler(policy.sampler if turns is None else ScriptedSampler(turns))
     params = SamplingParams(max_tokens=max_tokens)
     conversation = CapturedConversation(counted, policy.codec, params, seed=5)
     rollouts = OpenRollouts()
-    gateway = Gateway(rollouts, models=("tiny",), grammars=JsonGrammars(policy.tokenizer))
+    grammars = JsonGrammars(policy.tokenizer)
+    gateway = Gateway(rollouts, settings, models=("tiny",), grammars=grammars)
     async with gateway.serving():
         rollout = rollouts.open(conversation, limits)
         yield Served(

@@ -172,9 +172,9 @@ async def test_half_characters_in_a_step_are_no_failure(tmp_path: Path) -> None:
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         reset = await client.post(f"{target.address}/reset", json={"seed": 1}, headers=headers)
         name = reset.json()["observation"]["episode_id"]
-        [task] = (
-            await client.get(f"{target.address}/tasks?count=1", headers=headers)
-        ).json()["tasks"]
+        [task] = (await client.get(f"{target.address}/tasks?count=1", headers=headers)).json()[
+            "tasks"
+        ]
         body = json.dumps({"task": {**task, "instruction": f"{task['instruction']}{HALF}"}})
         reset = await client.post(f"{target.address}/reset", content=body, headers=headers)
         assert reset.status_code < 500, reset.text
