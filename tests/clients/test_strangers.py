@@ -42,6 +42,8 @@ TURNS = {
     "errors": (ANSWER,),
 }
 SAID = {"tools": ANSWER, "streaming": ANSWER, "typed": "42"}
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""What mini-swe-agent's commands say when a task is done."""
 BEGIN, END = "<!-- clients: made by tests/clients -->", "<!-- clients: end -->"
 
 
@@ -83,6 +85,13 @@ STRANGERS = (
             ("typed", (RESULT,)),
         ),
         said=(("tools", "42"), ("streaming", "42")),
+    ),
+    Stranger(
+        name="mini-swe-agent",
+        script="mini_swe_agent.py",
+        environment="mini-swe-agent",
+        features=("tools", "errors"),
+        turns=(("tools", (call("bash", command=f"echo {SUBMIT}; echo {ANSWER}"),)),),
     ),
 )
 EVERY = [
@@ -152,8 +161,11 @@ def table() -> str:
     """What was seen, a row for each client that was run."""
     rows = ["| client | " + " | ".join(TURNS) + " |", "|---|" + "---|" * len(TURNS)]
     for one in STRANGERS:
-        cells = [_seen.get((one.name, feature), "") for feature in TURNS]
-        if any(cells):
+        cells = [
+            _seen.get((one.name, feature), "") if feature in one.features else "-"
+            for feature in TURNS
+        ]
+        if any(cell not in ("", "-") for cell in cells):
             rows.append(f"| {one.name} | {' | '.join(cell or 'not run' for cell in cells)} |")
     return "\n".join(rows)
 

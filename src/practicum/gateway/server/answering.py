@@ -120,7 +120,11 @@ class RequestSampler:
         """
         request, choice = parsed.request, parsed.tool_choice
         may_call, grammar = choice.kind != "none", None
-        codec, tools = rollout.conversation.codec_of(request), choice.callable(request.tools)
+        try:
+            codec = rollout.conversation.codec_of(request)
+        except UserError as error:
+            raise Refused(400, str(error), param="chat_template_kwargs") from None
+        tools = choice.callable(request.tools)
         if choice.kind in ("required", "named"):
             if not tools:
                 sentence = "tool_choice asks for a call and no such tool is offered"
