@@ -29,6 +29,8 @@ make_environment llama-index llama-index-core==0.14.25 llama-index-llms-openai-l
 make_environment litellm litellm==1.106.2 mcp
 make_environment crewai crewai==1.15.30
 make_environment instructor instructor==1.17.0
+make_environment agno agno==3.1.10 openai
+make_environment autogen autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5"
 make_environment mini-swe-agent mini-swe-agent==2.4.6
 
 # The libraries of npm share one folder. Without npm their tests are skipped.

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,28 @@ def check_recomputed(policy: TorchPolicy, served: Served) -> None:
 def call(name: str, **arguments: Any) -> str:
     """A tool call as the tiny model would write it, and as it is made to by a client that asks."""
     return write_tool_call(ToolCall(name=name, arguments=arguments))
+
+
+async def run_script(
+    command: Sequence[str], served: Served, folder: Path, patience_s: float, **more: str
+) -> tuple[int, str, str]:
+    """A client's exit status, what it printed and what it complained of."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={**quiet_environment(served), "HOME": str(folder), **more},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        said, complained = await asyncio.wait_for(process.communicate(), patience_s)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, said.decode(), complained.decode()
 
 
 def quiet_environment(served: Served) -> dict[str, str]:

@@ -12,17 +12,16 @@ Every token that left the sampler has to be in the trace. `make clients` install
 PRACTICUM_CLIENTS_TABLE=docs/clients.md writes what was seen into that page.
 """
 
-import asyncio
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.clients.serving import Served, call, quiet_environment, serving
+from tests.clients.serving import Served, call, run_script, serving
 
 from practicum.engine.policy import TorchPolicy
 
@@ -86,6 +85,8 @@ STRANGERS = (
         ),
         said=(("tools", "42"), ("streaming", "42")),
     ),
+    Stranger(name="agno", script="agno_agent.py", environment="agno"),
+    Stranger(name="autogen", script="autogen_agent.py", environment="autogen"),
     Stranger(
         name="mini-swe-agent",
         script="mini_swe_agent.py",
@@ -128,22 +129,8 @@ def command_of(one: Stranger, feature: str, folder: Path) -> list[str]:
 
 async def run(command: list[str], served: Served, folder: Path) -> tuple[str, str]:
     """What the script prints last, and what it complains of."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=folder,
-        env={**quiet_environment(served), "HOME": str(folder)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        said, complained = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    last = said.decode().strip().splitlines()[-1:]
-    return "".join(last), complained.decode()
+    _, said, complained = await run_script(command, served, folder, PATIENCE_S)
+    return "".join(said.strip().splitlines()[-1:]), complained
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,11 +141,12 @@ def _table() -> Iterator[None]:
     if page:
         path = REPOSITORY / page
         before, _, rest = path.read_text().partition(BEGIN)
-        path.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}")
+        shown, _, after = rest.partition(END)
+        path.write_text(f"{before}{BEGIN}\n{table(shown.splitlines())}\n{END}{after}")
 
 
-def table() -> str:
-    """What was seen, a row for each client that was run."""
+def table(shown: Sequence[str] = ()) -> str:
+    """What was seen, a row for each client; of those that were not run, the row `shown` before."""
     rows = ["| client | " + " | ".join(TURNS) + " |", "|---|" + "---|" * len(TURNS)]
     for one in STRANGERS:
         cells = [
@@ -167,6 +155,8 @@ def table() -> str:
         ]
         if any(cell not in ("", "-") for cell in cells):
             rows.append(f"| {one.name} | {' | '.join(cell or 'not run' for cell in cells)} |")
+        else:
+            rows += [row for row in shown if row.startswith(f"| {one.name} |")]
     return "\n".join(rows)
 
 

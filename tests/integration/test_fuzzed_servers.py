@@ -204,9 +204,11 @@ def running(server: AbstractAsyncContextManager[tuple[str, str]]) -> Iterator[Ru
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     assert ready.wait(120)
+    site = Running(*found[0])
     try:
-        yield Running(*found[0])
+        yield site
     finally:
+        site.client.close()
         loop.call_soon_threadsafe(stop.set)
         thread.join(60)
         loop.close()

@@ -1,7 +1,5 @@
 """The policy behind a URL: a model, its gateway, and a store for what goes through it."""
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from practicum.assemble.policies import PolicyHandle, json_grammars, load_policy
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
-from practicum.core.errors import PracticumError, UserError
+from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.engine.planning.machine import give_back_heap, use_one_heap
@@ -20,7 +18,7 @@ from practicum.gateway.rollouts import OpenRollouts, RolloutController
 from practicum.gateway.standalone import GatewayPlan as GatewayPlan
 from practicum.gateway.standalone import Serving as Serving
 from practicum.gateway.standalone import build_gateway, serve_rollouts
-from practicum.store.trace_export import append_episode
+from practicum.store.trace_export import put_aside
 from practicum.store.trace_store import SqliteTraceStore
 
 GIVING_BACK_S = 5.0
@@ -65,7 +63,9 @@ async def serve_gateway(
 
         grammars = json_grammars(model.tokenizer)
         built = partial(build_gateway, served.name, grammars and grammars(), plan)
-        await serve_rollouts(built, control, plan, ready, partial(kept.put_aside, say))
+        await serve_rollouts(
+            built, control, plan, ready, lambda one, why: say(put_aside(one, _task_of(one), why))
+        )
         return kept.count
 
 
@@ -89,24 +89,6 @@ class EpisodeKeeper:
             return
         self._store.add_imported([episode], tasks=[_task_of(episode)], purpose="gateway")
         self.count += 1
-
-    def put_aside(self, say: Callable[[str], None], episode: Episode, why: str) -> None:
-        """Write one that cannot be kept to the first folder that takes it, and say where."""
-        name = episode.trace.id.rpartition("/")[2]
-        for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
-            out = folder / ASIDE_FILE.format(pid=os.getpid())
-            try:
-                append_episode(out, episode, _task_of(episode))
-            except (PracticumError, OSError):
-                continue
-            say(f"the rollout {name} is not in the store ({why}); it is in {out} instead:")
-            say(f"practicum traces import {out} --store STORE")
-            return
-        say(f"the rollout {name} is lost: it is not in the store ({why}), and no folder takes it")
-
-
-ASIDE_FILE = "practicum-rollouts-{pid}.jsonl"
-"""Name of the file of rollouts that could not be kept."""
 
 
 def _task_of(episode: Episode) -> Task:

@@ -6,13 +6,14 @@ recognises it. A file gets its name only when it is complete.
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from practicum.core.errors import MissingExtra, UserError
+from practicum.core.errors import MissingExtra, PracticumError, UserError
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
 from practicum.store.durable import storage_errors, write_file
@@ -92,6 +93,23 @@ def _records(store: SqliteTraceStore, where: str) -> Iterator[dict[str, Any]]:
             "identity": "" if content is None else HASHED + content.hex(),
             "_columns": _columns(episode),
         }
+
+
+ASIDE_FILE = "practicum-rollouts-{pid}.jsonl"
+"""Name of the file of episodes that their store does not take."""
+
+
+def put_aside(episode: Episode, task: Task, why: str) -> str:
+    """Writes an episode that its store does not take to the first folder that does; says where."""
+    lost = f"the rollout {episode.trace.id} is not in the store ({why})"
+    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+        out = folder / ASIDE_FILE.format(pid=os.getpid())
+        try:
+            append_episode(out, episode, task)
+        except (PracticumError, OSError):
+            continue
+        return f"{lost}; it is in {out}, which is read by: practicum traces import {out}"
+    return f"{lost}, and no folder takes it: it is lost"
 
 
 def append_episode(out: Path, episode: Episode, task: Task) -> None:
