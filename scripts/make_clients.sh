@@ -28,3 +28,18 @@ make_environment langgraph langgraph==1.2.20 langchain-openai==1.7.3 langchain-a
 make_environment llama-index llama-index-core==0.14.25 llama-index-llms-openai-like==0.8.1
 make_environment litellm litellm==1.106.2 mcp
 make_environment crewai crewai==1.15.30
+make_environment instructor instructor==1.17.0
+make_environment agno agno==3.1.10 openai
+make_environment autogen autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5"
+make_environment mini-swe-agent mini-swe-agent==2.4.6
+
+# The libraries of npm share one folder. Without npm their tests are skipped.
+if [ ! -e "$folder/node/.ready" ] && command -v npm > /dev/null; then
+    echo "Installing the libraries of npm into $folder/node"
+    mkdir -p "$folder/node"
+    printf '{"type": "module", "private": true}\n' > "$folder/node/package.json"
+    (cd "$folder/node" && npm install --silent --no-audit --no-fund openai@6.49.0 \
+        @anthropic-ai/sdk@1.9.0 ai@6.0.326 @ai-sdk/openai@3.0.139 @ai-sdk/anthropic@3.0.138 \
+        @ai-sdk/openai-compatible@2.0.87 zod@4.6.7)
+    touch "$folder/node/.ready"
+fi

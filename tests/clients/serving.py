@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.rollouts import OpenRollouts, Rollout
 from practicum.gateway.server.gateway_server import Gateway
+from practicum.gateway.server.gateway_settings import GatewaySettings
 from practicum.training.prefix_tree import build_batches, episode_samples
 
 END = 259
@@ -134,13 +136,15 @@ async def serving(
     *,
     limits: RolloutLimits | None = None,
     max_tokens: int = 24,
+    settings: GatewaySettings | None = None,
 ) -> AsyncIterator[Served]:
     """A gateway over the tiny model, or over turns written for it."""
     counted = CountedSampler(policy.sampler if turns is None else ScriptedSampler(turns))
     params = SamplingParams(max_tokens=max_tokens)
     conversation = CapturedConversation(counted, policy.codec, params, seed=5)
     rollouts = OpenRollouts()
-    gateway = Gateway(rollouts, models=("tiny",), grammars=JsonGrammars(policy.tokenizer))
+    grammars = JsonGrammars(policy.tokenizer)
+    gateway = Gateway(rollouts, settings, models=("tiny",), grammars=grammars)
     async with gateway.serving():
         rollout = rollouts.open(conversation, limits)
         yield Served(
@@ -171,6 +175,28 @@ def check_recomputed(policy: TorchPolicy, served: Served) -> None:
 def call(name: str, **arguments: Any) -> str:
     """A tool call as the tiny model would write it, and as it is made to by a client that asks."""
     return write_tool_call(ToolCall(name=name, arguments=arguments))
+
+
+async def run_script(
+    command: Sequence[str], served: Served, folder: Path, patience_s: float, **more: str
+) -> tuple[int, str, str]:
+    """A client's exit status, what it printed and what it complained of."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={**quiet_environment(served), "HOME": str(folder), **more},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        said, complained = await asyncio.wait_for(process.communicate(), patience_s)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, said.decode(), complained.decode()
 
 
 def quiet_environment(served: Served) -> dict[str, str]:

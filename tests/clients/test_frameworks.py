@@ -7,7 +7,6 @@ trace and must be given its log-probability again by the learner.
 `make clients` makes the environments; PRACTICUM_CLIENTS names the folder that holds them.
 """
 
-import asyncio
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.serving import Served, call, check_recomputed, quiet_environment, serving
+from tests.clients.serving import Served, call, check_recomputed, run_script, serving
 
 from practicum.core.conversation import RolloutLimits
 from practicum.engine.policy import TorchPolicy
@@ -89,24 +88,9 @@ def python_of(framework: Framework) -> Path:
 
 async def run(framework: Framework, served: Served, folder: Path) -> tuple[int, str, str]:
     """The script's exit status and what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        str(python_of(framework)),
-        "-I",  # the scripts are named after the packages they import
-        str(SCRIPTS / f"{framework.script}.py"),
-        cwd=folder,
-        env={**quiet_environment(served), "HOME": str(folder)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        said, complained = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode is not None
-    return process.returncode, said.decode(), complained.decode()
+    python, script = str(python_of(framework)), str(SCRIPTS / f"{framework.script}.py")
+    # Isolated, since the scripts are named after the packages they import.
+    return await run_script([python, "-I", script], served, folder, PATIENCE_S)
 
 
 def tool_results(served: Served) -> list[str]:

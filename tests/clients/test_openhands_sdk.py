@@ -3,13 +3,12 @@
 As an agent whose commands run in a sandbox it is tested in tests/integration/test_openhands.py.
 """
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.serving import Served, call, check_recomputed, quiet_environment, serving
+from tests.clients.serving import Served, call, check_recomputed, run_script, serving
 
 from practicum.agents.installation import installed
 from practicum.core.conversation import RolloutLimits
@@ -26,22 +25,12 @@ PATIENCE_S = 150
 async def run(served: Served, folder: Path) -> tuple[dict[str, Any], str]:
     """What the script found, and what it complained of."""
     assert FOUND is not None
-    process = await asyncio.create_subprocess_exec(
-        *(str(FOUND.python), "-I", str(SCRIPT)),
-        cwd=folder,
-        env={**quiet_environment(served), "HOME": str(folder), "OPENHANDS_SUPPRESS_BANNER": "1"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    command = [str(FOUND.python), "-I", str(SCRIPT)]
+    status, said, complained = await run_script(
+        command, served, folder, PATIENCE_S, OPENHANDS_SUPPRESS_BANNER="1"
     )
-    try:
-        said, complained = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, complained.decode()[-2000:]
-    return json.loads(said.decode().strip().splitlines()[-1]), complained.decode()
+    assert status == 0, complained[-2000:]
+    return json.loads(said.strip().splitlines()[-1]), complained
 
 
 async def test_its_tool_loop_goes_round(policy: TorchPolicy, tmp_path: Path) -> None:

@@ -183,6 +183,51 @@ def test_json_may_be_thought_about_first(held: Held) -> None:
     assert held.accepts(grammar, '{"at": "the sea"}') != opens
 
 
+REPORT = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": ["look", "<tool_call>", "[TOOL_CALLS]"]},
+        "found": {"$ref": "#/$defs/place"},
+    },
+    "required": ["name", "found"],
+    "additionalProperties": False,
+    "$defs": {"place": {"enum": PLACES}},
+}
+"""An answer's form, whose JSON looks like calls and is none."""
+
+
+def test_a_turn_with_tools_and_a_form_is_calls_or_the_json(held: Held) -> None:
+    form, dice = held.codec.calls_form(TOOLS, many=True), random.Random(4)
+    grammar = held.grammars.of(REPORT, held.codec.thought_form, form)
+    called = answered = 0
+    for _ in range(16):
+        reader = held.codec.reader(TOOLS, may_be_json=True)
+        reader.feed(held.sample(grammar, dice, held.thought("hm")))
+        reader.end()
+        message = reader.message()
+        if message.tool_calls:
+            assert all(map(fits, message.tool_calls))
+            assert not message.content
+            called += 1
+        else:
+            assert set(json.loads(message.content)) == {"name", "found"}
+            answered += 1
+    assert called
+    assert answered
+    assert not held.accepts(grammar, held.thought("hm") + "Let me see.")
+
+
+def test_arguments_that_cannot_be_enforced_are_left_to_the_model_beside_a_form() -> None:
+    held = Held("chatml")
+    odd = ToolSpec(name="odd", parameters={"type": "object", "not": {"required": ["a"]}})
+    with pytest.raises(UserError, match="cannot be enforced"):
+        held.grammar([odd])
+    form = held.codec.calls_form([odd])
+    grammar = held.grammars.of(REPORT, held.codec.thought_form, form)
+    written = '<tool_call>\n{"name": "odd", "arguments": {"b": 1}}\n</tool_call>'
+    assert held.accepts(grammar, written)
+
+
 @pytest.mark.parametrize("family", ["qwen3-tokens", "smollm3", "llama3", "mistral-args"])
 def test_names_are_written_as_the_template_writes_them_or_refused(family: str) -> None:
     held = Held(family)

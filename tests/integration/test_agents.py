@@ -84,6 +84,48 @@ async def hopeless(task, client):
     raise RuntimeError("never works")
 
 
+REPORT = {
+    "type": "object",
+    "properties": {"sum": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["sum"],
+    "additionalProperties": False,
+}
+DIGIT = {"type": "integer", "minimum": 0, "maximum": 9}
+ADD = {
+    "name": "add",
+    "parameters": {
+        "type": "object", "properties": {"a": DIGIT}, "required": ["a"],
+        "additionalProperties": False,
+    },
+}
+
+
+async def typed(task, client):
+    """Calls a tool until it answers in its form: 1 for each call, and the sum."""
+    import json
+
+    messages, calls = [{"role": "user", "content": task.instruction}], 0
+    while True:
+        answer = await client.chat.completions.create(
+            model="m",
+            messages=messages,
+            max_tokens=200,
+            parallel_tool_calls=False,
+            tools=[{"type": "function", "function": ADD}],
+            response_format={
+                "type": "json_schema", "json_schema": {"name": "report", "schema": REPORT},
+            },
+        )
+        said = answer.choices[0].message
+        messages.append(said.model_dump(exclude_none=True))
+        for call in said.tool_calls or ():
+            calls += 1
+            total = str(json.loads(call.function.arguments)["a"] + 1)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": total})
+        if not said.tool_calls:
+            return {"calls": calls, "sum": json.loads(said.content)["sum"]}
+
+
 async def solve(task, client, session):
     for _ in range(3):
         await ask(task, client)
@@ -183,6 +225,22 @@ async def test_a_function_gets_what_the_model_says_and_all_of_it_is_in_the_trace
 
 def _drawn(episode: Any) -> list[tuple[Any, ...]]:
     return [(node.parent, node.messages, node.token_ids) for node in episode.trace.nodes]
+
+
+async def test_a_typed_result_agent_with_tools_calls_them_and_then_answers_in_its_form(
+    play: Play, folder: Path
+) -> None:
+    limits = {"max_tokens": 200, "max_turns": 30, "tasks_per_step": 2, "group_size": 4}
+    group = await play(function(folder, "typed"), rollouts=limits)
+    assert len(group.usable) == 4
+    calls = [int(episode.score.components["calls"]) for episode in group.episodes]
+    assert max(calls) > 0
+    for episode, count in zip(group.episodes, calls, strict=True):
+        turns = [episode.trace.nodes[at] for at in episode.trace.turns]
+        said = [turn.messages[-1] for turn in turns]
+        assert [len(message.tool_calls) for message in said] == [1] * count + [0]
+        assert json.loads(said[-1].content)["sum"] == episode.score.components["sum"]
+        assert len(episode.trace.leaves()) == 1
 
 
 async def test_the_run_decides_how_turns_are_drawn_unless_told_that_the_program_does(

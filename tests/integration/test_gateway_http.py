@@ -18,6 +18,7 @@ from practicum.core.trace import Message
 from practicum.engine.policy import TorchPolicy
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import ChatRequest
+from practicum.gateway.server.gateway_settings import GatewaySettings
 
 TOOL = {
     "type": "function",
@@ -158,6 +159,88 @@ async def test_a_schema_is_kept_to_and_what_it_forced_is_learned_rightly(
     check_recomputed(policy, served)
 
 
+REPORT = {
+    "type": "object",
+    "properties": {"seen": {"enum": ["<tool_call>", "sky"]}},
+    "required": ["seen"],
+    "additionalProperties": False,
+}
+LOOK = TOOL["function"]
+TYPED: dict[str, Any] = {
+    "chat/completions": {
+        "tools": [TOOL],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "report", "schema": REPORT},
+        },
+    },
+    "responses": {
+        "tools": [{"type": "function", **LOOK}],
+        "text": {"format": {"type": "json_schema", "name": "report", "schema": REPORT}},
+    },
+    "messages": {
+        "tools": [{"name": "look", "input_schema": LOOK["parameters"]}],
+        "output_config": {"format": {"type": "json_schema", "schema": REPORT}},
+        "max_tokens": 200,
+    },
+}
+
+
+def next_messages(path: str, answer: dict[str, Any]) -> tuple[list[Any], str]:
+    """What a client sends after an answer with calls; or no messages and the answer's text."""
+    if path == "chat/completions":
+        said = answer["choices"][0]["message"]
+        results = [
+            {"role": "tool", "tool_call_id": one["id"], "content": "clouds"}
+            for one in said.get("tool_calls", ())
+        ]
+        return ([said, *results] if results else []), said["content"]
+    if path == "responses":
+        items = answer["output"]
+        results = [
+            {"type": "function_call_output", "call_id": one["call_id"], "output": "clouds"}
+            for one in items
+            if one["type"] == "function_call"
+        ]
+        text = "" if results else items[-1]["content"][0]["text"]
+        return ([*items, *results] if results else []), text
+    blocks = answer["content"]
+    results = [
+        {"type": "tool_result", "tool_use_id": one["id"], "content": "clouds"}
+        for one in blocks
+        if one["type"] == "tool_use"
+    ]
+    said = {"role": "assistant", "content": blocks}
+    found = [said, {"role": "user", "content": results}] if results else []
+    return found, "" if results else blocks[-1]["text"]
+
+
+@pytest.mark.parametrize("path", TYPED)
+async def test_a_typed_result_agent_makes_calls_and_then_its_json(
+    policy: TorchPolicy, path: str
+) -> None:
+    name, called = "input" if path == "responses" else "messages", 0
+    async with serving(policy, max_tokens=200) as served, client_of(served) as client:
+        for number in range(40):
+            messages: list[Any] = [{"role": "user", "content": f"look {number}"}]
+            while True:
+                body = {"model": "any", name: messages, **TYPED[path]}
+                answer = await client.post(f"/{path}", json=body)
+                assert answer.status_code == 200, answer.text
+                more, text = next_messages(path, answer.json())
+                if not more:
+                    break
+                called += 1
+                messages += more
+            assert json.loads(text)["seen"] in ("<tool_call>", "sky")
+            if called > 1:
+                break
+    assert called
+    assert served.conversation.graph.retokenised == 0
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look"}}])
 async def test_a_call_that_must_be_made_is_made_and_its_answer_goes_on(
     policy: TorchPolicy, choice: Any
@@ -165,7 +248,9 @@ async def test_a_call_that_must_be_made_is_made_and_its_answer_goes_on(
     async with serving(policy, max_tokens=200) as served, client_of(served) as client:
         messages: list[Any] = [{"role": "user", "content": "look around"}]
         answer = await ask(client, messages, tools=[TOOL], tool_choice=choice)
-        assert answer["choices"][0]["finish_reason"] == "tool_calls"
+        assert answer["choices"][0]["finish_reason"] == (
+            "tool_calls" if choice == "required" else "stop"
+        )
         said = answer["choices"][0]["message"]
         messages.append(said)
         for call in said["tool_calls"]:
@@ -266,3 +351,116 @@ async def test_a_tiny_temperature_is_greedy_and_harms_no_other_request(policy: T
         assert [answer.status_code for answer in answers] == [200] * len(heats)
         said = [answer.json()["choices"][0]["message"]["content"] for answer in answers]
         assert said[0] == said[1] == said[3]
+
+
+async def test_every_answer_has_an_id_where_clients_look_for_it(policy: TorchPolicy) -> None:
+    async with serving(policy, max_tokens=4) as served, client_of(served) as client:
+        seen = []
+        for path, body in (
+            ("/chat/completions", {"messages": [{"role": "user", "content": "q"}]}),
+            ("/chat/completions", {"messages": [{"role": "user", "content": "q"}], "stream": True}),
+            ("/messages", {"messages": []}),
+            ("/nowhere", {}),
+        ):
+            answer = await client.post(path, json=body)
+            assert answer.headers["x-request-id"] == answer.headers["request-id"]
+            seen.append(answer.headers["request-id"])
+        refused = await client.post("/messages", json={}, headers={"Authorization": "Bearer x"})
+        assert refused.status_code == 401
+        seen.append(refused.headers["request-id"])
+    assert all(one.startswith("req_") for one in seen)
+    assert len(set(seen)) == len(seen)
+
+
+async def test_models_are_listed_as_each_provider_lists_them(policy: TorchPolicy) -> None:
+    async with serving(policy) as served, client_of(served) as client:
+        listed = (await client.get("/models")).json()
+        assert (listed["object"], listed["data"][0]["object"]) == ("list", "model")
+        theirs = {"anthropic-version": "2023-06-01"}
+        listed = (await client.get("/models", headers=theirs)).json()
+        assert (listed["data"][0]["type"], listed["has_more"]) == ("model", False)
+        one = (await client.get("/models/tiny", headers=theirs)).json()
+        assert one == listed["data"][0]
+        wrong = await client.get("/models/other", headers=theirs)
+        assert (wrong.status_code, wrong.json()["type"]) == (404, "error")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_is_gone_on_with_and_recorded(policy: TorchPolicy, stream: bool) -> None:
+    async with serving(policy, max_tokens=12) as served, client_of(served) as client:
+        body = {"prompt": "Once upon", "logprobs": 1, "stream": stream, "return_token_ids": True}
+        answer = await client.post("/completions", json=body)
+        assert answer.status_code == 200, answer.text
+        if stream:
+            lines = [line for line in answer.text.splitlines() if line.startswith("data: {")]
+            events = [json.loads(line.removeprefix("data: ")) for line in lines]
+            text = "".join(event["choices"][0]["text"] for event in events)
+            [choice] = events[-1]["choices"]
+        else:
+            [choice] = answer.json()["choices"]
+            text = choice["text"]
+        given, sampled = served.nodes
+        assert bytes(given.token_ids) == b"Once upon"
+        assert choice["token_ids"] == list(sampled.token_ids)
+        assert sampled.messages[-1].content == text
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
+async def test_one_of_several_texts_is_answered(policy: TorchPolicy) -> None:
+    async with serving(policy, max_tokens=40) as served, client_of(served) as client:
+        for path, body in (
+            ("/chat/completions", {"messages": [{"role": "user", "content": "q"}]}),
+            ("/completions", {"prompt": "q"}),
+        ):
+            asked = {**body, "structured_outputs": {"choice": ["north", "south"]}}
+            [choice] = (await client.post(path, json=asked)).json()["choices"]
+            said = choice["text"] if "text" in choice else choice["message"]["content"]
+            assert said in ("north", "south")
+    served.check_all_recorded()
+    check_recomputed(policy, served)
+
+
+async def test_tools_that_are_not_allowed_are_not_called(policy: TorchPolicy) -> None:
+    other = {"type": "function", "function": {"name": "jump", "parameters": {}}}
+    allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "look"}}]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    turns = ['<tool_call>\n{"name": "jump", "arguments": {}}\n</tool_call>']
+    async with serving(policy, turns) as served, client_of(served) as client:
+        messages: list[Any] = [{"role": "user", "content": "q"}]
+        answer = await ask(client, messages, tools=[TOOL, other], tool_choice=choice)
+        assert "tool_calls" not in answer["choices"][0]["message"]
+        answer = await ask(client, messages, tools=[TOOL, other])
+        assert answer["choices"][0]["message"]["tool_calls"]
+
+
+async def test_variables_of_the_template_reach_it(policy: TorchPolicy) -> None:
+    async with serving(policy, max_tokens=4) as served, client_of(served) as client:
+        messages: list[Any] = [{"role": "user", "content": "q"}]
+        await ask(client, messages, chat_template_kwargs={"enable_thinking": False})
+        for number in range(20):
+            body = {"messages": messages, "chat_template_kwargs": {"number": number}}
+            answer = await client.post("/chat/completions", json=body)
+        assert answer.status_code == 400
+        assert "choose among fewer" in answer.json()["error"]["message"]
+    served.check_all_recorded()
+
+
+async def test_parameters_that_nobody_knows_are_ignored_and_counted_where_that_is_wanted(
+    policy: TorchPolicy,
+) -> None:
+    messages = [{"role": "user", "content": "q"}]
+    for path in ("/chat/completions", "/messages", "/responses"):
+        body = {"messages": messages, "max_tokens": 4}
+        if path == "/responses":
+            body = {"input": "q"}
+        body["odd_parameter"] = 1
+        async with serving(policy, max_tokens=4) as served, client_of(served) as client:
+            assert (await client.post(path, json=body)).status_code == 400
+        loose = GatewaySettings(ignore_unknown=True)
+        async with (
+            serving(policy, max_tokens=4, settings=loose) as served,
+            client_of(served) as client,
+        ):
+            assert (await client.post(path, json=body)).status_code == 200
+            assert served.rollout.use.ignored == {"odd_parameter": 1}

@@ -18,6 +18,7 @@ from practicum.gateway.rollouts import OpenRollouts, RolloutController
 from practicum.gateway.standalone import GatewayPlan as GatewayPlan
 from practicum.gateway.standalone import Serving as Serving
 from practicum.gateway.standalone import build_gateway, serve_rollouts
+from practicum.store.trace_export import put_aside
 from practicum.store.trace_store import SqliteTraceStore
 
 GIVING_BACK_S = 5.0
@@ -32,7 +33,11 @@ def load_served(model: ModelConfig, adapter: Path | None, rollouts: RolloutConfi
 
 
 async def serve_gateway(
-    served: PolicyHandle, plan: GatewayPlan, store: Path | None, ready: Callable[[Serving], None]
+    served: PolicyHandle,
+    plan: GatewayPlan,
+    store: Path | None,
+    ready: Callable[[Serving], None],
+    say: Callable[[str], None] = print,
 ) -> int:
     """Serve until a signal comes; says how many rollouts were kept.
 
@@ -41,6 +46,7 @@ async def serve_gateway(
         plan: How.
         store: Where traces go when rollouts are closed; None keeps none.
         ready: Told where the gateway is, once it listens.
+        say: Told what could not be kept at the end, and where it is instead.
     """
     model = served.model
     assert model is not None  # scripted policies are not served
@@ -57,7 +63,9 @@ async def serve_gateway(
 
         grammars = json_grammars(model.tokenizer)
         built = partial(build_gateway, served.name, grammars and grammars(), plan)
-        await serve_rollouts(built, control, plan, ready)
+        await serve_rollouts(
+            built, control, plan, ready, lambda one, why: say(put_aside(one, _task_of(one), why))
+        )
         return kept.count
 
 
@@ -77,13 +85,16 @@ class EpisodeKeeper:
         if time.monotonic() > self._gave_back_at + GIVING_BACK_S:
             self._gave_back_at = time.monotonic()
             give_back_heap()
-        trace = episode.trace
-        if self._store is None or not trace.nodes:
+        if self._store is None or not episode.trace.nodes:
             return
-        asked = next((m.content for m in trace.messages() if m.role == "user"), "")
-        task = Task(id=trace.task_id, env=trace.env, split="train", instruction=asked)
-        self._store.add_imported([episode], tasks=[task], purpose="gateway")
+        self._store.add_imported([episode], tasks=[_task_of(episode)], purpose="gateway")
         self.count += 1
+
+
+def _task_of(episode: Episode) -> Task:
+    trace = episode.trace
+    asked = next((m.content for m in trace.messages() if m.role == "user"), "")
+    return Task(id=trace.task_id, env=trace.env, split="train", instruction=asked)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,12 @@ class GatewayArguments:
         int, typer.Option("--open", min=0, metavar="N", help="Rollouts to open at once.")
     ] = 1
     max_turns: Annotated[int, typer.Option(min=0, help="Turns of a rollout; 0: no limit.")] = 0
+    ignore_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-unknown", help="Ignore parameters that are not known, and count them."
+        ),
+    ] = False
     concurrency: Annotated[
         int, typer.Option(min=0, help="Requests of a rollout at once, more wait; 0: no limit.")
     ] = 16
@@ -85,11 +92,14 @@ def gateway(options: GatewayArguments) -> None:
         port=options.port,
         control_key=key.key,
         open_count=options.open_count,
+        ignore_unknown=options.ignore_unknown,
         limits=RolloutLimits(max_turns=options.max_turns, concurrency=options.concurrency),
     )
     shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
-    kept = run_attended(serve_gateway(served, plan, store, _announcement(plan, store, shown)))
+    ready = _announcement(plan, store, shown)
+    say = partial(print, file=sys.stderr, flush=True)
+    kept = run_attended(serve_gateway(served, plan, store, ready, say))
     if store is not None:
         print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
         print(f"practicum traces list --store {store}", file=sys.stderr)

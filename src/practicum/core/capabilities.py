@@ -23,6 +23,33 @@ PAID_BY_TURN = "turns"
 
 
 @runtime_checkable
+class WorksAside(Protocol):
+    """A codec that one other thread may use too, and that knows how few tokens a text can be."""
+
+    def aside(self) -> Any:
+        """The same codec, for that thread."""
+
+    def longest_token(self) -> int:
+        """Characters of the longest token."""
+
+
+@runtime_checkable
+class EncodesText(Protocol):
+    """A codec that encodes a text without a template around it."""
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Its tokens, special ones among them."""
+
+
+@runtime_checkable
+class TakesTemplateVariables(Protocol):
+    """A codec whose chat template has variables, such as whether the model thinks."""
+
+    def with_variables(self, variables: tuple[tuple[str, Any], ...]) -> Any:
+        """The codec with these variables set."""
+
+
+@runtime_checkable
 class HasReference(Protocol):
     """An environment that knows solutions. Without them nothing can be imitated or checked."""
 

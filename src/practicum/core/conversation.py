@@ -117,14 +117,27 @@ class TurnDelta:
     """Which tool call of the message it belongs to."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutCall:
+    """A call that the token limit cut off: the tool's name, and its arguments as far as they go."""
+
+    name: str
+    arguments: str
+    """JSON that may end anywhere."""
+
+
 class TurnReader(Protocol):
     """Parses a turn while it is sampled; text that may still turn out to be markup is held back."""
 
     def feed(self, token_ids: Sequence[int]) -> list[TurnDelta]:
         """The deltas that no later token can change."""
 
-    def end(self) -> list[TurnDelta]:
-        """The remaining deltas, once the turn is complete."""
+    def end(self, *, is_cut: bool = False) -> list[TurnDelta]:
+        """The remaining deltas, once the turn is over; `is_cut` if the token limit ended it."""
+
+    @property
+    def cut_call(self) -> CutCall | None:
+        """The call that the end cut off, which the message does not have."""
 
     def message(self) -> Message:
         """The parsed turn; call it after `end`."""
@@ -146,8 +159,11 @@ class HistoryCodec(ChatCodec, Protocol):
     def read(self, token_ids: Sequence[int], tools: Sequence[ToolSpec] = ()) -> Message:
         """A sampled turn as a message: its content, reasoning and tool calls."""
 
-    def reader(self, tools: Sequence[ToolSpec] = ()) -> TurnReader:
-        """Parses one turn while it is sampled."""
+    def reader(self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False) -> TurnReader:
+        """Parses one turn while it is sampled.
+
+        With `may_be_json`, a turn that does not begin with a call has none.
+        """
 
     def calls_form(self, tools: Sequence[ToolSpec], *, many: bool = False) -> CallsForm:
         """The format of a turn that must call one of the tools, or several with `many`."""

@@ -10,13 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from practicum.core.capabilities import context_length
+from practicum.core.capabilities import (
+    EncodesText,
+    TakesTemplateVariables,
+    WorksAside,
+    context_length,
+)
 from practicum.core.conversation import HistoryCodec, TurnDelta, TurnReader
-from practicum.core.errors import ContextFull
+from practicum.core.errors import ContextFull, UserError
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import Actions, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, Node, Tools, ToolSpec
 from practicum.gateway.graph import RolloutGraph
+from practicum.gateway.large_requests import INLINE_BYTES, in_large_thread
 from practicum.gateway.requests import ChatRequest, ChatTurn
 
 MIN_INTERVAL_S = 0.1
@@ -101,10 +107,10 @@ class TokenListener:
                 self._next_time = now + MIN_INTERVAL_S
             self._pending = []
 
-    def end(self, token_ids: Sequence[int]) -> None:
+    def end(self, token_ids: Sequence[int], *, is_cut: bool = False) -> None:
         """Ends the turn; `token_ids` are all its tokens."""
         self._read_tokens(token_ids[self._read_count :])
-        self._filter.feed(self._reader.end())
+        self._filter.feed(self._reader.end(is_cut=is_cut))
         self._filter.end()
 
     def _read_tokens(self, token_ids: Sequence[int]) -> bool:
@@ -225,10 +231,14 @@ class CapturedConversation:
 
         A request that fails or is cancelled records nothing.
         """
-        codec = cast(HistoryCodec, self.codec)
-        prompt = self.prompt_of(request)
+        codec = self.codec_of(request)
+        prompt = await self.prompt_of(request)
         params = self._fit_context(request.params, len(prompt))
-        reader = codec.reader(request.tools if request.may_call else ())
+        if request.on_prompt is not None:
+            request.on_prompt(len(prompt))
+        callable_ = request.tools if request.callable_tools is None else request.callable_tools
+        tools = callable_ if request.may_call else ()
+        reader = codec.reader(tools, may_be_json=request.may_be_json)
         delta_filter = DeltaFilter(
             request.on_delta or _ignore, params.stop, one_call=request.one_call
         )
@@ -244,8 +254,13 @@ class CapturedConversation:
             )
         )
         duration_s = time.monotonic() - started
-        listener.end(completion.token_ids)
+        listener.end(completion.token_ids, is_cut=not completion.finished)
+        cut_call = reader.cut_call
+        if request.one_call and reader.message().tool_calls:
+            cut_call = None
         message = apply_filter(reader.message(), params.stop, one_call=request.one_call)
+        if request.text is not None:  # nothing in it is markup
+            message = Message(role="assistant", content=completion.text)
         parent = self.graph.place(prompt, request.messages)
         node = self.graph.add_turn(parent, message, completion, duration_s)
         self.graph.remember(node, request.messages)
@@ -255,6 +270,7 @@ class CapturedConversation:
             completion=completion,
             prompt_tokens=len(prompt),
             node=node,
+            cut_call=cut_call,
             prompt_ids=prompt,
         )
 
@@ -271,10 +287,50 @@ class CapturedConversation:
             )
         return replace(params, max_tokens=min(params.max_tokens, room))
 
-    def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
+    async def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
         """The tokens of a whole conversation, in which turns sampled here keep their tokens."""
+        self.check_length(request)
+        codec, turns = self.codec_of(request), self.graph.turns(request.messages)
+        if request.text is not None:
+            return await self._plain_ids(request.text)
+        if request.size <= INLINE_BYTES or not isinstance(codec, WorksAside):
+            return codec.prompt(request.messages, request.tools, turns)
+        return await in_large_thread(
+            lambda: codec.aside().prompt(request.messages, request.tools, turns)
+        )
+
+    def codec_of(self, request: ChatRequest) -> HistoryCodec:
+        """The codec with the template's variables that a request gives."""
         codec = cast(HistoryCodec, self.codec)
-        return codec.prompt(request.messages, request.tools, self.graph.turns(request.messages))
+        if not request.template:
+            return codec
+        if not isinstance(codec, TakesTemplateVariables):
+            raise UserError("this model's chat template takes no variables; leave them out")
+        found: HistoryCodec = codec.with_variables(request.template)
+        return found
+
+    async def _plain_ids(self, text: str) -> tuple[int, ...]:
+        codec = self.codec
+        if not isinstance(codec, EncodesText):
+            raise UserError("this model takes conversations only; ask for a chat completion")
+        if len(text) <= INLINE_BYTES or not isinstance(codec, WorksAside):
+            return codec.encode_text(text)
+        aside: EncodesText = codec.aside()
+        return await in_large_thread(lambda: aside.encode_text(text))
+
+    def check_length(self, request: ChatRequest) -> None:
+        """Refuses a conversation that cannot fit whatever its tokens are, without making them."""
+        most, codec = self._context_tokens, self.codec
+        length = sum(len(message.content.strip()) for message in request.messages)
+        if not most or length <= most or not isinstance(codec, WorksAside):
+            return
+        least = length // codec.longest_token()
+        if least >= most:
+            raise ContextFull(
+                f"This model's maximum context length is {most} tokens, its answer included, and "
+                f"the conversation's {length} characters are {least} tokens or more; send a "
+                "shorter one"
+            )
 
     def _next_seed(self, asked: int | None) -> int:
         """The client's seed, or a new one; turns that are sampled at once have different ones.

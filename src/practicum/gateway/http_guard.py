@@ -10,7 +10,9 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import itertools
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -29,6 +31,11 @@ MOST_DISCARDED = 32 * 1024 * 1024
 they have sent everything, and would see a broken connection instead of the 413."""
 
 DISCARD_TIMEOUT_S = 10.0
+
+ONCE = frozenset(
+    {b"host", b"authorization", b"x-api-key", b"content-length", b"content-type", b"origin"}
+)
+"""Headers by which a request is judged: given twice, two programs may each read another one."""
 
 Verdict = tuple[int, str]
 """HTTP status and message of a refusal; status 0 accepts the request."""
@@ -71,14 +78,21 @@ class Guard:
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
         self._app = app
         self._rules = rules
+        # Random once and then counted: a system call for each would release the interpreter lock.
+        self._ids = map(f"req_{secrets.token_hex(6)}{{:012x}}".format, itertools.count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on to the app, or refuses it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        send = self._with_id(scope, send)
         headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
-        status, sentence = self._verdict(scope, headers)
+        names = [name for name, _ in scope["headers"] if name in ONCE]
+        if len(names) > len(set(names)):
+            status, sentence = 400, "a header that can be given once is given twice"
+        else:
+            status, sentence = self._verdict(scope, headers)
         if status:
             if status == 413:
                 await _discard(receive)
@@ -87,6 +101,20 @@ class Guard:
             await self._app(scope, receive, send)
         else:
             await self._limit_body(scope, receive, send)
+
+    def _with_id(self, scope: Scope, send: Send) -> Send:
+        """Gives every answer an id, in the headers where OpenAI's and Anthropic's clients look."""
+        if scope["type"] != "http":
+            return send
+        shown = next(self._ids).encode()
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                ids = ((b"x-request-id", shown), (b"request-id", shown))
+                message = {**message, "headers": [*message.get("headers", ()), *ids]}
+            await send(message)
+
+        return send_with_id
 
     def _verdict(self, scope: Scope, headers: Mapping[str, str]) -> Verdict:
         if self._rules.checks_host and not self._is_own_name(headers.get("host", "")):

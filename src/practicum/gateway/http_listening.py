@@ -5,6 +5,7 @@ Sockets are bound before the servers start, so that a port in use is a `UserErro
 
 import asyncio
 import os
+import resource
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -18,8 +19,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from practicum.core.errors import UserError
 
 HEADERS_S = 20.0
-"""Seconds for the headers of a connection's first request to arrive (against slow clients that
-hold connections open)."""
+"""Seconds for the headers of a request to arrive (against slow clients that hold connections
+open)."""
+
+MOST_OPEN = 1024
+"""Connections beyond which a new one takes the place of the one that is idle for longest."""
 
 MOST_HEAD_BYTES = 32 * 1024
 """Most bytes of a request line and its headers."""
@@ -61,33 +65,51 @@ class HeadMerger:
             self.write(b"")
 
 
+def most_open() -> int:
+    """Connections that may be open: half of the files that the process may have, or fewer."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_OPEN if files == resource.RLIM_INFINITY else min(MOST_OPEN, files // 2)
+
+
 class TimedProtocol(HttpToolsProtocol):
-    """Closes a connection whose first request comes too late, or whose headers are too long."""
+    """Closes a connection whose request comes too late, or whose headers are too long.
+
+    A key in the trailer of a chunked body is no header. Idle connections make way for new ones.
+    """
 
     _closing: asyncio.TimerHandle | None = None
     _is_in_head = True
     _head_bytes = 0
+    _idle_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         """Starts the timer for the first request."""
         super().connection_made(cast(asyncio.Transport, HeadMerger(transport, self.loop)))
-        self._closing = self.loop.call_later(HEADERS_S, transport.close)
+        self._idle_since = self.loop.time()
+        self._closing = self.loop.call_later(HEADERS_S, self.transport.close)
+        if len(self.connections) > most_open():
+            self._close_longest_idle()
 
     def data_received(self, data: bytes) -> None:
-        """Counts bytes of headers, and stops the timer once a request is there."""
+        """Counts bytes of headers, and gives each request's so long to arrive."""
         if self._is_in_head:
             self._head_bytes += len(data)
+            if self._closing is None:
+                self._closing = self.loop.call_later(HEADERS_S, self.transport.close)
         super().data_received(data)
         is_long = self._is_in_head and self._head_bytes > MOST_HEAD_BYTES
         if is_long and not self.transport.is_closing():
             self.send_400_response(f"The request's head is longer than {MOST_HEAD_BYTES} bytes.")
-        if self._closing is not None and self.cycle is not None:
-            self._closing.cancel()
-            self._closing = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; what comes after the body is a trailer, which nothing here reads."""
+        if self._is_in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """From here on a body follows, which the `Guard` limits."""
         self._is_in_head = False
+        self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -95,10 +117,29 @@ class TimedProtocol(HttpToolsProtocol):
         self._is_in_head, self._head_bytes = True, 0
         super().on_message_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stops all timers."""
+    def on_response_complete(self) -> None:
+        """From here on the connection is idle, unless a request waits already."""
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _close_longest_idle(self) -> None:
+        others = (one for one in self.connections if isinstance(one, TimedProtocol))
+        idle = [one for one in others if one is not self and one._is_idle]
+        if idle:
+            min(idle, key=lambda one: one._idle_since).transport.close()
+
+    def _stop_timer(self) -> None:
         if self._closing is not None:
             self._closing.cancel()
+            self._closing = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops all timers."""
+        self._stop_timer()
         super().connection_lost(exc)
         # uvicorn's keep-alive timer would keep the connection and its last request in memory.
         self._unset_keepalive_if_required()

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from practicum.core.conversation import TurnDelta
+from practicum.core.conversation import CutCall, TurnDelta
 from practicum.core.sampling import Completion, SamplingParams, TokenGrammar
-from practicum.core.trace import Message, ToolSpec
+from practicum.core.trace import Message, Tools, ToolSpec
 
 
 class Refused(Exception):
@@ -53,8 +53,25 @@ class ChatRequest:
     """The client's seed; None lets the rollout choose one per turn."""
     may_call: bool = True
     """Whether tool calls are parsed; False keeps them as text."""
+    callable_tools: Tools | None = None
+    """Those of the tools that may be called; None for all of them."""
+    template: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """Variables of the chat template (vLLM's `chat_template_kwargs`), sorted by name."""
+    text: str | None = None
+    """A prompt that the chat template does not write: the text as it is. The messages show it."""
+    may_be_json: bool = False
+    """Whether a turn that does not begin with a call is JSON, in which nothing is one."""
     one_call: bool = False
     """Whether calls after the first are dropped from the message."""
+    body_bytes: int = 0
+    """How long the request is that it was parsed from."""
+    on_prompt: Callable[[int], None] | None = None
+    """Called with the number of the prompt's tokens, once they are known."""
+
+    @property
+    def size(self) -> int:
+        """Characters of the conversation, or bytes of the request where it is longer."""
+        return max(self.body_bytes, sum(len(message.content) for message in self.messages))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +83,8 @@ class ChatTurn:
     prompt_tokens: int
     node: int
     """The turn's index in the rollout's graph."""
+    cut_call: CutCall | None = None
+    """The call that the token limit cut off, which the message does not have."""
     prompt_ids: tuple[int, ...] = ()
 
 
@@ -74,6 +93,8 @@ class JsonForm:
     """The answer must be a JSON object; any one if the schema is None."""
 
     schema: Mapping[str, Any] | None = None
+    choices: tuple[str, ...] = ()
+    """Texts of which the answer must be one, in place of JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +106,13 @@ class ToolChoice:
 
     kind: str = "auto"
     name: str = ""
+    allowed: tuple[str, ...] = ()
+    """Tools that may be called; empty for all that are offered."""
+
+    def callable(self, tools: Tools) -> Tools:
+        """Those of the tools that may be called."""
+        names = (self.name,) if self.name else self.allowed
+        return tuple(t for t in tools if not names or t.name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +135,10 @@ class ParsedRequest:
     """Whether the answer has the token ids of prompt and turn."""
     stream_usage: bool = False
     """Whether a stream ends with the usage."""
+    custom_tools: frozenset[str] = frozenset()
+    """Tools whose input is a text and no JSON."""
+    legacy_calls: bool = False
+    """Whether the request has `functions`, and the answer a `function_call`."""
     echo: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the request that the dialect repeats in its answer."""
 
@@ -133,3 +165,4 @@ class StreamEvent:
     choice: int = 0
     delta: TurnDelta | None = None
     turn: ChatTurn | None = None
+    prompt_tokens: int = 0

@@ -11,13 +11,14 @@ import math
 import re
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from practicum.core.conversation import RolloutLimits
+from practicum.core.errors import PracticumError
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Message, Trace
@@ -32,6 +33,9 @@ MOST_CLOSED = 10_000
 
 MOST_WAITING = 1_000
 """Requests of a rollout that wait until fewer are in progress; one more is refused."""
+
+MOST_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of the requests that wait so."""
 
 MOST_ANSWERS = 256
 """Most answers of a rollout that later requests can continue by `previous_response_id`."""
@@ -55,6 +59,9 @@ class RolloutUse:
     """Tasks of the requests in progress, which closing the rollout cancels."""
     waiting: "deque[asyncio.Future[None]]" = field(default_factory=deque)
     """Requests that wait until fewer are in progress, oldest first."""
+    waiting_bytes: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Parameters of requests that were ignored, where the gateway is told to."""
 
     def wake(self, count: int) -> None:
         """Let so many of the waiting requests look again."""
@@ -172,11 +179,23 @@ class OpenRollouts:
         while len(self._closed) > MOST_CLOSED:
             self._closed.popitem(last=False)
 
-    async def wait_for_place(self, rollout: Rollout, most_s: float) -> None:
-        """Waits while as many of the rollout's requests are in progress as may be at once."""
+    async def wait_for_place(self, rollout: Rollout, most_s: float, size: int = 0) -> None:
+        """Waits while as many of the rollout's requests are in progress as may be at once.
+
+        `size` is how long the request is: too many bytes do not wait, as too many requests.
+        """
         use, limit = rollout.use, rollout.limits.concurrency
-        if len(use.waiting) >= MOST_WAITING:
+        is_crowded = use.waiting_bytes + size > MOST_WAITING_BYTES and use.under_way >= limit > 0
+        if len(use.waiting) >= MOST_WAITING or is_crowded:
             raise _too_many(use.under_way)
+        use.waiting_bytes += size
+        try:
+            await self._wait(rollout, most_s)
+        finally:
+            use.waiting_bytes -= size
+
+    async def _wait(self, rollout: Rollout, most_s: float) -> None:
+        use, limit = rollout.use, rollout.limits.concurrency
         left_s = rollout.time_left_s
         seconds = most_s if left_s is None else min(most_s, max(left_s, 0.0))
         try:
@@ -275,6 +294,9 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
+STORE_RETRY_S = 5
+"""When to close a rollout again that could not be stored."""
+
 ENVIRONMENT = "gateway"
 """The environment's name in traces of programs that Practicum does not run."""
 
@@ -344,11 +366,33 @@ class RolloutController:
         return record.score
 
     def close(self, rollout_id: str) -> Episode:
-        """Closes a rollout and stores its episode."""
-        rollout, record = self._rollouts.get(rollout_id), self._records.pop(rollout_id, None)
+        """Stores a rollout's episode and closes it; where it cannot be stored, it stays open.
+
+        Nothing is sampled between the two: both are done in one step of the event loop.
+        """
+        episode = self._episode(rollout_id)
+        try:
+            self._keep(episode)
+        except (PracticumError, OSError) as error:
+            raise Refused(
+                503,
+                f"the rollout {rollout_id} is not stored and stays open: {error!s:.300}; close it "
+                "again when that is mended",
+                "overloaded_error",
+                retry_after_s=STORE_RETRY_S,
+            ) from error
+        self._forget(rollout_id)
+        return episode
+
+    def _forget(self, rollout_id: str) -> None:
+        del self._records[rollout_id]
+        self._rollouts.close(rollout_id)
+
+    def _episode(self, rollout_id: str) -> Episode:
+        """What an open rollout has come to."""
+        rollout, record = self._rollouts.get(rollout_id), self._records.get(rollout_id)
         if rollout is None or record is None:
             raise _unknown(rollout_id)
-        self._rollouts.close(rollout_id)
         trace = Trace(
             id=f"{ENVIRONMENT}/{rollout_id}",
             task_id=record.task_id,
@@ -359,15 +403,22 @@ class RolloutController:
             duration_s=time.time() - record.started_at,
             tools=rollout.conversation.tools,
         )
-        episode = Episode(trace=trace, outcome=None, score=record.score)
-        self._keep(episode)
-        return episode
+        return Episode(trace=trace, outcome=None, score=record.score)
 
-    def close_all(self) -> int:
-        """Closes every open rollout; returns how many there were."""
+    def close_all(self, put_aside: Callable[[Episode, str], None] | None = None) -> int:
+        """Closes every open rollout; returns how many there were.
+
+        `put_aside` is given those that cannot be stored, and why.
+        """
         names = [rollout.id for rollout, _ in self.open_rollouts()]
         for name in names:
-            self.close(name)
+            try:
+                self.close(name)
+            except Refused as refused:
+                if put_aside is None:
+                    raise
+                put_aside(self._episode(name), str(refused.__cause__))
+                self._forget(name)
         return len(names)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import MissingExtra
+from practicum.core.sample import Episode
 from practicum.gateway.rollouts import OpenRollouts, RolloutController
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class GatewayPlan:
     port: int = 8100
     names: tuple[str, ...] = ()
     control_key: str = ""
+    ignore_unknown: bool = False
     open_count: int = 0
     """Rollouts to open at the start."""
     limits: RolloutLimits = field(default_factory=RolloutLimits)
@@ -56,6 +58,7 @@ async def serve_rollouts(
     controller: Callable[[OpenRollouts], RolloutController],
     plan: GatewayPlan,
     ready: Callable[[Serving], None],
+    put_aside: Callable[[Episode, str], None] | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM, and then closes every open rollout.
 
@@ -64,6 +67,7 @@ async def serve_rollouts(
         controller: Makes the controller of its rollouts.
         plan: Limits, and the number of rollouts to open at the start.
         ready: Called with the addresses once the gateway listens.
+        put_aside: Takes the episodes that cannot be stored at the end, and why.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -88,7 +92,7 @@ async def serve_rollouts(
                 )
             )
             await stop.wait()
-        control.close_all()
+        control.close_all(put_aside)
 
 
 def build_gateway(
@@ -113,6 +117,7 @@ def build_gateway(
         names=plan.names,
         control_socket=folder / CONTROL_SOCKET,
         control_key=plan.control_key,
+        ignore_unknown=plan.ignore_unknown,
     )
     return Gateway(rollouts, settings, (model,), grammars=grammars, controller=control)
 

@@ -6,15 +6,16 @@ recognises it. A file gets its name only when it is complete.
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from practicum.core.errors import MissingExtra, UserError
+from practicum.core.errors import MissingExtra, PracticumError, UserError
 from practicum.core.sample import Episode
-from practicum.core.task import JSON
+from practicum.core.task import JSON, Task
 from practicum.store.durable import storage_errors, write_file
 from practicum.store.episode_codec import HASHED, episode_to_json
 from practicum.store.trace_store import SqliteTraceStore
@@ -92,6 +93,46 @@ def _records(store: SqliteTraceStore, where: str) -> Iterator[dict[str, Any]]:
             "identity": "" if content is None else HASHED + content.hex(),
             "_columns": _columns(episode),
         }
+
+
+ASIDE_FILE = "practicum-rollouts-{pid}.jsonl"
+"""Name of the file of episodes that their store does not take."""
+
+
+def put_aside(episode: Episode, task: Task, why: str) -> str:
+    """Writes an episode that its store does not take to the first folder that does; says where."""
+    lost = f"the rollout {episode.trace.id} is not in the store ({why})"
+    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+        out = folder / ASIDE_FILE.format(pid=os.getpid())
+        try:
+            append_episode(out, episode, task)
+        except (PracticumError, OSError):
+            continue
+        return f"{lost}; it is in {out}, which is read by: practicum traces import {out}"
+    return f"{lost}, and no folder takes it: it is lost"
+
+
+def append_episode(out: Path, episode: Episode, task: Task) -> None:
+    """Adds one episode to a file of JSON lines, as `practicum traces import` reads it."""
+    record = {
+        "practicum": VERSION,
+        "episode": episode_to_json(episode),
+        "task": asdict(task),
+        "labels": [],
+        "identity": "",
+    }
+    before = out.stat().st_size if out.exists() else None
+    try:
+        with storage_errors(out), out.open("a", encoding="utf-8") as file:
+            file.write(_text(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        if before is None:
+            out.unlink(missing_ok=True)
+        else:
+            os.truncate(out, before)  # half a record is none
+        raise
 
 
 def _columns(episode: Episode) -> dict[str, JSON]:

@@ -40,7 +40,9 @@ class CharacterCodec:
         reader.feed(token_ids)
         return reader.message()
 
-    def reader(self, tools: Sequence[ToolSpec] = ()) -> "CharacterReader":
+    def reader(
+        self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False
+    ) -> "CharacterReader":
         return CharacterReader()
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -56,7 +58,9 @@ class CharacterReader:
         self._text += new
         return [TurnDelta(kind="content", text=new)] if new else []
 
-    def end(self) -> list[TurnDelta]:
+    cut_call = None
+
+    def end(self, *, is_cut: bool = False) -> list[TurnDelta]:
         return []
 
     def message(self) -> Message:

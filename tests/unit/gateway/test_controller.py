@@ -2,6 +2,7 @@ import pytest
 from tests.unit.gateway.pieces import say, talk
 
 from practicum.core.conversation import RolloutLimits
+from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.gateway.requests import ChatRequest, Refused
 from practicum.gateway.rollouts import OpenRollouts, RolloutController
@@ -60,3 +61,53 @@ def test_what_is_not_open_or_not_a_number_is_refused() -> None:
     for ask in (lambda: made.close(rollout.id), lambda: made.reward(rollout.id, {"r": 1.0})):
         with pytest.raises(Refused, match="no open rollout"):
             ask()
+
+
+class FullDisk:
+    """A store that has no room at first."""
+
+    def __init__(self) -> None:
+        self.is_full = True
+        self.kept: list[Episode] = []
+
+    def keep(self, episode: Episode) -> None:
+        if self.is_full:
+            raise UserError("traces.sqlite could not be written: the disk is full")
+        self.kept.append(episode)
+
+
+async def test_a_rollout_that_cannot_be_stored_stays_open_until_it_can() -> None:
+    registry, store = OpenRollouts(), FullDisk()
+    made = RolloutController(registry, lambda seed: talk()[0], store.keep)
+    rollout = made.open(RolloutLimits())
+    await rollout.conversation.respond(ChatRequest(messages=(say("user", "q"),)))
+    made.reward(rollout.id, {"reward": 1.0})
+    with pytest.raises(Refused, match=r"stays open: .* the disk is full; close it again") as caught:
+        made.close(rollout.id)
+    assert (caught.value.status, caught.value.kind) == (503, "overloaded_error")
+    assert registry.find(None, rollout.key).id == rollout.id
+    await rollout.conversation.respond(ChatRequest(messages=(say("user", "more"),)))
+    store.is_full = False
+    assert made.close(rollout.id).score.value == 1.0
+    [episode] = store.kept
+    assert len(episode.trace.turns) == 2
+    with pytest.raises(Refused, match="closed"):
+        registry.find(None, rollout.key)
+
+
+async def test_what_cannot_be_stored_at_the_end_is_put_aside_with_the_reason() -> None:
+    registry, store = OpenRollouts(), FullDisk()
+    made = RolloutController(registry, lambda seed: talk()[0], store.keep)
+    first, second = made.open(RolloutLimits()), made.open(RolloutLimits())
+    aside: list[tuple[str, str]] = []
+
+    def put_aside(episode: Episode, why: str) -> None:
+        aside.append((episode.trace.id, why))
+        store.is_full = False  # from here on there is room
+
+    assert made.close_all(put_aside) == 2
+    assert aside == [
+        (f"gateway/{first.id}", "traces.sqlite could not be written: the disk is full")
+    ]
+    assert [episode.trace.id for episode in store.kept] == [f"gateway/{second.id}"]
+    assert len(registry) == 0

@@ -24,7 +24,9 @@ class LetterCodec:
     def read(self, token_ids: Sequence[int], tools: Sequence[ToolSpec] = ()) -> Message:
         return Message(role="assistant", content="".join(map(chr, token_ids)))
 
-    def reader(self, tools: Sequence[ToolSpec] = ()) -> "LetterReader":
+    def reader(
+        self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False
+    ) -> "LetterReader":
         return LetterReader()
 
 
@@ -38,7 +40,9 @@ class LetterReader:
         self._heard += token_ids
         return []
 
-    def end(self) -> list[TurnDelta]:
+    cut_call = None
+
+    def end(self, *, is_cut: bool = False) -> list[TurnDelta]:
         return []
 
     def message(self) -> Message:

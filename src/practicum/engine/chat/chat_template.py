@@ -6,14 +6,15 @@ A template pastes messages between its special tokens as text, so a message that
 (`TemplateTraits`) is found by rendering short conversations.
 """
 
+import copy
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
+from practicum.core.byte_bound_cache import ByteBoundCache
 from practicum.core.errors import UserError
 from practicum.core.sampling import Spelling
 from practicum.core.trace import Message, ToolCall, ToolSpec
@@ -31,9 +32,12 @@ Entry = dict[str, Any]
 QUESTION: Entry = {"role": "user", "content": "?"}
 """A user message for the short conversations on which a template is tried."""
 
-CACHE_SIZE = 1024
-"""Encoded texts and parsed turns that are kept. A client sends its whole conversation with each
-request, so all but the last piece of it has been seen before."""
+CACHE_BYTES = 32 * 1024 * 1024
+"""Bytes of encoded texts that are kept, and of parsed turns. A client sends its whole conversation
+with each request, so all but the last piece of it has been seen before."""
+
+TOKEN_BYTES = 36
+"""What an id takes: an integer, and its place in a tuple."""
 
 
 class ChatTokenizer(Protocol):
@@ -66,6 +70,24 @@ class ChatTokenizer(Protocol):
         ...
 
 
+class TemplateVariables:
+    """A tokenizer whose chat template has some of its variables set."""
+
+    def __init__(self, tokenizer: ChatTokenizer, variables: Mapping[str, Any]) -> None:
+        self._tokenizer = tokenizer
+        self._variables = dict(variables)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def __deepcopy__(self, memo: Any) -> "TemplateVariables":
+        return TemplateVariables(copy.deepcopy(self._tokenizer, memo), self._variables)
+
+    def apply_chat_template(self, conversation: list[Entry], **options: Any) -> Any:
+        """The conversation as text."""
+        return self._tokenizer.apply_chat_template(conversation, **self._variables, **options)
+
+
 class TemplateRenderer:
     """Applies a chat template, and encodes its output with the special tokens that it wrote.
 
@@ -88,7 +110,11 @@ class TemplateRenderer:
         self.any_special = re.compile(f"({any_of(tuple(self.specials))})")
         self._added: dict[str, int] = {token.content: index for index, token in added.items()}
         self._any_added = re.compile(f"({any_of(tuple(self._added))})")
-        self.encode = lru_cache(maxsize=CACHE_SIZE)(self._encode)
+        self.encode: Callable[[str], tuple[int, ...]] = ByteBoundCache(
+            self._encode,
+            lambda text, ids: 2 * len(text) + TOKEN_BYTES * len(ids),
+            most_bytes=CACHE_BYTES,
+        )
 
     @property
     def source(self) -> str:

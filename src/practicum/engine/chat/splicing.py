@@ -7,19 +7,20 @@ template drops a part (reasoning, mostly) is encoded again from the text that is
 `MessageNormalizer` first rewrites what the template does not support.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
+from practicum.core.byte_bound_cache import ByteBoundCache
 from practicum.core.conversation import SampledTurn
 from practicum.core.tool_calls import tools_as_text, write_tool_call
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.engine.chat.chat_template import (
-    CACHE_SIZE,
+    CACHE_BYTES,
     ESCAPE_END,
     ESCAPE_START,
     QUESTION,
+    TOKEN_BYTES,
     CallShape,
     SpecialTokenEscape,
     TemplateRenderer,
@@ -196,7 +197,9 @@ class TurnSplicer:
         self._traits = traits
         self._normalizer = normalizer
         self._known_affixes: dict[TurnParts, TurnAffixes | None] = {}
-        self._samples_thinking = lru_cache(maxsize=CACHE_SIZE)(self._has_thinking)
+        self._samples_thinking: Callable[[tuple[int, ...]], bool] = ByteBoundCache(
+            self._has_thinking, lambda ids, _: TOKEN_BYTES * len(ids), most_bytes=CACHE_BYTES
+        )
 
     def encode(
         self, entries: Sequence[HistoryEntry], tools: Sequence[dict[str, Any]]

@@ -6,11 +6,13 @@ tokens of sampled turns are reused. The content of messages stays plain text: `<
 a message never becomes the token that ends a turn.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
+from practicum.core.byte_bound_cache import ByteBoundCache
 from practicum.core.conversation import Messages, SampledTurn, Turns
 from practicum.core.errors import UserError
 from practicum.core.sampling import CallsForm, ThoughtForm
@@ -18,12 +20,14 @@ from practicum.core.tool_calls import call_as_json
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.engine.chat.chat_template import (
     AFTER_THINKING,
-    CACHE_SIZE,
+    CACHE_BYTES,
     PROBE,
     QUESTION,
+    TOKEN_BYTES,
     CallShape,
     ChatTokenizer,
     TemplateRenderer,
+    TemplateVariables,
     after_completion,
     observe_traits,
     tool_as_dict,
@@ -32,6 +36,9 @@ from practicum.engine.chat.splicing import MessageNormalizer, TurnSplicer, with_
 from practicum.engine.chat.tool_call_formats import Markup, markup_of
 from practicum.engine.chat.tool_call_grammar import DUMMY_REASONING, CallWriter, ToolCallGrammar
 from practicum.engine.chat.turn_parser import IncrementalDetokenizer, TurnParser
+
+MOST_VARIANTS = 16
+"""Settings of a template's variables that a model is used with: each has a codec of its own."""
 
 TURN_ENDINGS = (
     "<|im_end|>",
@@ -69,6 +76,8 @@ class TemplateCodec:
         self, tokenizer: ChatTokenizer, *, extra_end_ids: Sequence[int] = (), model: str = ""
     ) -> None:
         self._tokenizer = tokenizer
+        self._extra_end_ids, self._name = tuple(extra_end_ids), model
+        self._variants: dict[tuple[tuple[str, Any], ...], TemplateCodec] = {}
         self._model = f"the model {model!r}" if model else "this model"
         renderer = TemplateRenderer(tokenizer, self._model)
         traits = observe_traits(renderer)
@@ -81,7 +90,11 @@ class TemplateCodec:
             {"tool_calls": [self._shape.call(ToolCall(name=PROBE))]}
         )
         self._writes_reasoning = self._shows({"reasoning_content": PROBE})
-        self._reasoning_of = lru_cache(CACHE_SIZE)(lambda ids: self.read(ids).reasoning)
+        self._reasoning_of = ByteBoundCache[tuple[int, ...], str](
+            lambda ids: self.read(ids).reasoning,
+            lambda ids, text: TOKEN_BYTES * len(ids) + 2 * len(text),
+            most_bytes=CACHE_BYTES,
+        )
         self._plain_turn = self._rendered_turn({"role": "assistant", "content": PROBE})
         self._call_grammar = ToolCallGrammar(
             self._call_writers(),
@@ -101,6 +114,47 @@ class TemplateCodec:
             }
         )
         """Every id that ends a turn when the model samples it."""
+
+    def aside(self) -> "TemplateCodec":
+        """The same codec for one other thread, with a tokenizer of its own.
+
+        A tokenizer holds settings of the text that it encodes, so two threads cannot share one.
+        """
+        return self._aside
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Tokens of a text as it is; special tokens in it are special."""
+        return tuple(
+            self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=False)
+        )
+
+    def with_variables(self, variables: tuple[tuple[str, Any], ...]) -> "TemplateCodec":
+        """The codec with variables of the template set, such as `enable_thinking`."""
+        if variables not in self._variants:
+            if len(self._variants) >= MOST_VARIANTS:
+                raise UserError(
+                    f"{self._model} is used with {MOST_VARIANTS} settings of its chat template "
+                    "already; choose among fewer"
+                )
+            own: Any = TemplateVariables(self._tokenizer, dict(variables))
+            self._variants[variables] = TemplateCodec(
+                own, extra_end_ids=self._extra_end_ids, model=self._name
+            )
+        return self._variants[variables]
+
+    def longest_token(self) -> int:
+        """Characters of the longest token: a text has at least its length over this many tokens."""
+        return self._longest_token
+
+    @cached_property
+    def _aside(self) -> "TemplateCodec":
+        own: Any = copy.deepcopy(self._tokenizer)
+        return TemplateCodec(own, extra_end_ids=self._extra_end_ids, model=self._name)
+
+    @cached_property
+    def _longest_token(self) -> int:
+        tokenizer: Any = self._tokenizer
+        return max(map(len, tokenizer.get_vocab()), default=1)
 
     def open(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> tuple[int, ...]:
         """Tokens of the opening messages, up to where the assistant begins to write."""
@@ -160,13 +214,20 @@ class TemplateCodec:
         parser.end()
         return parser.message()
 
-    def reader(self, tools: Sequence[ToolSpec] = ()) -> TurnParser:
-        """A parser that does the same incrementally, while the turn is sampled."""
+    def reader(self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False) -> TurnParser:
+        """A parser that does the same incrementally, while the turn is sampled.
+
+        With `may_be_json`, a turn that does not begin with a call has none: its text is an answer
+        in a form that was asked for, whatever it looks like.
+        """
         specials = self._renderer.specials
         shown = {specials[text]: text for text in self._markup.texts if text in specials}
         hidden = {*specials.values(), *self.end_of_turn_ids} - (shown.keys() - self.end_of_turn_ids)
         text = IncrementalDetokenizer(self._tokenizer, shown=shown, hidden=frozenset(hidden))
-        return TurnParser(text, self._markup, tools)
+        markup = self._markup
+        if may_be_json and markup.bare_calls and not self._call_grammar.is_bare:
+            markup = replace(markup, bare_calls=False)
+        return TurnParser(text, markup, tools, may_be_json=may_be_json)
 
     def calls_form(self, tools: Sequence[ToolSpec], *, many: bool = False) -> CallsForm:
         """The format of a turn that must call one of the tools, or several with `many`."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from practicum.core.conversation import CutCall
 from practicum.core.tool_calls import DECODER, MAX_CALL_LEN, MalformedCall
 from practicum.core.trace import ToolCall, ToolSpec
 from practicum.engine.chat.chat_template import TemplateTraits, ThinkingTags
@@ -145,6 +146,38 @@ def read_python_tag(body: str, tools: Sequence[ToolSpec]) -> list[ToolCall]:
     if built_in is not None:
         return read_python_call(built_in[1] + built_in[2], tools)
     return read_json_calls(body, tools)
+
+
+CUT_CALLS = (
+    re.compile(r'"name"\s*:\s*"(?P<name>(?:[^"\\]|\\.)*)"(?P<rest>.*)', re.DOTALL),
+    re.compile(r"<function=(?P<name>[^>\n]+)>(?P<rest>)"),
+    re.compile(r"<｜tool▁sep｜>(?P<name>[\w.-]+)\s*```json\s*(?P<rest>.*)", re.DOTALL),
+    re.compile(r"\s*(?P<name>[\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\](?P<rest>.*)", re.DOTALL),
+)
+"""Calls that end before they are whole, in every format, from the tool's name on."""
+ARGUMENTS_AT = re.compile(r'"(?:arguments|parameters)"\s*:\s*')
+
+
+def read_cut_call(body: str, tools: Sequence[ToolSpec]) -> CutCall | None:
+    """The last call of a section that was cut off; None where its tool is not known yet.
+
+    >>> read_cut_call('{"name": "ls", "arguments": {"at": "/tm', [ToolSpec(name="ls")])
+    CutCall(name='ls', arguments='{"at": "/tm')
+    """
+    for pattern in CUT_CALLS:
+        found = pattern.search(_short_enough(body))
+        if found is None or all(tool.name != found["name"] for tool in tools):
+            continue
+        at = ARGUMENTS_AT.search(found["rest"])
+        text = found["rest"][at.end() :] if at else found["rest"].lstrip()
+        if not text.startswith("{"):
+            return CutCall(name=found["name"], arguments="")
+        try:
+            _, end = DECODER.raw_decode(text)  # whole, but for the call's own end
+        except (ValueError, RecursionError):
+            end = len(text)
+        return CutCall(name=found["name"], arguments=text[:end])
+    return None
 
 
 TAGGED = Section("<tool_call>", "</tool_call>", read_tagged)

@@ -7,13 +7,14 @@ parser reads as a call is used.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
+from practicum.core.byte_bound_cache import ByteBoundCache
 from practicum.core.errors import UserError
 from practicum.core.sampling import CallForm, CallsForm, Spelling
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.engine.chat.chat_template import CACHE_SIZE
+from practicum.engine.chat.chat_template import CACHE_BYTES
 
 CallWriter = Callable[[Sequence[ToolCall]], str]
 """The text of a turn that makes these calls, after `DUMMY_REASONING` if the model thinks."""
@@ -52,7 +53,9 @@ class ToolCallGrammar:
         self._read = read
         self._spell = spell
         self._thinking_end = thinking_end
-        self._spelled = lru_cache(maxsize=CACHE_SIZE)(self._spell_name)
+        self._spelled: Callable[[str], tuple[Spelling, Spelling]] = ByteBoundCache(
+            self._spell_name, lambda name, _: 1000 + 20 * len(name), most_bytes=CACHE_BYTES // 8
+        )
 
     def form(self, tools: Sequence[ToolSpec], *, many: bool) -> CallsForm:
         """The format of a turn that calls one of the tools, or several with `many`.
@@ -65,6 +68,12 @@ class ToolCallGrammar:
             closing=self._closing,
             many=many and self._takes_many,
         )
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether a call is a JSON object without tags around it."""
+        before, *_ = self._pieces(SOME_TOOL)
+        return self._after_thinking(before).startswith("{")
 
     def _call(self, tool: ToolSpec) -> CallForm:
         first, later = self._spelled(tool.name)

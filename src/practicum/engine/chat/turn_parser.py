@@ -12,14 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from practicum.core.conversation import TurnDelta
+from practicum.core.conversation import CutCall, TurnDelta
 from practicum.core.tool_calls import MalformedCall
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.engine.chat.chat_template import ChatTokenizer
-from practicum.engine.chat.tool_call_formats import Markup, Section, read_json_calls
+from practicum.engine.chat.tool_call_formats import (
+    Markup,
+    Section,
+    read_cut_call,
+    read_json_calls,
+)
 
 REPLACEMENT = "\ufffd"
 """What an incomplete UTF-8 character is decoded as."""
+
+SHORT_TAG = 3
+"""Characters at the end of a turn that are no tag yet, though one begins like them."""
 
 LONGEST_CHARACTER = 4
 """Bytes of a UTF-8 character, each of which may be a token of its own."""
@@ -117,11 +125,18 @@ class TurnParser:
         detokenizer: Turns the tokens into text.
         markup: What in that text is not content.
         tools: The tools that may be called; without any, nothing is read as a call.
+        may_be_json: Whether a turn that does not begin with a call has none.
     """
 
     def __init__(
-        self, detokenizer: IncrementalDetokenizer, markup: Markup, tools: Sequence[ToolSpec]
+        self,
+        detokenizer: IncrementalDetokenizer,
+        markup: Markup,
+        tools: Sequence[ToolSpec],
+        *,
+        may_be_json: bool = False,
     ) -> None:
+        self._may_be_json = may_be_json and bool(tools)
         self._detokenizer = detokenizer
         self._markup = markup
         self._tools = tuple(tools)
@@ -137,6 +152,9 @@ class TurnParser:
         self._reasoning = _StreamedText(trims=True)
         self._calls: list[ToolCall] = []
         self._deltas: list[TurnDelta] = []
+        self._is_cut = False
+        self.cut_call: CutCall | None = None
+        """The call that the end cut off."""
         self.faults: list[str] = []
         """Why calls stayed in the content: one sentence for each."""
 
@@ -148,8 +166,12 @@ class TurnParser:
             self._parse(final=False)
         return self._take_deltas()
 
-    def end(self) -> list[TurnDelta]:
-        """Ends the turn; gives the deltas that are left."""
+    def end(self, *, is_cut: bool = False) -> list[TurnDelta]:
+        """Ends the turn; gives the deltas that are left.
+
+        Of a call that the token limit cut off, no markup becomes content.
+        """
+        self._is_cut = is_cut
         self._buffer += self._detokenizer.flush()
         self._parse(final=True)
         self._add("content", self._content.end())
@@ -212,6 +234,8 @@ class TurnParser:
             self._content.trims = True
 
     def _parse_content(self, final: bool) -> None:
+        if self._may_be_json and not self._knows_beginning(final):
+            return
         if self._may_be_bare and self._buffer.lstrip().startswith("{"):
             self._state = "bare"
             return
@@ -225,11 +249,27 @@ class TurnParser:
             content, rest = self._buffer[:at], self._buffer[at + len(self._section.opening) :]
             self._state, self._searched = "section", 0
         elif final:
-            content, rest = self._buffer, ""
+            tags = [s.opening for s in self._sections if len(s.opening) > SHORT_TAG]
+            content, begun = (
+                _split_certain(self._buffer, tags) if self._is_cut else (self._buffer, "")
+            )
+            content += begun if len(begun) < SHORT_TAG else ""  # else a call's tag, cut off
+            rest = ""
         else:
             content, rest = _split_certain(self._buffer, [s.opening for s in self._sections])
         self._buffer = rest
         self._add_content(content)
+
+    def _knows_beginning(self, final: bool) -> bool:
+        """Whether what a turn begins with is known; from then on JSON has no calls in it."""
+        text = self._buffer.lstrip()
+        tags = [section.opening for section in self._sections]
+        if not final and any(tag.startswith(text) for tag in tags):
+            return False
+        self._may_be_json = False
+        if not text.startswith(tuple(tags)):
+            self._sections = ()
+        return True
 
     def _add_content(self, text: str) -> None:
         if text.strip():
@@ -250,10 +290,25 @@ class TurnParser:
             self._add_calls(section.read(body, self._tools))
         except MalformedCall as wrong:
             self.faults.append(str(wrong))
+            if self._is_cut and end < 0:
+                self._cut_off(body)
+                return
             # Only the tag becomes content: what follows it may hold a readable call.
             self._add_content(section.opening)
         else:
             self._buffer = self._buffer[len(body) + len(section.closing or "") :]
+
+    def _cut_off(self, body: str) -> None:
+        """Ends the turn within a call."""
+        self._buffer = ""
+        self._content.drop_whitespace()
+        self.cut_call = read_cut_call(body, self._tools)
+        if self.cut_call is not None:
+            index = len(self._calls)
+            self._deltas.append(TurnDelta(kind="call", text=self.cut_call.name, index=index))
+            if self.cut_call.arguments:
+                arguments = self.cut_call.arguments
+                self._deltas.append(TurnDelta(kind="arguments", text=arguments, index=index))
 
     def _section_end(self, closing: str, final: bool) -> int:
         """The position of the closing tag, or -1. Inside a JSON string the tag does not count."""
@@ -275,6 +330,8 @@ class TurnParser:
             try:
                 self._add_calls(read_json_calls(text, self._tools))
             except MalformedCall as wrong:
+                if self._is_cut and read_cut_call(text, self._tools) is not None:
+                    self._cut_off(text)
                 if LIKE_A_CALL.search(text):
                     self.faults.append(str(wrong))
             else:

@@ -13,7 +13,7 @@ from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode
 from practicum.engine.decoder.head import Head
 from practicum.engine.sampling.completions import PendingCompletion
-from practicum.engine.sampling.draw import Draw, require_numbers
+from practicum.engine.sampling.draw import Draw
 from practicum.engine.sampling.scheduler import PrefixCache
 
 GROUP_COST = 64
@@ -129,9 +129,6 @@ class DeviceDraws:
         count = min(most, self._at_once)
         uniforms = np.stack([row.stream.take(count) for row in rows], axis=1)
         tokens, logprobs = self._decode_run.advance(uniforms)
-        for row, found in zip(rows, logprobs, strict=True):
-            if row.request.params.temperature > 0.0:
-                require_numbers(found)
         return Drawn(tokens, logprobs, np.zeros_like(logprobs))
 
     def close(self) -> None:

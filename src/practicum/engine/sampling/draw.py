@@ -18,7 +18,8 @@ CHUNK = 1024
 class Draw(NamedTuple):
     """A column, its log-probability as drawn, and the log of the mass that a cut kept.
 
-    Their sum is the log-probability before the cut by a grammar, top-k and top-p.
+    Their sum is the log-probability before the cut by a grammar, top-k and top-p. A row whose
+    logits are no numbers has a log-probability that is none: it fails alone, the others go on.
     """
 
     column: int
@@ -94,14 +95,20 @@ def draw_among(
     drawn = draw_rows(masked, params, uniforms)
     heat = _heat(params, logits.device)[:, None].double()
     inside = (masked / heat).logsumexp(1) - (logits / heat).logsumexp(1)
-    require_numbers(inside.cpu().numpy())
     is_cut = [p.temperature > 0.0 for p in params]
     if listed:
         is_cut = [cut and not known for cut, known in zip(is_cut, listed, strict=True)]
     return [
-        one._replace(log_kept=one.log_kept + log_allowed) if cut else one
+        _cut(one, log_allowed, counts=cut)
         for one, cut, log_allowed in zip(drawn, is_cut, inside.tolist(), strict=True)
     ]
+
+
+def _cut(drawn: Draw, log_allowed: float, *, counts: bool) -> Draw:
+    """A draw among what is allowed, whose mass may count as kept."""
+    if not math.isfinite(log_allowed):
+        return drawn._replace(logprob=math.nan)
+    return drawn._replace(log_kept=drawn.log_kept + log_allowed) if counts else drawn
 
 
 def likeliest(
@@ -160,24 +167,24 @@ def _first_beyond(cumulative: torch.Tensor, parts: torch.Tensor, at: torch.Tenso
 
 def _drawn(params: SamplingParams, column: float, logprob: float, mass: float) -> Draw:
     if not math.isfinite(logprob + mass):
-        require_numbers(logprob + mass)
+        return Draw(int(column), math.nan, 0.0)
     if params.temperature == 0.0:
         return Draw(int(column), 0.0, 0.0)
     log_kept = math.log(mass) if params.top_k or params.top_p < 1.0 else 0.0
     return Draw(int(column), logprob - log_kept, log_kept)
 
 
-def require_numbers(values: "float | np.typing.NDArray[np.floating]") -> None:
-    """Refuse what came out of damaged weights or an overflow.
+def not_numbers(values: "float | np.typing.NDArray[np.floating]") -> PracticumError | None:
+    """The error of a row whose log-probabilities came out of damaged weights or an overflow.
 
-    Raises:
-        PracticumError: one of the values is infinite or not a number.
+    None where all of them are finite numbers.
     """
-    if not np.isfinite(values).all():
-        raise PracticumError(
-            "the model's output is not a number: its weights are damaged or its numbers too large "
-            "for its precision; go back to an earlier checkpoint or use model.dtype=float32"
-        )
+    if np.isfinite(values).all():
+        return None
+    return PracticumError(
+        "the model's output is not a number: its weights are damaged or its numbers too large "
+        "for its precision; go back to an earlier checkpoint or use model.dtype=float32"
+    )
 
 
 def _kept(log_p: torch.Tensor, params: SamplingParams) -> torch.Tensor:

@@ -116,6 +116,7 @@ class TorchEngine:
         self._arrived: list[PendingCompletion] = []  # while a step was computed
         self._waiting: deque[PendingCompletion] = deque()
         self._active: list[PendingCompletion] = []
+        self._failed: list[PendingCompletion] = []  # in this step, before they had a place
         self._decode_run: DecodeRun | None = None
         self._chooser = TokenSampler(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
@@ -212,6 +213,10 @@ class TorchEngine:
             )
         if request.top_logprobs < 0:
             raise UserError(f"top_logprobs is {request.top_logprobs}; give 0 or more")
+        if request.params.seed < 0:
+            raise UserError(f"the seed is {request.params.seed}; give 0 or more")
+        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < self._head.vocabulary:
+            raise UserError("the prompt has a token that the model does not know")
         longest = len(request.prompt_ids) + request.params.max_tokens
         limit = self.context_tokens
         if longest > limit:
@@ -253,7 +258,7 @@ class TorchEngine:
         )
 
     async def _drive(self) -> None:
-        """Step until nobody waits. An error here belongs to every caller."""
+        """Step until nobody waits. An error that is no row's own belongs to every caller."""
         try:
             while self._arrived or self._waiting or self._active:
                 await self._settle()
@@ -264,8 +269,8 @@ class TorchEngine:
                     self._answer()
         except BaseException as error:
             self._drop_decode_run()
-            rows = [*self._active, *self._waiting, *self._arrived]
-            self._active, self._waiting, self._arrived = [], deque(), []
+            rows = [*self._active, *self._waiting, *self._arrived, *self._failed]
+            self._active, self._waiting, self._arrived, self._failed = [], deque(), [], []
             for row in rows:
                 self._places.let_go(row)
             self.forget()  # a step that broke off has placed paths it never computed
@@ -285,6 +290,9 @@ class TorchEngine:
             self._end_decode_run()  # where a listener failed, it is still under way
             self._complete(row)
             self._active.remove(row)
+        for row in self._failed:
+            self._complete(row)
+        self._failed.clear()
 
     async def _settle(self) -> None:
         """Let callers bring their next request, and take in those that came."""
@@ -410,9 +418,12 @@ class TorchEngine:
         while self._waiting and step.tokens < self._step_tokens:
             row = self._waiting[0]
             if not self._places.place(row, step):
-                if not self._active:
-                    raise UserError("the KV cache is too small for a single completion")
-                break
+                if self._active:
+                    break
+                self._waiting.popleft()
+                row.failure = UserError("the KV cache is too small for a single completion")
+                self._failed.append(row)
+                continue
             self._waiting.popleft()
             self._active.append(row)
         return step

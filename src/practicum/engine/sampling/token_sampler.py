@@ -10,7 +10,7 @@ from practicum.core.sample import Bools, Floats, Ints
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.compute_thread import give_way
 from practicum.engine.sampling.completions import GrammarMasks, PendingCompletion
-from practicum.engine.sampling.draw import Draw, draw_among, draw_rows, likeliest
+from practicum.engine.sampling.draw import Draw, draw_among, draw_rows, likeliest, not_numbers
 
 STOP_SLACK = 8
 """Characters by which a decoded piece of a text may differ from the text: an incomplete character
@@ -64,6 +64,9 @@ class TokenSampler:
         logits = self._head.choice_logits(states, ids.to(states.device)).cpu()
         for number, (row, drawn) in enumerate(zip(rows, _draw(rows, logits), strict=True)):
             among, asked = row.allowed, row.request.top_logprobs
+            row.failure = not_numbers(drawn.logprob)
+            if row.failure is not None:
+                continue
             if asked:
                 own = logits[number : number + 1, : len(among)]
                 [tops] = likeliest(own, [row.request.params], asked)
@@ -110,6 +113,7 @@ class TokenSampler:
         return row.mask
 
     def _accept(self, row: PendingCompletion, drawn: Draw) -> None:
+        row.failure = row.failure or not_numbers(drawn.logprob)
         if row.failure is not None:
             return
         row.append(drawn.column, drawn, row.allowed)
@@ -166,6 +170,10 @@ class TokenSampler:
         if not row.request.params.stop and row.grammar is None:
             ends = np.flatnonzero(np.isin(tokens, self._end_ids))
             count = int(ends[0]) + 1 if ends.size else tokens.size
+            if row.request.params.temperature > 0.0:  # a greedy draw on the device has none
+                row.failure = not_numbers(logprobs[:count])
+            if row.failure is not None:
+                return
             row.extend(tokens[:count], logprobs[:count], log_kept[:count])
             self._look_for_end(row)
             return

@@ -25,7 +25,7 @@ from practicum.environments.serving.lifelong_routes import LifelongRoutes
 from practicum.environments.serving.openenv import OpenEnvRoutes, TaskPages
 from practicum.environments.serving.served_episodes import ServedEpisodes, ServerSettings
 from practicum.gateway.http_guard import Guard, GuardRules, Verdict, has_key
-from practicum.gateway.http_listening import QuietServer, address_of, listen
+from practicum.gateway.http_listening import QuietServer, TimedProtocol, address_of, listen
 
 
 def guard_rules(settings: ServerSettings, open_paths: frozenset[str]) -> GuardRules:
@@ -210,6 +210,7 @@ def _server(app: FastAPI, settings: ServerSettings) -> QuietServer:
     return QuietServer(
         uvicorn.Config(
             app,
+            http=TimedProtocol,
             log_level="error",
             access_log=False,  # a url may hold the key
             lifespan="off",

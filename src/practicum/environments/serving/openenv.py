@@ -27,6 +27,7 @@ from practicum.environments.serving.env_records import (
     task_from,
 )
 from practicum.environments.serving.served_episodes import ServedEpisode, ServedEpisodes
+from practicum.gateway.json_body import NoObject, NotAnObject, parse_object
 
 T = TypeVar("T")
 
@@ -187,12 +188,9 @@ async def read_body(request: Request) -> dict[str, Any]:
     if raw and kind != "application/json":
         raise Refusal.invalid("the body must be JSON, sent as `Content-Type: application/json`")
     try:
-        values = json.loads(raw) if raw else {}
-    except (ValueError, RecursionError):
-        raise Refusal.invalid("the body is not valid JSON") from None
-    if not isinstance(values, dict):
-        raise Refusal.invalid("the body must be a JSON object")
-    return values
+        return parse_object(raw) if raw else {}
+    except NoObject as error:
+        raise Refusal.invalid(str(error)) from None
 
 
 class OpenEnvRoutes:
@@ -377,11 +375,13 @@ class _Connection:
     async def answer(self, raw: str) -> dict[str, JSON] | None:
         """The answer to one message; None to `close`."""
         try:
-            message = json.loads(raw)
-        except (ValueError, RecursionError):
-            return _error(Refusal("that is not valid JSON", status=422, code="INVALID_JSON"))
+            message = parse_object(raw.encode())
+        except NotAnObject:
+            message = {"data": None}
+        except NoObject as error:
+            return _error(Refusal(str(error), status=422, code="INVALID_JSON"))
         try:
-            if not isinstance(message, dict) or not isinstance(message.get("data", {}), dict):
+            if not isinstance(message.get("data", {}), dict):
                 raise Refusal.invalid('a message is {"type": "...", "data": {...}}')
             if message.get("type") == "close":
                 return None

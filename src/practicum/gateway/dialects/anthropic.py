@@ -1,11 +1,14 @@
 """Anthropic's Messages API: parses requests, writes answers and streams."""
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from practicum.core.conversation import TurnDelta
 from practicum.core.sampling import SamplingParams
+from practicum.core.task import JSON
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.gateway.dialects.dialect import (
     Answers,
@@ -23,6 +26,7 @@ from practicum.gateway.requests import (
     ChatTurn,
     JsonForm,
     ParsedRequest,
+    Refused,
     StreamEvent,
     ToolChoice,
 )
@@ -69,6 +73,28 @@ HARMLESS = frozenset(
 )
 """Fields that are accepted and ignored: they do not concern sampling."""
 
+KNOWN = READ | HARMLESS | UNSUPPORTED.keys() | {"thread"}
+"""Every field that is not refused because of its name alone."""
+
+THREAD_UNSUPPORTED = "thread_unsupported_request"
+"""The code of an error by which clients know that there are no threads here."""
+
+CLIENT_TOOLS: Mapping[str, dict[str, JSON]] = {
+    "bash": {"command": {"type": "string"}, "restart": {"type": "boolean"}},
+    "text_editor": {
+        "command": {"enum": ["view", "create", "str_replace", "insert"]},
+        "path": {"type": "string"},
+        "file_text": {"type": "string"},
+        "old_str": {"type": "string"},
+        "new_str": {"type": "string"},
+        "insert_line": {"type": "integer"},
+        "insert_text": {"type": "string"},
+        "view_range": {"type": "array", "items": {"type": "integer"}},
+    },
+}
+"""Anthropic's tools that the client runs itself, and the arguments that they take."""
+CLIENT_TOOL = re.compile(r"(bash|text_editor)_\d{8}")
+
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 MOST_STOPS = 16
 
@@ -91,8 +117,11 @@ def read_count(body: Mapping[str, Any], defaults: SamplingParams) -> ParsedReque
 
 
 def _read(fields: Fields, params: SamplingParams) -> ParsedRequest:
+    if fields.has("thread"):  # the official tool runners then send the whole conversation
+        sentence = "threads are not kept here; send the whole conversation without `thread`"
+        raise Refused(400, sentence, THREAD_UNSUPPORTED, "thread")
     fields.forbid(UNSUPPORTED)
-    fields.allow(READ | HARMLESS | UNSUPPORTED.keys())
+    fields.allow(KNOWN)
     choice = fields.inner("tool_choice")
     return ParsedRequest(
         request=ChatRequest(
@@ -216,6 +245,8 @@ def _assistant(message: Fields) -> Message:
             texts.append(block.text("text"))
         elif kind == "thinking":
             thoughts.append(block.text("thinking"))
+        elif kind == "redacted_thinking":  # another model's, which only that one can read
+            continue
         elif kind == "tool_use":
             calls.append(
                 ToolCall(
@@ -250,14 +281,22 @@ def _text_of(holder: Fields, name: str) -> str:
 
 
 def tools_of(body: Fields) -> tuple[ToolSpec, ...]:
-    """The client's tools; Anthropic's built-in ones are refused."""
+    """The client's tools; those of Anthropic that run on its servers are refused."""
     found: list[ToolSpec] = []
     for tool in body.items("tools"):
         kind = tool.text("type", "custom")
+        known = CLIENT_TOOL.fullmatch(kind)
+        if known is not None:
+            properties = CLIENT_TOOLS[known[1]]
+            required: list[JSON] = ["command", "path"] if known[1] == "text_editor" else []
+            schema: dict[str, JSON] = {"type": "object", "properties": properties}
+            schema["required"] = required
+            found.append(ToolSpec(name=tool.text("name", known[1]), parameters=schema))
+            continue
         if kind != "custom":
             raise refuse(
                 f"{tool.where} is {kind!r:.60}; only tools with an input_schema can be offered "
-                "here",
+                "here, and those that the client runs: bash and text_editor",
                 tool.named("type"),
             )
         found.append(
@@ -277,14 +316,14 @@ def whole_answer(
     [turn] = turns
     return {
         **empty_message(facts),
-        "content": _blocks(turn.message, facts.id),
+        "content": _blocks(turn, facts.id),
         **stop_of(turn),
         "usage": usage_of(turn),
         **token_ids_of(parsed, turn),
     }
 
 
-def empty_message(facts: AnswerFacts) -> dict[str, Any]:
+def empty_message(facts: AnswerFacts, prompt_tokens: int = 0) -> dict[str, Any]:
     """The message object before anything is sampled."""
     return {
         "id": f"msg_{facts.id}",
@@ -294,21 +333,28 @@ def empty_message(facts: AnswerFacts) -> dict[str, Any]:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "usage": {"input_tokens": prompt_tokens, "output_tokens": 0},
     }
 
 
-def _blocks(message: Message, answer_id: str) -> list[dict[str, Any]]:
-    """The content blocks of a turn: thinking, text, calls."""
-    blocks: list[dict[str, Any]] = []
+def _blocks(turn: ChatTurn, answer_id: str) -> list[dict[str, Any]]:
+    """The content blocks of a turn: thinking, text, calls; of a call that was cut off, its name."""
+    message, blocks = turn.message, list[dict[str, Any]]()
     if message.reasoning:
         blocks.append({"type": "thinking", "thinking": message.reasoning, "signature": ""})
     if message.content:
         blocks.append({"type": "text", "text": message.content})
-    for index, call in enumerate(message.tool_calls):
-        name = {"id": call_id(answer_id, index), "name": call.name}
-        blocks.append({"type": "tool_use", **name, "input": dict(call.arguments)})
+    calls = [(call.name, dict(call.arguments)) for call in message.tool_calls]
+    if turn.cut_call is not None:
+        calls.append((turn.cut_call.name, {}))
+    for index, (called, arguments) in enumerate(calls):
+        name = {"id": call_id(answer_id, index, TOOL_ID), "name": called}
+        blocks.append({"type": "tool_use", **name, "input": arguments})
     return blocks
+
+
+TOOL_ID = "toolu"
+"""What ids of calls begin with."""
 
 
 def stop_of(turn: ChatTurn) -> dict[str, Any]:
@@ -344,6 +390,19 @@ def token_ids_of(parsed: ParsedRequest, turn: ChatTurn) -> dict[str, list[int]]:
     }
 
 
+def model_entry(name: str, created: int) -> dict[str, Any]:
+    """A model, as Anthropic's clients read it."""
+    at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": "model", "id": name, "display_name": name, "created_at": at}
+
+
+def model_list(names: Sequence[str], created: int) -> dict[str, Any]:
+    """The page of models, which is the only one."""
+    listed = [model_entry(name, created) for name in names]
+    ends = {"first_id": names[0], "last_id": names[-1]} if names else {}
+    return {"data": listed, "has_more": False, "first_id": None, "last_id": None, **ends}
+
+
 def count_answer(prompt_tokens: int) -> dict[str, int]:
     """The answer to a request to count tokens."""
     return {"input_tokens": prompt_tokens}
@@ -369,7 +428,9 @@ def error_body(status: int, sentence: str, kind: str, param: str = "") -> dict[s
     if kind == "context_length_exceeded":  # clients recognise it by this text only
         sentence = f"prompt is too long: {sentence}"
     usual = "api_error" if status >= 500 else "invalid_request_error"
-    error = {"type": ERROR_TYPES.get(status, usual), "message": sentence}
+    error: dict[str, Any] = {"type": ERROR_TYPES.get(status, usual), "message": sentence}
+    if kind == THREAD_UNSUPPORTED:
+        error["details"] = {"error_code": THREAD_UNSUPPORTED}
     return {"type": "error", "error": error}
 
 
@@ -395,14 +456,14 @@ class MessageWriter:
         """Kind of the current block, and the index of its call."""
         self._index = 0
 
-    def start(self) -> Iterator[Event]:
+    def start(self, prompt_tokens: int) -> Iterator[Event]:
         """The events before the first token."""
-        yield {"type": "message_start", "message": empty_message(self._facts)}
+        yield {"type": "message_start", "message": empty_message(self._facts, prompt_tokens)}
 
     def delta(self, delta: TurnDelta) -> Iterator[Event]:
         """The events of a delta."""
         if delta.kind == "call":
-            name = {"id": call_id(self._facts.id, delta.index), "name": delta.text}
+            name = {"id": call_id(self._facts.id, delta.index, TOOL_ID), "name": delta.text}
             block = {"type": "tool_use", **name, "input": {}}
             yield from self._begin(("call", delta.index), block)
             return
@@ -422,7 +483,7 @@ class MessageWriter:
     def end(self, turn: ChatTurn) -> Iterator[Event]:
         """The end of the last block, the stop reason and the usage."""
         if self._index == 0 and self._open is None:  # nothing was streamed
-            for delta in deltas_of(turn.message):
+            for delta in deltas_of(turn.message, turn.cut_call):
                 yield from self.delta(delta)
         yield from self._close()
         ids = token_ids_of(self._parsed, turn)

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol
 
-from practicum.core.conversation import TurnDelta
+from practicum.core.conversation import CutCall, TurnDelta
 from practicum.core.json_values import as_json, well_formed
 from practicum.core.sampling import SamplingParams
 from practicum.core.task import JSON
@@ -16,7 +16,7 @@ from practicum.core.trace import Message, Tools, ToolSpec
 from practicum.gateway.requests import AnswerFacts, ChatTurn, ParsedRequest, Refused, StreamEvent
 
 
-def call_id(answer_id: str, index: int) -> str:
+def call_id(answer_id: str, index: int, prefix: str = "call") -> str:
     """The id of a turn's call: known while the turn is sampled, and unique in the conversation.
 
     Some clients index tool results by it for the whole conversation.
@@ -24,10 +24,10 @@ def call_id(answer_id: str, index: int) -> str:
     >>> call_id("a1", 0)
     'call_a1_0'
     """
-    return f"call_{answer_id}_{index}"
+    return f"{prefix}_{answer_id}_{index}"
 
 
-def deltas_of(message: Message) -> Iterator[TurnDelta]:
+def deltas_of(message: Message, cut: CutCall | None = None) -> Iterator[TurnDelta]:
     """A whole turn as deltas, one for each of its parts.
 
     >>> [delta.kind for delta in deltas_of(Message(role="assistant", content="Yes."))]
@@ -41,6 +41,10 @@ def deltas_of(message: Message) -> Iterator[TurnDelta]:
         arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
         yield TurnDelta(kind="call", text=call.name, index=index)
         yield TurnDelta(kind="arguments", text=arguments, index=index)
+    if cut is not None:
+        index = len(message.tool_calls)
+        yield TurnDelta(kind="call", text=cut.name, index=index)
+        yield TurnDelta(kind="arguments", text=cut.arguments, index=index)
 
 
 Answers = Callable[[str], tuple[Message, ...] | None]
@@ -50,6 +54,9 @@ Answers = Callable[[str], tuple[Message, ...] | None]
 
 class Dialect(Protocol):
     """The functions of a dialect's module."""
+
+    KNOWN: Set[str]
+    """Every field of a request that is not refused because of its name alone."""
 
     def read_request(
         self, body: Mapping[str, Any], defaults: SamplingParams, answers: Answers | None = None
@@ -220,10 +227,16 @@ def arguments_of(text: str, where: str) -> dict[str, JSON]:
 
 
 def function_tools(fields: Fields, inside: str = "") -> Tools:
-    """The function tools of a request; `inside` is the field of a tool with its description."""
+    """The function tools of a request; `inside` is the field of a tool with its description.
+
+    A custom tool, whose input is a text, is a function with one argument.
+    """
     found: list[ToolSpec] = []
     for tool in fields.items("tools"):
         kind = tool.text("type")
+        if kind == "custom":
+            found.append(_custom_tool(tool.inner("custom") if inside else tool))
+            continue
         if kind != "function":
             raise refuse(
                 f"{tool.where} is {kind!r:.60}; only tools of type 'function' can be offered here",
@@ -240,13 +253,50 @@ def function_tools(fields: Fields, inside: str = "") -> Tools:
     return tuple(found)
 
 
+CUSTOM_INPUT: dict[str, JSON] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""Arguments of a custom tool."""
+
+
+def _custom_tool(tool: Fields) -> ToolSpec:
+    kind = tool.inner("format").text("type", "text")
+    if kind != "text":
+        where = tool.named("format")
+        raise refuse(f"{where} is {kind!r:.60}; a custom tool's input is any text here", where)
+    return ToolSpec(
+        name=tool.text("name"), description=tool.text("description", ""), parameters=CUSTOM_INPUT
+    )
+
+
+def custom_names(fields: Fields, inside: str = "") -> frozenset[str]:
+    """The names of a request's custom tools."""
+    tools = [tool for tool in fields.items("tools") if tool.values.get("type") == "custom"]
+    return frozenset((tool.inner(inside) if inside else tool).text("name") for tool in tools)
+
+
+def custom_input(arguments: str) -> str:
+    """The text that a custom tool is called with, from the JSON of its arguments.
+
+    >>> custom_input('{"input": "ls -l"}')
+    'ls -l'
+    """
+    try:
+        return str(json.loads(arguments)["input"])
+    except (ValueError, KeyError, TypeError):
+        return arguments
+
+
 Event = dict[str, Any]
 
 
 class EventWriter(Protocol):
     """Turns deltas of a turn into a dialect's stream events."""
 
-    def start(self) -> Iterator[Event]:
+    def start(self, prompt_tokens: int) -> Iterator[Event]:
         """The events before the first token."""
         ...
 
@@ -273,9 +323,12 @@ async def typed_events(
     writer: EventWriter, updates: AsyncIterator[StreamEvent]
 ) -> AsyncIterator[str]:
     """The answer as server-sent events."""
-    for event in writer.start():
-        yield typed_event(event)
+    has_started = False
     async for update in updates:
+        if not has_started:
+            has_started = True
+            for event in writer.start(update.prompt_tokens):
+                yield typed_event(event)
         if update.delta is not None:
             for event in writer.delta(update.delta):
                 yield typed_event(event)

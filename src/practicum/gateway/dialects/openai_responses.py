@@ -5,12 +5,12 @@ back are merged into one message again, because turns are recognised as a whole.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from practicum.core.conversation import TurnDelta
-from practicum.core.sampling import Completion, SamplingParams
+from practicum.core.conversation import CutCall, TurnDelta
+from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message, Role, ToolCall
 from practicum.gateway.dialects.dialect import (
     Answers,
@@ -18,11 +18,18 @@ from practicum.gateway.dialects.dialect import (
     Fields,
     arguments_of,
     call_id,
+    custom_input,
+    custom_names,
     deltas_of,
     function_tools,
     refuse,
     typed_event,
     typed_events,
+)
+from practicum.gateway.dialects.openai_shapes import (
+    error_body,
+    read_tool_choice,
+    token_logprobs,
 )
 from practicum.gateway.requests import (
     AnswerFacts,
@@ -31,7 +38,6 @@ from practicum.gateway.requests import (
     JsonForm,
     ParsedRequest,
     StreamEvent,
-    ToolChoice,
 )
 
 LOGPROBS = "message.output_text.logprobs"
@@ -84,6 +90,9 @@ HARMLESS = frozenset(
 )
 """Fields that are accepted and ignored: they do not concern sampling."""
 
+KNOWN = READ | HARMLESS | UNSUPPORTED.keys()
+"""Every field that is not refused because of its name alone."""
+
 ECHOED = (
     "instructions",
     "max_output_tokens",
@@ -109,14 +118,15 @@ def read_request(
     """Parses and checks a request's body."""
     fields = Fields(body)
     fields.forbid(UNSUPPORTED)
-    fields.allow(READ | HARMLESS | UNSUPPORTED.keys())
+    fields.allow(KNOWN)
     included = fields.texts("include", 16)
+    tools = function_tools(fields)
     params = _params(fields, defaults)
     parallel = fields.truth("parallel_tool_calls", True)
     return ParsedRequest(
         request=ChatRequest(
             messages=_messages(fields, answers),
-            tools=function_tools(fields),
+            tools=tools,
             params=params,
             top_logprobs=fields.integer("top_logprobs", 0, 20) or 0,
             seed=fields.integer("seed", 0),
@@ -124,8 +134,9 @@ def read_request(
         model=fields.text("model", ""),
         stream=fields.truth("stream", False),
         form=_form(fields.inner("text").inner("format")),
-        tool_choice=_tool_choice(fields),
+        tool_choice=read_tool_choice(fields, [tool.name for tool in tools], ""),
         parallel_tool_calls=parallel,
+        custom_tools=custom_names(fields),
         logprobs=LOGPROBS in included,
         token_ids=fields.truth("return_token_ids", False),
         echo={
@@ -182,20 +193,6 @@ def _messages(fields: Fields, answers: Answers | None) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def _tool_choice(fields: Fields) -> ToolChoice:
-    value = fields.values.get("tool_choice")
-    if value is None or isinstance(value, str):
-        return ToolChoice(kind=fields.choice("tool_choice", ("none", "auto", "required"), "auto"))
-    choice = fields.inner("tool_choice")
-    kind = choice.text("type")
-    if kind != "function":
-        raise refuse(
-            f"tool_choice is of type {kind!r:.60}; it must be none, auto, required or a function",
-            "tool_choice",
-        )
-    return ToolChoice(kind="named", name=choice.text("name"))
-
-
 def _form(format_: Fields) -> JsonForm | None:
     kind = format_.choice("type", ("text", "json_object", "json_schema"), "text")
     if kind == "text":
@@ -245,7 +242,7 @@ def messages_of_items(
 def _resolve_reference(item: Fields, answers: Answers | None) -> Fields:
     """The item of an earlier answer that an `item_reference` names."""
     name = item.text("id")
-    answer, _, index = name.removeprefix("item_").rpartition("_")
+    answer, _, index = name.partition("_")[2].rpartition("_")
     conversation = answers(answer) if answers and answer else None
     items = items_of_message(conversation[-1], answer, "completed") if conversation else []
     if not index.isdigit() or int(index) >= len(items):
@@ -288,6 +285,11 @@ def _read_call(found: list[Message], item: Fields) -> None:
     found[-1] = replace(found[-1], tool_calls=(*found[-1].tool_calls, call))
 
 
+def _read_custom_call(found: list[Message], item: Fields) -> None:
+    arguments = json.dumps({"input": item.text("input", "")})
+    _read_call(found, Fields({**item.values, "arguments": arguments}, item.where))
+
+
 def _read_result(found: list[Message], item: Fields) -> None:
     text = _text_of(item, "output")
     found.append(Message(role="tool", content=text, tool_call_id=item.text("call_id")))
@@ -298,6 +300,8 @@ READERS: Mapping[str, Callable[[list[Message], Fields], None]] = {
     "reasoning": _read_reasoning,
     "function_call": _read_call,
     "function_call_output": _read_result,
+    "custom_tool_call": _read_custom_call,
+    "custom_tool_call_output": _read_result,
 }
 
 
@@ -323,7 +327,9 @@ def whole_answer(
 ) -> dict[str, Any]:
     """The answer that is not streamed."""
     [turn] = turns
-    items = items_of_message(turn.message, facts.id, status_of(turn))
+    items = items_of_message(
+        turn.message, facts.id, status_of(turn), parsed.custom_tools, turn.cut_call
+    )
     return complete_body(parsed, facts, turn, items)
 
 
@@ -381,41 +387,42 @@ def _usage(turn: ChatTurn) -> dict[str, Any]:
     }
 
 
-def token_logprobs(completion: Completion, facts: AnswerFacts) -> list[dict[str, Any]]:
-    """Every sampled token (of reasoning and markup too) with its top log-probabilities."""
-
-    def shown(token: int, logprob: float) -> dict[str, Any]:
-        text = facts.token_text(token)
-        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
-
-    extra = completion.top_logprobs or ((),) * len(completion.token_ids)
-    pairs = zip(completion.token_ids, completion.logprobs, extra, strict=True)
-    return [
-        {**shown(token, logprob), "top_logprobs": [shown(*one) for one in likeliest]}
-        for token, logprob, likeliest in pairs
-    ]
-
-
 Item = dict[str, Any]
 
 
-def items_of_message(said: Message, answer_id: str, status: str) -> list[Item]:
-    """The items of a turn: reasoning, message, calls."""
+def items_of_message(
+    said: Message,
+    answer_id: str,
+    status: str,
+    custom: Set[str] = frozenset(),
+    cut: CutCall | None = None,
+) -> list[Item]:
+    """The items of a turn: reasoning, message, calls; `custom` tools take text."""
     items: list[Item] = []
     if said.reasoning:
-        items.append(reasoning_item(item_id(answer_id, len(items)), said.reasoning, status))
-    if said.content or not said.tool_calls:
-        items.append(message_item(item_id(answer_id, len(items)), said.content, status))
-    for index, call in enumerate(said.tool_calls):
-        arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-        id_, name = item_id(answer_id, len(items)), call_id(answer_id, index)
-        items.append(call_item(id_, name, call.name, arguments, status))
+        id_ = item_id("reasoning", answer_id, len(items))
+        items.append(reasoning_item(id_, said.reasoning, status))
+    calls = [
+        (call.name, json.dumps(dict(call.arguments), ensure_ascii=False), "completed")
+        for call in said.tool_calls
+    ]
+    if cut is not None:
+        calls.append((cut.name, cut.arguments, status))
+    if said.content or not calls:
+        items.append(message_item(item_id("content", answer_id, len(items)), said.content, status))
+    for index, (name, arguments, state) in enumerate(calls):
+        id_, known = item_id("call", answer_id, len(items)), call_id(answer_id, index)
+        items.append(call_item(id_, known, name, arguments, state, custom))
     return items
 
 
-def item_id(answer_id: str, index: int) -> str:
+ITEM_IDS = {"reasoning": "rs", "content": "msg", "call": "fc"}
+"""What ids of items begin with, as at OpenAI."""
+
+
+def item_id(kind: str, answer_id: str, index: int) -> str:
     """An item's id, unique because the answer's is."""
-    return f"item_{answer_id}_{index}"
+    return f"{ITEM_IDS[kind]}_{answer_id}_{index}"
 
 
 def reasoning_item(id_: str, text: str, status: str) -> Item:
@@ -440,8 +447,14 @@ def text_part(text: str) -> Item:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def call_item(id_: str, call_id: str, name: str, arguments: str, status: str) -> Item:
+def call_item(
+    id_: str, call_id: str, name: str, arguments: str, status: str, custom: Set[str] = frozenset()
+) -> Item:
     """An item of a tool call."""
+    if name in custom:
+        text = custom_input(arguments) if arguments else ""
+        kind = {"id": id_, "type": "custom_tool_call", "call_id": call_id, "name": name}
+        return {**kind, "input": text, "status": status}
     return {
         "id": id_,
         "type": "function_call",
@@ -472,8 +485,9 @@ class ResponseWriter:
         self._name = ""
         self._text = ""
 
-    def start(self) -> Iterator[Event]:
+    def start(self, prompt_tokens: int) -> Iterator[Event]:
         """The events before the first token."""
+        del prompt_tokens  # the usage comes at the end
         body = without_output(self._parsed, self._facts, "in_progress")
         yield self._event("response.created", {"response": body})
         yield self._event("response.in_progress", {"response": body})
@@ -484,6 +498,11 @@ class ResponseWriter:
             yield from self._begin(("call", delta.index), delta.text)
             return
         kind = "call" if delta.kind == "arguments" else delta.kind
+        if self._name in self._parsed.custom_tools and kind == "call":
+            self._text = delta.text
+            text = custom_input(delta.text)
+            yield self._event(f"{CUSTOM}.delta", {**self._position(), "delta": text})
+            return
         if self._open != (kind, delta.index):
             yield from self._begin((kind, delta.index), "")
         self._text += delta.text
@@ -494,7 +513,7 @@ class ResponseWriter:
         """The end of the last item, and the whole Response."""
         status = status_of(turn)
         if not self._done and self._open is None:  # nothing was streamed
-            for delta in deltas_of(turn.message):
+            for delta in deltas_of(turn.message, turn.cut_call):
                 yield from self.delta(delta)
         if not self._done and self._open is None:  # an empty turn
             yield from self._begin(("content", 0), "")
@@ -526,6 +545,8 @@ class ResponseWriter:
             yield self._event("response.content_part.done", part)
         elif kind == "reasoning":
             yield self._event("response.reasoning_text.done", {**position, "text": self._text})
+        elif item["type"] == "custom_tool_call":
+            yield self._event(f"{CUSTOM}.done", {**position, "input": item["input"]})
         else:
             done = {**position, "name": item["name"], "arguments": item["arguments"]}
             yield self._event("response.function_call_arguments.done", done)
@@ -537,17 +558,19 @@ class ResponseWriter:
     def _item(self, status: str) -> dict[str, Any]:
         """The current item, as far as it is sampled."""
         kind, index = self._open or ("content", 0)
-        id_ = item_id(self._facts.id, len(self._done))
+        id_ = item_id(kind, self._facts.id, len(self._done))
         if kind == "reasoning":
             return reasoning_item(id_, self._text, status)
         if kind == "content":
             return message_item(id_, self._text, status)
-        arguments = self._text or ("" if status == "in_progress" else "{}")
-        return call_item(id_, call_id(self._facts.id, index), self._name, arguments, status)
+        arguments = self._text or ("{}" if status == "completed" else "")
+        known = call_id(self._facts.id, index)
+        custom = self._parsed.custom_tools
+        return call_item(id_, known, self._name, arguments, status, custom)
 
     def _position(self) -> dict[str, Any]:
         position: dict[str, Any] = {
-            "item_id": item_id(self._facts.id, len(self._done)),
+            "item_id": item_id((self._open or ("content",))[0], self._facts.id, len(self._done)),
             "output_index": len(self._done),
         }
         is_call = self._open is not None and self._open[0] == "call"
@@ -559,34 +582,13 @@ class ResponseWriter:
         return {"type": kind, "sequence_number": number, **fields}
 
 
+CUSTOM = "response.custom_tool_call_input"
+
 DELTAS = {
     "content": "response.output_text.delta",
     "reasoning": "response.reasoning_text.delta",
     "call": "response.function_call_arguments.delta",
 }
-
-
-ERROR_TYPES = frozenset(
-    f"{kind}_error"
-    for kind in ("authentication", "permission", "not_found", "rate_limit", "overloaded", "api")
-)
-"""Kinds of refusal that OpenAI has as types; all others are `invalid_request_error`."""
-
-CODES = {"authentication_error": "invalid_api_key", "rate_limit_error": "rate_limit_exceeded"}
-"""Codes that clients look for; for other kinds the code is the kind."""
-
-
-def error_body(status: int, sentence: str, kind: str, param: str = "") -> dict[str, Any]:
-    """The JSON of a refusal, as in all of OpenAI's APIs."""
-    del status  # it is in the status line only
-    return {
-        "error": {
-            "message": sentence,
-            "type": kind if kind in ERROR_TYPES else "invalid_request_error",
-            "param": param or None,
-            "code": CODES.get(kind, kind),
-        }
-    }
 
 
 def stream_error(status: int, sentence: str, kind: str) -> str:

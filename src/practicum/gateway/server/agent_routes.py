@@ -1,10 +1,12 @@
 """The HTTP routes for agents: one per dialect to sample, and the list of models."""
 
+import asyncio
 import itertools
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -17,11 +19,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from practicum.core.capabilities import DecodesTokens
-from practicum.core.json_values import well_formed
+from practicum.core.errors import ContextFull
 from practicum.gateway.dialects import anthropic
 from practicum.gateway.dialects.dialect import Dialect
 from practicum.gateway.dialects.known_dialects import DIALECTS
 from practicum.gateway.http_guard import Guard, GuardRules, Verdict, bearer_of
+from practicum.gateway.json_body import NoObject, parse_object
+from practicum.gateway.large_requests import INLINE_BYTES, READ_AT_ONCE, work_on
 from practicum.gateway.requests import (
     AnswerFacts,
     ChatTurn,
@@ -30,7 +34,7 @@ from practicum.gateway.requests import (
     StreamEvent,
 )
 from practicum.gateway.rollouts import OpenRollouts, Rollout
-from practicum.gateway.server.answering import RequestSampler
+from practicum.gateway.server.answering import RequestSampler, overflow
 from practicum.gateway.server.event_stream import (
     ClientGone,
     EventStream,
@@ -39,46 +43,15 @@ from practicum.gateway.server.event_stream import (
 )
 from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 
-MOST_NESTING = 64
-"""Most levels of nesting in a body: later code that recurses over it cannot overflow the stack."""
-
 
 def read_json(body: bytes, content_type: str) -> dict[str, Any]:
     """The JSON object in a body; raises `Refused` if there is none."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "send the body as application/json, with that content type")
     try:
-        value = json.loads(body, parse_constant=_no_constant)
-    except RecursionError:
-        raise Refused(400, f"the body is nested deeper than {MOST_NESTING} levels") from None
-    except ValueError as error:
-        raise Refused(400, f"the body is not JSON ({error!s:.100})") from None
-    if not isinstance(value, dict):
-        raise Refused(400, "the body is not a JSON object; write {...}")
-    _check_depth(value)
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _check_depth(value: dict[str, Any]) -> None:
-    """Refuses deep nesting, without recursion; also replaces lone surrogates in strings."""
-    level: list[Any] = [value]
-    for _ in range(MOST_NESTING):
-        below: list[Any] = []
-        for holder in level:
-            pairs = list(holder.items() if isinstance(holder, dict) else enumerate(holder))
-            for key, one in pairs:
-                if isinstance(one, dict | list):
-                    below.append(one)
-                elif isinstance(one, str) and not one.isascii():
-                    holder[key] = well_formed(one)
-        if not below:
-            return
-        level = below
-    raise Refused(400, f"the body is nested deeper than {MOST_NESTING} levels")
+        return parse_object(body)
+    except NoObject as error:
+        raise Refused(400, str(error)) from None
 
 
 ROLLOUT = "practicum.rollout"
@@ -115,6 +88,7 @@ class AgentRoutes:
         self._settings = settings
         self._models = models
         self._started = int(time.time())
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
         # Random once and then counted: a system call per answer would release the interpreter lock,
         # and the threads that compute the model would take it.
         self._ids = map(f"{secrets.token_hex(6)}{{:012x}}".format, itertools.count())
@@ -150,8 +124,10 @@ class AgentRoutes:
 
     async def _answer(self, request: Request, dialect: Dialect) -> Response:
         rollout = self._rollout(request)
-        body = read_json(await request.body(), request.headers.get("content-type", ""))
-        parsed = dialect.read_request(body, rollout.conversation.params, rollout.use.answers.get)
+        params, answers = rollout.conversation.params, rollout.use.answers.get
+        parsed = await self._read(
+            request, rollout, dialect, lambda body: dialect.read_request(body, params, answers)
+        )
         rollout, model, fingerprint = self._chosen(request, rollout, parsed)
         facts = AnswerFacts(
             id=next(self._ids),
@@ -166,6 +142,36 @@ class AgentRoutes:
             turns = await self._turns(request, rollout, parsed, facts)
         rollout.keep_answer(facts.id, (*parsed.request.messages, turns[0].message))
         return JSONResponse(dialect.whole_answer(parsed, turns, facts))
+
+    async def _read(
+        self,
+        request: Request,
+        rollout: Rollout,
+        dialect: Dialect,
+        read: Callable[[dict[str, Any]], ParsedRequest],
+    ) -> ParsedRequest:
+        """A request's body, parsed; a large one when there is room for it, and in a thread."""
+        kind, length = (
+            request.headers.get("content-type", ""),
+            request.headers.get("content-length", ""),
+        )
+        is_small = length.isdigit() and int(length) <= INLINE_BYTES
+        async with nullcontext() if is_small else self._reading:
+            raw = await request.body()
+
+            def parse() -> ParsedRequest:
+                return read(self._known(rollout, dialect, read_json(raw, kind)))
+
+            parsed = await work_on(len(raw), parse)
+        return replace(parsed, request=replace(parsed.request, body_bytes=len(raw)))
+
+    def _known(self, rollout: Rollout, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
+        """The body; without the parameters that nobody knows, where these are to be ignored."""
+        if not self._settings.ignore_unknown:
+            return body
+        for name in body.keys() - dialect.KNOWN:
+            rollout.use.ignored[f"{name:.80}"] += 1
+        return {name: value for name, value in body.items() if name in dialect.KNOWN}
 
     def _rollout(self, request: Request) -> Rollout:
         """The rollout that a request belongs to."""
@@ -217,22 +223,36 @@ class AgentRoutes:
     async def _count_tokens(self, request: Request) -> Response:
         try:
             rollout = self._rollout(request)
-            body = read_json(await request.body(), request.headers.get("content-type", ""))
-            parsed = anthropic.read_count(body, rollout.conversation.params)
+            params = rollout.conversation.params
+            parsed = await self._read(
+                request,
+                rollout,
+                DIALECTS["/messages"],
+                lambda body: anthropic.read_count(body, params),
+            )
             rollout, _, _ = self._chosen(request, rollout, parsed)
-            prompt = rollout.conversation.prompt_of(parsed.request)
+            self._sampler.check(rollout, parsed)
+            prompt = await rollout.conversation.prompt_of(parsed.request)
         except Refused as refused:
             return refusal(cast(Dialect, anthropic), refused)
+        except ContextFull as full:
+            return refusal(cast(Dialect, anthropic), overflow(full))
         return JSONResponse(anthropic.count_answer(len(prompt)))
 
     async def _list_models(self, request: Request) -> Response:
-        listed = [self._model_entry(name) for name in self._names(request)]
+        names = self._names(request)
+        if _is_anthropic(request):
+            return JSONResponse(anthropic.model_list(names, self._started))
+        listed = [self._model_entry(name) for name in names]
         return JSONResponse({"object": "list", "data": listed})
 
     async def _model(self, request: Request) -> Response:
         name, names = request.path_params["name"], self._names(request)
         if name not in names:
-            return refusal(DIALECTS["/chat/completions"], unknown_model(name, names))
+            dialect = DIALECTS["/messages" if _is_anthropic(request) else "/chat/completions"]
+            return refusal(dialect, unknown_model(name, names))
+        if _is_anthropic(request):
+            return JSONResponse(anthropic.model_entry(name, self._started))
         return JSONResponse(self._model_entry(name))
 
     def _names(self, request: Request) -> Sequence[str]:
@@ -241,6 +261,11 @@ class AgentRoutes:
 
     def _model_entry(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._started, "owned_by": "practicum"}
+
+
+def _is_anthropic(request: Request) -> bool:
+    """Whether the client is one of Anthropic's: these name the version of the API."""
+    return "anthropic-version" in request.headers
 
 
 def agent_app(
@@ -307,7 +332,7 @@ async def _with_errors(events: AsyncIterator[str], dialect: Dialect) -> AsyncIte
     except Refused as refused:
         yield dialect.stream_error(refused.status, refused.sentence, refused.kind)
     except Exception as error:  # noqa: BLE001 - the client is told, and the server goes on
-        yield dialect.stream_error(500, _failure(error), "api_error")
+        yield dialect.stream_error(500, failure_sentence(error), "api_error")
 
 
 def _token_text(rollout: Rollout) -> Callable[[int], str]:
@@ -366,9 +391,10 @@ async def _on_gone(request: Request, error: Exception) -> Response:
 
 
 async def _on_failure(request: Request, error: Exception) -> Response:
-    body = _dialect_of(request.url.path).error_body(500, _failure(error), "api_error")
+    body = _dialect_of(request.url.path).error_body(500, failure_sentence(error), "api_error")
     return JSONResponse(body, 500)
 
 
-def _failure(error: Exception) -> str:
+def failure_sentence(error: Exception) -> str:
+    """What a client is told of an error that is the server's own."""
     return f"the server failed: {type(error).__name__}: {error!s:.200}"

@@ -6,15 +6,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+from practicum.core.capabilities import WorksAside
 from practicum.core.conversation import HistoryCodec, TurnDelta
 from practicum.core.errors import ContextFull, UserError
+from practicum.core.sampling import CallsForm, ThoughtForm, TokenGrammar
 from practicum.gateway.capture import turn_seed
+from practicum.gateway.large_requests import INLINE_BYTES, in_large_thread
 from practicum.gateway.requests import ChatRequest, ChatTurn, ParsedRequest, Refused, StreamEvent
 from practicum.gateway.rollouts import Admission, OpenRollouts, Rollout, closed
 from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 
 MOST_STOP_CHARACTERS = 1000
 MOST_MESSAGES = 10_000
+MOST_TOOLS = 1000
+FEW_TOOLS = 16
+"""Tools whose calls' form is found in the event loop; the template is tried on each new name."""
 
 
 class RequestSampler:
@@ -37,9 +43,10 @@ class RequestSampler:
 
         Raises `Refused` for everything that is not the server's own fault.
         """
-        self._check(parsed)
+        self.check(rollout, parsed)
         params = parsed.request.params
-        await self._rollouts.wait_for_place(rollout, self._settings.queue_timeout_s)
+        most_s = self._settings.queue_timeout_s
+        await self._rollouts.wait_for_place(rollout, most_s, parsed.request.size)
         with self._rollouts.admit(
             rollout, turns=parsed.n, max_tokens=params.max_tokens
         ) as admission:
@@ -74,7 +81,7 @@ class RequestSampler:
             admission.turns += 1
             admission.sampled += len(turn.completion.token_ids)
             if emit is not None:
-                emit(StreamEvent(choice=number, turn=turn))
+                emit(StreamEvent(choice=number, turn=turn, prompt_tokens=turn.prompt_tokens))
             return turn
 
         try:
@@ -88,7 +95,8 @@ class RequestSampler:
             raise _as_refusal(error) from None
         return [task.result() for task in running]
 
-    def _check(self, parsed: ParsedRequest) -> None:
+    def check(self, rollout: Rollout, parsed: ParsedRequest) -> None:
+        """Refuses what can be refused before anything is tokenised."""
         if parsed.n > self._settings.max_choices:
             most = self._settings.max_choices
             raise Refused(400, f"n is {parsed.n}; it can be at most {most}", param="n")
@@ -97,31 +105,60 @@ class RequestSampler:
         if any(len(stop) > MOST_STOP_CHARACTERS for stop in parsed.request.params.stop):
             most = MOST_STOP_CHARACTERS
             raise Refused(400, f"a stop text is longer than {most} characters", param="stop")
+        if len(parsed.request.tools) > MOST_TOOLS:
+            raise Refused(400, f"there are more than {MOST_TOOLS} tools", param="tools")
+        try:
+            rollout.conversation.check_length(parsed.request)
+        except ContextFull as error:
+            raise overflow(error) from None
 
     async def _constrained(self, rollout: Rollout, parsed: ParsedRequest) -> ChatRequest:
         """The request with the grammar for its JSON schema or its `tool_choice`.
 
-        Compiling a large schema takes seconds, so it runs in a thread and not in the event loop.
+        With a schema and tools, a turn is the JSON or calls tools, as at the providers. Compiling a
+        large schema takes seconds, so it runs in a thread and not in the event loop.
         """
         request, choice = parsed.request, parsed.tool_choice
         may_call, grammar = choice.kind != "none", None
-        codec = cast(HistoryCodec, rollout.conversation.codec)
+        try:
+            codec = rollout.conversation.codec_of(request)
+        except UserError as error:
+            raise Refused(400, str(error), param="chat_template_kwargs") from None
+        tools = choice.callable(request.tools)
         if choice.kind in ("required", "named"):
-            tools = [t for t in request.tools if not choice.name or t.name == choice.name]
             if not tools:
                 sentence = "tool_choice asks for a call and no such tool is offered"
                 raise Refused(400, sentence, param="tool_choice")
             many = parsed.parallel_tool_calls and choice.kind == "required"
             with self._grammar_compiler("tool_choice") as grammars:
-                form = codec.calls_form(tools, many=many)
-                grammar = await asyncio.to_thread(grammars.calls, form, codec.thought_form)
+                grammar = await _compiled(
+                    request,
+                    codec,
+                    lambda codec: codec.calls_form(tools, many=many),
+                    lambda form, thought: grammars.calls(cast(CallsForm, form), thought),
+                )
         elif parsed.form is not None:
-            may_call = False  # the requested JSON may look like a call and is none
+            may_call = may_call and bool(tools)
             with self._grammar_compiler("response_format") as grammars:
-                schema = parsed.form.schema
-                grammar = await asyncio.to_thread(grammars.of, schema, codec.thought_form)
-        one_call = not parsed.parallel_tool_calls
-        return replace(request, may_call=may_call, one_call=one_call, grammar=grammar)
+                asked, many = parsed.form, parsed.parallel_tool_calls
+                grammar = await _compiled(
+                    request,
+                    codec,
+                    lambda codec: codec.calls_form(tools, many=many) if may_call else None,
+                    lambda form, thought: (
+                        grammars.choices(asked.choices, thought, form)
+                        if asked.choices
+                        else grammars.of(asked.schema, thought, form)
+                    ),
+                )
+        return replace(
+            request,
+            may_call=may_call,
+            callable_tools=tools,
+            may_be_json=parsed.form is not None and choice.kind == "auto",
+            one_call=not parsed.parallel_tool_calls,
+            grammar=grammar,
+        )
 
     @contextmanager
     def _grammar_compiler(self, param: str) -> Iterator[Grammars]:
@@ -148,6 +185,21 @@ class RequestSampler:
         return Refused(504, f"the answer took longer than {most:g} s", "timeout_error")
 
 
+async def _compiled(
+    request: ChatRequest,
+    codec: HistoryCodec,
+    find_form: Callable[[HistoryCodec], CallsForm | None],
+    compile_grammar: Callable[[CallsForm | None, ThoughtForm | None], TokenGrammar],
+) -> TokenGrammar:
+    """A request's grammar, compiled in a thread; a large request's in that of large ones."""
+    is_large = request.size > INLINE_BYTES or len(request.tools) > FEW_TOOLS
+    if is_large and isinstance(codec, WorksAside):
+        aside: HistoryCodec = codec.aside()
+        return await in_large_thread(lambda: compile_grammar(find_form(aside), aside.thought_form))
+    form, thought = find_form(codec), codec.thought_form
+    return await asyncio.to_thread(compile_grammar, form, thought)
+
+
 def _for_choice(
     request: ChatRequest, number: int, emit: Callable[[StreamEvent], None] | None
 ) -> ChatRequest:
@@ -158,16 +210,27 @@ def _for_choice(
     if emit is None:
         return replace(request, seed=seed)
 
-    def emit_delta(delta: TurnDelta) -> None:
-        emit(StreamEvent(choice=number, delta=delta))
+    prompt_tokens = 0
 
-    return replace(request, seed=seed, on_delta=emit_delta)
+    def note_prompt(tokens: int) -> None:
+        nonlocal prompt_tokens
+        prompt_tokens = tokens
+
+    def emit_delta(delta: TurnDelta) -> None:
+        emit(StreamEvent(choice=number, delta=delta, prompt_tokens=prompt_tokens))
+
+    return replace(request, seed=seed, on_delta=emit_delta, on_prompt=note_prompt)
+
+
+def overflow(error: ContextFull) -> Refused:
+    """The refusal of a conversation that does not fit."""
+    return Refused(400, str(error), "context_length_exceeded", param="messages")
 
 
 def _as_refusal(error: Exception) -> Exception:
     """The client's errors as refusals; others unchanged, which answers 500."""
     if isinstance(error, ContextFull):
-        return Refused(400, str(error), "context_length_exceeded", param="messages")
+        return overflow(error)
     if isinstance(error, UserError):
         return Refused(400, str(error))
     return error

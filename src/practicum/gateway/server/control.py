@@ -20,7 +20,7 @@ from practicum.gateway.dialects.dialect import Fields, refuse
 from practicum.gateway.http_guard import Guard, GuardRules, Verdict, has_key
 from practicum.gateway.requests import Refused
 from practicum.gateway.rollouts import Rollout, RolloutController
-from practicum.gateway.server.agent_routes import read_json
+from practicum.gateway.server.agent_routes import failure_sentence, read_json
 from practicum.gateway.server.gateway_settings import GatewaySettings
 
 LARGEST = 1e9
@@ -55,6 +55,7 @@ class ControlRoutes:
                 "under_way": rollout.use.under_way,
                 "retokenised": rollout.conversation.graph.retokenised,
                 "unrecognised": rollout.conversation.graph.unrecognised,
+                "ignored": dict(rollout.use.ignored),
                 "reward": note.score.value,
                 "started_at": note.started_at,
             }
@@ -116,7 +117,8 @@ def _with_refusals(
         try:
             return await handle(request)
         except Refused as refused:
-            return JSONResponse({"error": refused.sentence}, refused.status)
+            again = {"retry-after": str(refused.retry_after_s)} if refused.status == 503 else None
+            return JSONResponse({"error": refused.sentence}, refused.status, again)
 
     return answer
 
@@ -144,7 +146,7 @@ def control_app(
     return Starlette(
         routes=ControlRoutes(controller, endpoint).routes(),
         middleware=[Middleware(Guard, rules=rules)],
-        exception_handlers={HTTPException: _on_no_route},
+        exception_handlers={HTTPException: _on_no_route, Exception: _on_failure},
     )
 
 
@@ -152,3 +154,7 @@ async def _on_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = f"{request.method} {request.url.path}: {str(error.detail).lower()}"
     return JSONResponse({"error": sentence}, error.status_code)
+
+
+async def _on_failure(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": failure_sentence(error)}, 500)

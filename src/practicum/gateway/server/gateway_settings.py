@@ -1,6 +1,6 @@
 """`GatewaySettings`: address, limits and timeouts of a gateway; and its grammar compiler."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,8 +11,22 @@ from practicum.core.sampling import CallsForm, ThoughtForm, TokenGrammar
 class Grammars(Protocol):
     """Compiles grammars over the model's tokens; called from several threads."""
 
-    def of(self, schema: Mapping[str, Any] | None, thought: ThoughtForm | None) -> TokenGrammar:
-        """A grammar for JSON of a schema, after thinking; None allows any JSON object."""
+    def of(
+        self,
+        schema: Mapping[str, Any] | None,
+        thought: ThoughtForm | None,
+        calls: CallsForm | None = None,
+    ) -> TokenGrammar:
+        """A grammar for JSON of a schema, after thinking; None allows any JSON object.
+
+        With `calls`, a turn may call tools instead.
+        """
+        ...
+
+    def choices(
+        self, texts: Sequence[str], thought: ThoughtForm | None, calls: CallsForm | None = None
+    ) -> TokenGrammar:
+        """A grammar for one of several texts, after thinking; or for calls."""
         ...
 
     def calls(self, form: CallsForm, thought: ThoughtForm | None) -> TokenGrammar:
@@ -38,6 +52,8 @@ class GatewaySettings:
     """For one answer to be sampled."""
     write_timeout_s: float = 120.0
     """For a client to read a write."""
+    ignore_unknown: bool = False
+    """Whether parameters that nobody here knows are ignored, and counted, in place of refused."""
     max_choices: int = 16
     """The largest `n`."""
     control_socket: Path | None = None

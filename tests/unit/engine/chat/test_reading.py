@@ -284,3 +284,34 @@ def test_thinking_between_other_tags_is_read_where_the_template_has_those() -> N
     codec = TemplateCodec(tokenizer)
     message = codec.read(tokenizer.encode("[THINK]hm[/THINK]Yes."))
     assert message == Message(role="assistant", content="Yes.", reasoning="hm")
+
+
+@pytest.mark.parametrize("name", ALL_FAMILIES)
+def test_of_a_call_that_is_cut_off_no_markup_becomes_content(name: str) -> None:
+    family, codec = ALL_FAMILIES[name], codec_of(name)
+    call = ToolCall(name="bash", arguments={"script": "ls -l /tmp"}, id="call_0")
+    # Some models write content or calls in a turn, and not both.
+    for words in ("Let me see.", ""):
+        text = family.text(Message(role="assistant", content=words, tool_calls=(call,)))
+        if not codec.read(codec._renderer.encode(text), TOOLS).tool_calls:
+            continue
+        begins = text.index(words) + len(words)
+        cut = whole = 0
+        for end in range(begins, len(text)):
+            reader = codec.reader(TOOLS)
+            deltas = reader.feed(codec._renderer.encode(text[:end]))
+            deltas = [*deltas, *reader.end(is_cut=True)]
+            message = reader.message()
+            beyond = message.content.removeprefix(words).strip()
+            assert len(beyond) < 3 or not words, (text[:end], message.content)
+            told = "".join(d.text for d in deltas if d.kind == "content")
+            assert told == message.content
+            names = [d.text for d in deltas if d.kind == "call"]
+            if reader.cut_call is not None:
+                cut += 1
+                assert names == ["bash"]
+                arguments = "".join(d.text for d in deltas if d.kind == "arguments")
+                assert arguments == reader.cut_call.arguments
+                assert not message.tool_calls
+            whole += bool(message.tool_calls)
+        assert cut or whole

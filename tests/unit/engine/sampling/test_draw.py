@@ -7,7 +7,15 @@ from scipy import stats
 
 from practicum.core.errors import PracticumError
 from practicum.core.sampling import SamplingParams
-from practicum.engine.sampling.draw import Draw, RandomStream, draw, draw_among, likeliest
+from practicum.engine.sampling.draw import (
+    Draw,
+    RandomStream,
+    draw,
+    draw_among,
+    draw_rows,
+    likeliest,
+    not_numbers,
+)
 
 LOGITS = torch.tensor([0.3, 2.0, -1.0, 1.1, 0.0, float("-inf"), 1.9, -0.2])
 DRAWS = 4000
@@ -111,11 +119,13 @@ def test_the_likeliest_column_always_stays() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_logits_that_are_no_numbers_are_refused(temperature: float) -> None:
+def test_logits_that_are_no_numbers_are_noticed(temperature: float) -> None:
     logits = LOGITS.clone()
     logits[2] = float("nan")
-    with pytest.raises(PracticumError, match="not a number"):
-        draw(logits, SamplingParams(temperature=temperature), 0.3)
+    drawn = draw(logits, SamplingParams(temperature=temperature), 0.3)
+    error = not_numbers(drawn.logprob)
+    assert isinstance(error, PracticumError)
+    assert "not a number" in str(error)
 
 
 def test_a_stream_is_its_seed() -> None:
@@ -208,12 +218,27 @@ def test_a_lone_column_is_certain_and_temperature_zero_takes_the_largest_allowed
     ]
 
 
-def test_logits_that_are_no_numbers_are_refused_where_they_are_not_allowed_too() -> None:
+def test_logits_that_are_no_numbers_are_noticed_where_they_are_not_allowed_too() -> None:
     logits = LOGITS.clone()
     logits[2] = float("nan")
     allowed = torch.arange(8)[None] == 4
-    with pytest.raises(PracticumError, match="not a number"):
-        draw_among(logits[None], allowed, [SamplingParams()], [0.3])
+    [one] = draw_among(logits[None], allowed, [SamplingParams()], [0.3])
+    assert not_numbers(one.logprob) is not None
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_row_that_is_no_numbers_leaves_the_others_as_they_are(
+    temperature: float, wrong: float
+) -> None:
+    rows = torch.stack([LOGITS, torch.full_like(LOGITS, wrong), LOGITS.flip(0)])
+    params = [SamplingParams(temperature=temperature, top_k=4)] * 3
+    uniforms = [0.2, 0.5, 0.8]
+    drawn = draw_rows(rows, params, uniforms)
+    assert not_numbers(drawn[1].logprob) is not None
+    for at in (0, 2):
+        assert drawn[at] == draw_rows(rows[at : at + 1], params[:1], [uniforms[at]])[0]
+        assert not_numbers(drawn[at].logprob) is None
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0, 1.9])

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.unit.engine.reference import (
     ACTIONS,
     END,
@@ -20,9 +21,16 @@ from tests.unit.engine.reference import (
     stock_model,
 )
 
-from practicum.core.errors import ContextFull, EnvironmentFailure, UserError
-from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingRequest
+from practicum.core.errors import ContextFull, EnvironmentFailure, PracticumError, UserError
+from practicum.core.sampling import (
+    ActionForm,
+    Completion,
+    NextCharacters,
+    SamplingParams,
+    SamplingRequest,
+)
 from practicum.engine.policy import TorchPolicy
+from practicum.engine.sampling import token_sampler
 from practicum.engine.sampling.completions import PendingCompletion
 from practicum.engine.sampling.draw import RandomStream
 from practicum.engine.sampling.sampling_engine import TorchEngine
@@ -348,6 +356,52 @@ async def test_actions_that_fail_fail_their_own_caller_alone(
         failures += isinstance(outcomes[2], EnvironmentFailure)
     assert failures
     assert_no_slot_is_lost(engine)
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits that are no numbers for rows of temperature 1.5, as an overflow gives them."""
+    for name in ("draw_rows", "draw_among"):
+        genuine = getattr(token_sampler, name)
+
+        def spoiled(logits: Any, *more: Any, genuine: Any = genuine) -> Any:
+            params = next(one for one in more if isinstance(one[0], SamplingParams))
+            hurt = torch.tensor([one.temperature == 1.5 for one in params])
+            return genuine(logits.masked_fill(hurt[:, None], torch.nan), *more)
+
+        monkeypatch.setattr(token_sampler, name, spoiled)
+
+
+@pytest.mark.parametrize("actions", [(), ACTIONS])
+async def test_a_row_whose_logits_are_no_numbers_fails_alone(
+    policy: TorchPolicy, monkeypatch: pytest.MonkeyPatch, actions: tuple[ActionForm, ...]
+) -> None:
+    engine = build_engine(policy)
+    others = [ask(1, 2, seed=1), ask(1, 2, 5, seed=2), ask(3, actions=ACTIONS)]
+    expected = [one.token_ids for one in await sample_all(build_engine(policy), others)]
+    spoil(monkeypatch)
+    hurt = ask(1, 2, 4, temperature=1.5, actions=actions)
+    *told, failure = await asyncio.gather(
+        *map(engine.sample, [*others, hurt]), return_exceptions=True
+    )
+    assert [one.token_ids for one in told] == expected
+    assert isinstance(failure, PracticumError)
+    assert "not a number" in str(failure)
+    assert_no_slot_is_lost(engine)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"), [(ask(1, seed=-1), "the seed is -1"), (ask(1, 10**6), "does not know")]
+)
+async def test_what_no_step_could_compute_is_refused_before_it_joins_one(
+    policy: TorchPolicy, wrong: SamplingRequest, why: str
+) -> None:
+    engine = build_engine(policy)
+    outcomes = await asyncio.gather(
+        engine.sample(ask(1, 2, seed=1)), engine.sample(wrong), return_exceptions=True
+    )
+    assert isinstance(outcomes[0], Completion)
+    assert isinstance(outcomes[1], UserError)
+    assert why in str(outcomes[1])
 
 
 async def test_new_weights_are_used_after_forgetting(policy: TorchPolicy) -> None:

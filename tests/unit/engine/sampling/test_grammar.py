@@ -110,13 +110,31 @@ def test_walks_of_one_grammar_go_their_own_ways(grammars: JsonGrammars) -> None:
 def test_equal_schemas_are_compiled_once_and_the_longest_unused_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("practicum.engine.sampling.json_grammar.MAX_COMPILED", 2)
+    monkeypatch.setattr("practicum.engine.sampling.json_grammar.COMPILED_BYTES", 900_000)
     mine = JsonGrammars(tiny().tokenizer)
-    first, second = mine.of({"const": 1}), mine.of({"const": 2})
-    assert mine.of({"const": 1}) is first
-    mine.of({"const": 3})
-    assert mine.of({"const": 1}) is first
-    assert mine.of({"const": 2}) is not second
+    kept = [mine.of({"const": number}) for number in range(4)]  # 0.2 MB each
+    assert mine.of({"const": 0}) is kept[0]
+    mine.of({"const": 4})
+    assert mine.of({"const": 0}) is kept[0]
+    assert mine.of({"const": 1}) is not kept[1]
+
+
+def test_compiled_schemas_are_bounded_by_their_size_and_failed_ones_do_not_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("practicum.engine.sampling.json_grammar.COMPILED_BYTES", 20_000_000)
+    mine = JsonGrammars(tiny().tokenizer)
+    for number in range(12):
+        mine.of({"const": f"{number} {'x' * 10_000}"})
+        assert mine._compiled.bytes <= 20_000_000
+    before = mine._compiled.bytes
+    for _ in range(3):
+        with pytest.raises(UserError, match="cannot be enforced"):
+            mine.of({"not": {"const": "x" * 10_000}})
+    assert mine._compiled.bytes == before
+    assert not mine._under_way
+    with pytest.raises(UserError, match="262144 can be enforced"):
+        mine.of({"const": "x" * 300_000})
 
 
 @pytest.mark.parametrize(

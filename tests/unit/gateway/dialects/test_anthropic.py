@@ -151,8 +151,8 @@ def test_an_answer_sent_back_is_the_turn_it_was(message: Message) -> None:
         ({"temperature": 2}, "a number from 0 to 1", "temperature"),
         ({"stop_sequences": [""]}, "texts that are not empty", "stop_sequences"),
         (
-            {"tools": [{"type": "bash_20250124", "name": "bash"}]},
-            "'bash_20250124'",
+            {"tools": [{"type": "web_search_20250305", "name": "bash"}]},
+            "'web_search_20250305'",
             "tools[0].type",
         ),
         ({"tool_choice": {"type": "some"}}, "'any'", "tool_choice.type"),

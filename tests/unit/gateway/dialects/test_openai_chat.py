@@ -160,7 +160,7 @@ def test_forms_of_answers() -> None:
         {"messages": [{"role": "user", "content": 3}]},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
         {"messages": [{"role": "tool", "content": "x"}]},
-        {"messages": [{"role": "assistant", "function_call": {"name": "f"}}]},
+        {"messages": [{"role": "assistant", "function_call": {"name": 3}}]},
         {
             "messages": [
                 {
@@ -178,13 +178,13 @@ def test_forms_of_answers() -> None:
         {"temperature": "hot"},
         {"top_p": 2},
         {"stop": ["x"] * 100},
-        {"stop": [""]},
+        {"stop": [3]},
         {"top_logprobs": 3},
         {"logprobs": True, "top_logprobs": 21},
         {"frequency_penalty": 0.5},
         {"logit_bias": {"1": 100}},
         {"modalities": ["text", "audio"]},
-        {"functions": [{"name": "f"}]},
+        {"functions": [{"name": "f"}], "function_call": {"name": "g"}},
         {"tools": [{"type": "web_search"}]},
         {"tool_choice": {"type": "function", "function": {"name": "f"}}},
         {"tool_choice": "perhaps"},

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from practicum.gateway.json_body import MOST_NESTING
 from practicum.gateway.requests import Refused
-from practicum.gateway.server.agent_routes import MOST_NESTING, read_json
+from practicum.gateway.server.agent_routes import read_json
 
 JSON = "application/json"
 
@@ -31,9 +32,14 @@ def test_an_object_is_read_whatever_its_charset_says() -> None:
         (b'{"a": "\xff"}', "not JSON"),
         (nested(MOST_NESTING + 1), "deeper"),
         (nested(2000), "deeper"),
-        (b"[" * 2_000_000, "deeper"),
+        (b"[" * 200_000, "deeper"),
+        (b"[" * 2_000_000, "more than 300000 values"),
+        (b'{"a": [' + b"1," * 400_000 + b"1]}", "more than 300000 values"),
     ],
-    ids=["none", "half", "list", "nan", "inf", "digits", "utf8", "deep", "deeper", "deepest"],
+    ids=[
+        *("none", "half", "list", "nan", "inf", "digits", "utf8", "deep", "deeper", "deepest"),
+        *("brackets", "numbers"),
+    ],
 )
 def test_what_is_no_plain_object_is_refused(body: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said) as caught:
@@ -42,8 +48,8 @@ def test_what_is_no_plain_object_is_refused(body: bytes, said: str) -> None:
 
 
 def test_half_characters_are_replaced_wherever_they_are() -> None:
-    found = read_json(b'{"a": ["x\\ud800", {"b": "\\ud83d\\ude00"}]}', JSON)
-    assert found == {"a": ["x\ufffd", {"b": "\U0001f600"}]}
+    found = read_json(b'{"a": ["x\\ud800", {"b": "\\ud83d\\ude00", "\\ud801": 1}]}', JSON)
+    assert found == {"a": ["x\ufffd", {"b": "\U0001f600", "\ufffd": 1}]}
     json.dumps(found, ensure_ascii=False).encode()
 
 

@@ -1,0 +1,192 @@
+"""Clients that were not written with Practicum in mind: four things each, and a table of them.
+
+Each feature is a run of the client's script, unmodified but for two environment variables, on turns
+that are written for it:
+
+- tools: its own tool loop calls a tool and answers;
+- streaming: it reads an answer as it is sampled;
+- typed: it calls a tool and then answers in the form it asked for;
+- errors: a wrong key is its own exception, with the gateway's sentence.
+
+Every token that left the sampler has to be in the trace. `make clients` installs the clients.
+PRACTICUM_CLIENTS_TABLE=docs/clients.md writes what was seen into that page.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tests.clients.serving import Served, call, run_script, serving
+
+from practicum.engine.policy import TorchPolicy
+
+SCRIPTS = Path(__file__).parent / "scripts"
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE_S = 300
+
+HERE = "this one"
+NODE = "node"
+ADD = call("add", a=17, b=25)
+ANSWER = "The sum is 42."
+RESULT = '{"answer": 42}'
+TURNS = {
+    "tools": (ADD, ANSWER),
+    "streaming": (ANSWER,),
+    "typed": (ADD, RESULT),
+    "errors": (ANSWER,),
+}
+SAID = {"tools": ANSWER, "streaming": ANSWER, "typed": "42"}
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""What mini-swe-agent's commands say when a task is done."""
+BEGIN, END = "<!-- clients: made by tests/clients -->", "<!-- clients: end -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stranger:
+    """A client, its script with its arguments, and where it is installed."""
+
+    name: str
+    script: str
+    environment: str
+    arguments: tuple[str, ...] = ()
+    features: tuple[str, ...] = tuple(TURNS)
+    turns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Features for which the model says other turns than usual."""
+    said: tuple[tuple[str, str], ...] = ()
+
+
+STRANGERS = (
+    Stranger(name="openai, parse and stream", script="openai_parse.py", environment=HERE),
+    Stranger(name="anthropic, tool runner", script="anthropic_tool_runner.py", environment=HERE),
+    Stranger(name="npm openai, tool runner", script="node_openai.mjs", environment=NODE),
+    Stranger(name="npm @anthropic-ai/sdk", script="node_anthropic.mjs", environment=NODE),
+    *(
+        Stranger(
+            name=f"AI SDK, {provider}",
+            script="ai_sdk.mjs",
+            environment=NODE,
+            arguments=(provider,),
+        )
+        for provider in ("openai", "anthropic", "compatible")
+    ),
+    Stranger(
+        name="instructor",
+        script="instructor.py",
+        environment="instructor",
+        turns=(
+            ("tools", (call("Result", answer=42),)),
+            ("streaming", (RESULT,)),
+            ("typed", (RESULT,)),
+        ),
+        said=(("tools", "42"), ("streaming", "42")),
+    ),
+    Stranger(name="agno", script="agno_agent.py", environment="agno"),
+    Stranger(name="autogen", script="autogen_agent.py", environment="autogen"),
+    Stranger(
+        name="mini-swe-agent",
+        script="mini_swe_agent.py",
+        environment="mini-swe-agent",
+        features=("tools", "errors"),
+        turns=(("tools", (call("bash", command=f"echo {SUBMIT}; echo {ANSWER}"),)),),
+    ),
+)
+EVERY = [
+    pytest.param(one, feature, id=f"{one.name} {feature}".replace(" ", "-"))
+    for one in STRANGERS
+    for feature in one.features
+]
+
+_seen: dict[tuple[str, str], str] = {}
+"""What became of each client's features, in this run."""
+
+
+def command_of(one: Stranger, feature: str, folder: Path) -> list[str]:
+    """How the script is run; the test is skipped where its client is not installed."""
+    script = SCRIPTS / one.script
+    clients = Path(os.environ.get("PRACTICUM_CLIENTS", REPOSITORY / ".clients"))
+    if one.environment == HERE:
+        package = one.script.partition("_")[0]
+        pytest.importorskip(package, reason=f"needs {package}; pip install {package}")
+        return [sys.executable, "-I", str(script), feature, *one.arguments]
+    if one.environment == NODE:
+        modules = clients / NODE / "node_modules"
+        program = shutil.which("node")
+        if not modules.is_dir() or program is None:
+            pytest.skip(f"there is no node, or no {modules}; type: make clients")
+        (folder / "node_modules").symlink_to(modules)
+        copied = shutil.copy(script, folder)  # modules are looked for beside the script
+        return [program, str(copied), feature, *one.arguments]
+    python = clients / one.environment / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"there is no {python}; type: make clients")
+    return [str(python), "-I", str(script), feature, *one.arguments]
+
+
+async def run(command: list[str], served: Served, folder: Path) -> tuple[str, str]:
+    """What the script prints last, and what it complains of."""
+    _, said, complained = await run_script(command, served, folder, PATIENCE_S)
+    return "".join(said.strip().splitlines()[-1:]), complained
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _table() -> Iterator[None]:
+    """Writes the table where that is asked for."""
+    yield
+    page = os.environ.get("PRACTICUM_CLIENTS_TABLE")
+    if page:
+        path = REPOSITORY / page
+        before, _, rest = path.read_text().partition(BEGIN)
+        shown, _, after = rest.partition(END)
+        path.write_text(f"{before}{BEGIN}\n{table(shown.splitlines())}\n{END}{after}")
+
+
+def table(shown: Sequence[str] = ()) -> str:
+    """What was seen, a row for each client; of those that were not run, the row `shown` before."""
+    rows = ["| client | " + " | ".join(TURNS) + " |", "|---|" + "---|" * len(TURNS)]
+    for one in STRANGERS:
+        cells = [
+            _seen.get((one.name, feature), "") if feature in one.features else "-"
+            for feature in TURNS
+        ]
+        if any(cell not in ("", "-") for cell in cells):
+            rows.append(f"| {one.name} | {' | '.join(cell or 'not run' for cell in cells)} |")
+        else:
+            rows += [row for row in shown if row.startswith(f"| {one.name} |")]
+    return "\n".join(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "feature"), EVERY)
+async def test_it_works_unmodified(
+    one: Stranger, feature: str, policy: TorchPolicy, tmp_path: Path
+) -> None:
+    turns = dict(one.turns).get(feature, TURNS[feature])
+    async with serving(policy, turns) as served:
+        command = command_of(one, feature, tmp_path)
+        _seen[one.name, feature] = "no"
+        if feature == "errors":
+            key = f"{served.endpoint.key[:-1]}{'0' if served.endpoint.key[-1] != '0' else '1'}"
+            wrong = replace(served, endpoint=replace(served.endpoint, key=key))
+            _, complained = await run(command, wrong, tmp_path)
+            assert "the key is missing or wrong" in complained
+            assert re.search(r"\b\w*(Error|Exception)\b", complained)
+            assert not served.sampled
+        else:
+            said, complained = await run(command, served, tmp_path)
+            assert said, complained[-2000:]
+            assert said == dict(one.said).get(feature, SAID[feature])
+            assert served.check_all_recorded() == sum(len(t.encode()) + 1 for t in turns)
+            assert served.conversation.graph.retokenised == 0
+        _seen[one.name, feature] = "yes"
+
+
+def test_the_page_has_a_row_for_each_client_that_is_installed_with_the_tests() -> None:
+    page = (REPOSITORY / "docs" / "clients.md").read_text()
+    shown = page.partition(BEGIN)[2].partition(END)[0]
+    for one in STRANGERS:
+        assert f"| {one.name} |" in shown, one.name
