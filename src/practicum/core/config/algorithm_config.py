@@ -30,6 +30,10 @@ class AlgorithmConfig(ConfigModel):
     is_offline: ClassVar[bool] = False
     """Whether it learns from `data` rather than from episodes it makes."""
 
+    def for_episodes(self, episodes: int) -> "AlgorithmConfig":
+        """The options with what depends on the number of a step's episodes worked out."""
+        return self
+
     def rate_share(self, done: int, steps: int) -> float:
         """What the learning rate is multiplied by after so many of a stage's steps.
 
@@ -51,11 +55,30 @@ class OnlineConfig(AlgorithmConfig):
     """How many times the same episodes are learned from."""
     minibatches: int = Field(default=1, ge=1)
     """Updates that each of those times is divided into."""
+    batch_size: int = Field(default=0, ge=0)
+    """Episodes of an update at the most, in place of `minibatches`; 0 leaves it to that."""
     max_ratio: float | None = Field(default=None, ge=1.0)
     """A token's ratio to the policy that sampled it counts at most this, also where nothing clips
     it; unless given, 2 where rollouts.staleness is above 0, and else without limit."""
     clip: float = Field(default=0.2, gt=0.0)
     """The ratio to the sampling policy is clipped to 1 ± this."""
+
+    @model_validator(mode="after")
+    def _batches_one_way(self) -> "OnlineConfig":
+        if self.batch_size and "minibatches" in self.model_fields_set and self.minibatches > 1:
+            raise _mistake("batch_size and minibatches exclude each other; take one of them out")
+        return self
+
+    def for_episodes(self, episodes: int) -> "OnlineConfig":
+        """With `batch_size`, as many minibatches as these episodes make.
+
+        >>> PpoConfig(batch_size=4).for_episodes(50).minibatches
+        13
+        """
+        if not self.batch_size:
+            return self
+        count = math.ceil(episodes / self.batch_size)
+        return self.model_copy(update={"minibatches": count, "batch_size": 0})
 
 
 class KlConfig(OnlineConfig):
@@ -290,7 +313,11 @@ def _by_name(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": value}
     if isinstance(value, dict):
-        return {"name": "grpo", **{key: v for key, v in value.items() if v is not None}}
+        given = {"name": "grpo", **{key: v for key, v in value.items() if v is not None}}
+        method = ALGORITHMS.get(str(given["name"]))
+        if method and method.is_offline and "batch_size" in given and "batch" not in given:
+            given["batch"] = given.pop("batch_size")  # one word for both kinds of method
+        return given
     return value
 
 

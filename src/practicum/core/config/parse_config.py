@@ -120,7 +120,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     path, owner = _place(first["loc"], model)
     dotted, kind = ".".join(path), first["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(path, owner)
+        from practicum.core.other_words import key_hint  # a long table, and seldom asked
+
+        elsewhere = key_hint(dotted, first["input"])
+        said = _unknown_key(path, owner)
+        return f"{said}; {elsewhere}" if elsewhere else said
     if kind == "missing":
         return f"the key {dotted!r} is missing; add `{dotted}: ...`"
     if kind in ("model_type", "model_attributes_type"):

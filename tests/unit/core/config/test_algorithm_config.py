@@ -17,6 +17,7 @@ OTHER: dict[str, Any] = {
     "beta": 0.7,
     "clip": 0.123,
     "clip_high": 0.456,
+    "batch_size": 5,
     "credit": "episode",
     "desirable": 1.5,
     "discount": 0.9,
