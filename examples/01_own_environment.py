@@ -1,4 +1,4 @@
-"""A whole environment of your own: check it, then train the tiny model on it.
+"""A whole environment of your own: check it, then let the tiny model learn it in half a minute.
 
 The task: five lamps, some of them on; switch lamps until all are off, then say done.
 """
@@ -97,20 +97,27 @@ class LampEnvironment:
         return [*map(str, lit), "done"]
 
 
+IMITATE = {
+    "steps": 80,
+    "algorithm": {"name": "sft", "lr": 3e-3},
+    "data": {"source": "reference", "n": 24},
+}
+PRACTISE = {"steps": 20, "algorithm": {"name": "grpo", "lr": 1e-3}}
+
+
 def main() -> None:
     found = pr.check(LampEnvironment, n=7)
     print("sound" if found.is_sound else found.levels[0].problems)
     with TemporaryDirectory() as folder:
-        rollouts = {"tasks_per_step": 2}
         run = pr.train(
             LampEnvironment,
             model="tiny",
-            steps=2,
-            rollouts=rollouts,
+            stages=[IMITATE, PRACTISE],
+            rollouts={"tasks_per_step": 4},
             eval={"n": 7},
             runs_dir=folder,
         )
-        print(run)
+        print(pr.evaluate(run, n=7, against="base", quiet=True))
 
 
 if __name__ == "__main__":

@@ -195,16 +195,12 @@ def config_schema() -> str:
     from practicum.core.config.run_config import SHORTHANDS
 
     schema = RunConfig.model_json_schema()
-    for key in SHORTHANDS:
-        given = schema["properties"][key]
-        word = {"type": "string"}
-        schema["properties"][key] = {
-            "anyOf": [
-                word,
-                {k: v for k, v in given.items() if k not in ("default", "description")},
-            ],
-            **{k: given[k] for k in ("description",) if k in given},
-        }
+    for model in (schema, *schema["$defs"].values()):
+        for key, given in model.get("properties", {}).items():
+            if key in SHORTHANDS or key == "imports":
+                kept = {k: v for k, v in given.items() if k not in ("default", "description")}
+                told = {k: given[k] for k in ("description",) if k in given}
+                model["properties"][key] = {"anyOf": [{"type": "string"}, kept], **told}
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "The config of a Practicum run"
     return json.dumps(schema, indent=1) + "\n"

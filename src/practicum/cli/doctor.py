@@ -60,16 +60,11 @@ def doctor(
 
         report_sandboxes(json_output)
         return
-    from practicum.engine.planning.machine import detect_machine
     from practicum.engine.planning.profiles import suggest_profile
 
     run = _read(config, overrides or [])
-    machine = detect_machine()
     card = _card(device, run, price)
-    if card is not None:
-        from practicum.engine.planning.cards import machine_with
-
-        machine = machine_with(machine, card)
+    machine = _machine(card)
     suggested = suggest_profile(profile or (run.hardware.profile if run else "auto"), machine)
     plan = _plan(run, machine) if run else None
     problems = _problems(run, machine, plan)
@@ -77,9 +72,7 @@ def doctor(
     if json_output:
         _print_json(machine, suggested, plan, problems, estimate)
     else:
-        _print_page(machine, suggested, run, plan, problems)
-        for sentence in estimate.sentences() if estimate else ():
-            typer.echo(sentence)
+        _print_page(machine, suggested, run, plan, problems, estimate)
     if problems:
         raise typer.Exit(FALLS_SHORT)
 
@@ -117,6 +110,15 @@ def _card(device: str | None, run: "RunConfig | None", price: float | None) -> "
             f"practicum doctor --config math --device {device}"
         )
     return card
+
+
+def _machine(card: "Card | None") -> "Machine":
+    """This one; with a card that is planned for, as if that were in it."""
+    from practicum.engine.planning.cards import machine_with
+    from practicum.engine.planning.machine import detect_machine
+
+    machine = detect_machine()
+    return machine if card is None else machine_with(machine, card)
 
 
 def _estimate(
@@ -192,6 +194,7 @@ def _print_page(
     run: "RunConfig | None",
     plan: "MemoryPlan | None",
     problems: list[str],
+    estimate: "RunEstimate | None",
 ) -> None:
     from rich.console import Console
 
@@ -204,6 +207,8 @@ def _print_page(
     if run is not None:
         console.print()
         print_memory(console, plan, run.model.name)
+    for sentence in estimate.sentences() if estimate else ():
+        console.print(sentence, markup=False)
     for problem in problems:
         console.print(f"problem: {problem}", style="red", markup=False)
 

@@ -34,7 +34,7 @@ USER_MISTAKE = 2
 app = typer.Typer(
     name="practicum",
     help="Train the model that does the work, by doing the work.",
-    epilog="Start with: practicum doctor, then practicum train math model=tiny steps=3",
+    epilog="Start with: practicum doctor, then practicum train configs/tiny.yaml: it learns.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -47,8 +47,8 @@ class Losses(list[float]):
     """The loss of each step. It may be awaited, by code that is written for a trainer that must."""
 
     def __await__(self) -> Generator[None, None, "Losses"]:
+        yield from ()  # it is there already: training has ended
         return self
-        yield  # makes this a generator, as awaiting wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,7 +417,8 @@ class TrainingPipeline:
 
         folder, tag = run / "ollama", f"practicum-{self.agent_name.lower()}"
         try:
-            export(str(run), "ollama", folder, n=DEPLOYED_TASKS, **({"env": env} if env else {}))
+            options: dict[str, Any] = {"env": env} if env else {}
+            export(str(run), "ollama", folder, n=DEPLOYED_TASKS, **options)
             made = create_in_ollama(folder, tag)
         except PracticumError as error:  # the training is done, and stays
             return {"done": False, "tag": tag, "folder": str(folder), "reason": str(error)}

@@ -26,6 +26,7 @@ from practicum.traces.datasets.dataset_writing import write_dataset
 from practicum.traces.datasets.sources import DatasetSource
 from practicum.traces.importers import import_toolbox
 from practicum.traces.importers.recognise import files_in
+from practicum.traces.importers.records import Imported
 from practicum.traces.recording import DEFAULT_STORE, Recorder, Recording, current_recording
 
 
@@ -73,15 +74,15 @@ class ExecutionTrace:
         return found.episode
 
     @classmethod
-    def of(cls, episode: Episode) -> "ExecutionTrace":
-        """An episode, flat."""
+    def of(cls, episode: Episode, query: str = "") -> "ExecutionTrace":
+        """An episode, flat; its question is what the user said first unless it is given."""
         messages = list(episode.trace.messages())
         said = [m for m in messages if m.role == "assistant"]
         evidence = episode.outcome.evidence if episode.outcome else {}
         return cls(
             trace_id=episode.trace.id,
             agent_name=episode.trace.env,
-            user_query=next((m.content for m in messages if m.role == "user"), ""),
+            user_query=query or next((m.content for m in messages if m.role == "user"), ""),
             final_response=said[-1].content if said else "",
             tool_calls=tuple(_calls(messages)),
             reasoning_steps=tuple(ReasoningStep(content=m.reasoning) for m in said if m.reasoning),
@@ -177,18 +178,21 @@ class CheckpointLoader:
 
     def load_episodes(self) -> list[Episode]:
         """All of them, as episodes."""
-        found: dict[str, Episode] = {}
+        return [one.episode for one in self._load()]
+
+    def load_traces(self) -> list[ExecutionTrace]:
+        """All of them, flat."""
+        return [ExecutionTrace.of(one.episode, one.task.instruction) for one in self._load()]
+
+    def _load(self) -> list[Imported]:
+        found: dict[str, Imported] = {}
         for file in files_in(self.path):
             for part in import_toolbox.read(file, 0):
                 if part.problem:
                     raise UserError(f"{file} cannot be read as a checkpoint: {part.problem}")
                 for one in part.found or ():
-                    found.setdefault(one.episode.trace.id, one.episode)
+                    found.setdefault(one.episode.trace.id, one)
         return list(found.values())
-
-    def load_traces(self) -> list[ExecutionTrace]:
-        """All of them, flat."""
-        return [ExecutionTrace.of(episode) for episode in self.load_episodes()]
 
 
 Scored = ExecutionTrace | Episode
@@ -370,7 +374,7 @@ class DatasetPipeline:
     def export(self, folder: str | Path, form: str = "jsonl") -> Path:
         """Write it: `jsonl`, `json` or `parquet`; `datasets.load_dataset(FOLDER)` reads it."""
         question = {"kind": self._options.kind, "from": str(self.source)}
-        write_dataset(self._built or self.build(), Path(folder), form=form, question=question)  # type: ignore[arg-type]
+        write_dataset(self._built or self.build(), Path(folder), form=form, question=question)
         return Path(folder)
 
     def get_statistics(self) -> dict[str, Any]:

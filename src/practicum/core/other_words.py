@@ -51,12 +51,19 @@ def key_hint(path: str, value: object = None) -> str:
             spelled = word.name.removeprefix("--").replace("-", "_")
             keys.setdefault(spelled, word)
     if isinstance(value, Mapping):
-        inner = [f"{path}.{key}" for key in value]
+        inner = list(_dotted(value, path))
         known = [f"{key} is {_ours(keys[key])}" for key in inner if key in keys]
         if known:
             return f"here {'; '.join(known)}"
     found = keys.get(path) or (keys.get(path.rpartition(".")[2]) if "." in path else None)
     return f"here it is {_ours(found)}" if found else ""
+
+
+def _dotted(values: Mapping[object, object], prefix: str) -> Iterable[str]:
+    for key, value in values.items():
+        yield f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}.{key}")
 
 
 def _ours(word: Word) -> str:

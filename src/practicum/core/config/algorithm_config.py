@@ -63,12 +63,6 @@ class OnlineConfig(AlgorithmConfig):
     clip: float = Field(default=0.2, gt=0.0)
     """The ratio to the sampling policy is clipped to 1 ± this."""
 
-    @model_validator(mode="after")
-    def _batches_one_way(self) -> "OnlineConfig":
-        if self.batch_size and "minibatches" in self.model_fields_set and self.minibatches > 1:
-            raise _mistake("batch_size and minibatches exclude each other; take one of them out")
-        return self
-
     def for_episodes(self, episodes: int) -> "OnlineConfig":
         """With `batch_size`, as many minibatches as these episodes make.
 
@@ -313,11 +307,7 @@ def _by_name(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": value}
     if isinstance(value, dict):
-        given = {"name": "grpo", **{key: v for key, v in value.items() if v is not None}}
-        method = ALGORITHMS.get(str(given["name"]))
-        if method and method.is_offline and "batch_size" in given and "batch" not in given:
-            given["batch"] = given.pop("batch_size")  # one word for both kinds of method
-        return given
+        return {"name": "grpo", **{key: v for key, v in value.items() if v is not None}}
     return value
 
 

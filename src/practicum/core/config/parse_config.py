@@ -123,6 +123,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         from practicum.core.other_words import key_hint  # a long table, and seldom asked
 
         elsewhere = key_hint(dotted, first["input"])
+        if elsewhere and not (owner and issubclass(owner, AlgorithmConfig)):
+            return f"unknown key {dotted!r}; {elsewhere}"
         said = _unknown_key(path, owner)
         return f"{said}; {elsewhere}" if elsewhere else said
     if kind == "missing":

@@ -7,6 +7,7 @@ adapter again, because (W + BA) - BA is not W in floating point.
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from practicum.core.config.config_sections import LORA_PRESETS, PROJECTIONS
 from practicum.core.errors import CheckpointError, ConfigError
 from practicum.engine.compute_thread import computed
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
 
+JOINED = re.compile(r"qkv|query|c_attn|q_proj|v_proj")
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 
@@ -81,6 +82,8 @@ def _peft_on_new_transformers() -> Iterator[None]:
 
 def _targets_in(causal_lm: Any, lora: "LoraConfig", names: set[str]) -> list[str]:
     """The layers that get an adapter: those named; for a preset, this family's own counterparts."""
+    from practicum.core.config.config_sections import LORA_PRESETS, PROJECTIONS
+
     missing = [t for t in lora.targets if t not in names]
     if not missing and lora.targets:
         return list(lora.targets)
@@ -89,9 +92,10 @@ def _targets_in(causal_lm: Any, lora: "LoraConfig", names: set[str]) -> list[str
             return sorted(names)
         from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as FAMILIES
 
-        known = [t for t in FAMILIES.get(causal_lm.config.model_type, ()) if t in names]
-        if known or (known := [t for t in lora.targets if t in names]):
-            return known
+        listed = FAMILIES.get(causal_lm.config.model_type, ())
+        known = [t for t in listed if t in names] if not isinstance(listed, str) else []
+        # What peft does not list yet calls its joined projections by one of a few names.
+        return known or [t for t in sorted(names) if JOINED.search(t)] or sorted(names)
     given = ", ".join(missing) or "no name"
     allowed = f"set lora.targets to some of: {', '.join(sorted(names))}"
     raise ConfigError(

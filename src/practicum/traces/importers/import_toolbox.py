@@ -89,7 +89,7 @@ def _trace(row: dict[str, Any]) -> Draft:
         env=as_text(row.get("agent_name")),
         started_at=as_seconds(row.get("timestamp")),
         duration_s=_milliseconds(row.get("execution_duration_ms")),
-        evidence={name: as_json(row[name]) for name in FACTS if row.get(name)},
+        evidence={name: as_json(row[name]) for name in FACTS if row.get(name) is not None},
         verdicts=_verdicts(row),
     )
     reward = as_number(row.get("reward_score"), "reward_score")

@@ -103,7 +103,7 @@ def test_every_option_that_a_method_does_not_take_is_refused(name: str) -> None:
 def test_an_option_of_another_method_is_refused_with_the_nearest_of_its_own() -> None:
     said = complaint({"env": "math", "algorithm": {"name": "grpo", "clip_high": 0.3}})
     assert said.startswith(
-        "run.yaml: algorithm.clip_high is not an option of grpo, which takes: clip, credit"
+        "run.yaml: algorithm.clip_high is not an option of grpo, which takes: batch_size, clip, credit"
     )
     assert said.endswith("; did you mean 'algorithm.clip'?")
     stages = [{"steps": 1, "algorithm": {"name": "ppo", "gae_lamda": 1}}]

@@ -48,7 +48,7 @@ def build(family: str) -> Any:
     config = getattr(transformers, f"{name}Config")(**sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = getattr(transformers, f"{family.replace('Opt', 'OPT')}ForCausalLM")(config)
+        model = transformers.AutoModelForCausalLM.from_config(config)
     return model.eval().requires_grad_(False)
 
 
