@@ -201,6 +201,11 @@ def config_schema() -> str:
                 kept = {k: v for k, v in given.items() if k not in ("default", "description")}
                 told = {k: given[k] for k in ("description",) if k in given}
                 model["properties"][key] = {"anyOf": [{"type": "string"}, kept], **told}
+    components = [one.model_json_schema() for one in _components().values()]
+    for one in components:
+        schema["$defs"] |= one.pop("$defs", {})
+    any_component = {"anyOf": [*components, {"$ref": "#/$defs/ComponentConfig"}]}
+    schema["$defs"]["RewardConfig"]["properties"]["components"]["items"] = any_component
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "The config of a Practicum run"
     return json.dumps(schema, indent=1) + "\n"

@@ -26,10 +26,7 @@ def train(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN|STUDY|CHECKPOINT",
-            help="Go on with this run; from a checkpoint such as RUN/step_10, as a new run.",
-        ),
+        typer.Option(metavar="RUN|STUDY|RUN/step_N", help="Go on; from a step, as a new run."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="ID", help="What to call the run's folder.")
@@ -56,8 +53,6 @@ def train(
     practicum train configs/from_traces.yaml              learn from recorded traces
 
     practicum train --resume runs/try                     go on where it stopped
-
-    practicum train --resume runs/try/step_5 --name new   a new run from step 5
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
     """

@@ -56,7 +56,9 @@ def key_hint(path: str, value: object = None) -> str:
         if known:
             return f"here {'; '.join(known)}"
     found = keys.get(path) or (keys.get(path.rpartition(".")[2]) if "." in path else None)
-    return f"here it is {_ours(found)}" if found else ""
+    if found is None or found.ours.partition("=")[0] == path:
+        return ""
+    return f"here it is {_ours(found)}"
 
 
 def _dotted(values: Mapping[object, object], prefix: str) -> Iterable[str]:
