@@ -39,26 +39,25 @@ def find_name(name: str) -> Word | None:
     return next((w for w in named if w.theirs.partition("(")[0].split(".")[-1] == name), None)
 
 
-def key_hint(path: str, value: object = None) -> str:
-    """What a config key of another system is here, in a clause; empty where it is not known.
+def key_hints(path: str, value: object = None) -> list[str]:
+    """What a config key of another system is here, and what those below it are, a clause each.
 
-    >>> key_hint("trainer.total_epochs")
-    'here it is steps'
+    >>> key_hints("trainer", {"total_epochs": 3, "nnodes": 1})
+    ['trainer.total_epochs is steps', 'trainer.nnodes is not needed (one device a run)']
     """
     keys = {w.theirs: w for w in of_kind("key")}
     for word in of_kind("flag"):
         if word.verb == "train" and "=" in word.ours:
-            spelled = word.name.removeprefix("--").replace("-", "_")
-            keys.setdefault(spelled, word)
-    if isinstance(value, Mapping):
-        inner = list(_dotted(value, path))
-        known = [f"{key} is {_ours(keys[key])}" for key in inner if key in keys]
-        if known:
-            return f"here {'; '.join(known)}"
-    found = keys.get(path) or (keys.get(path.rpartition(".")[2]) if "." in path else None)
-    if found is None or found.ours.partition("=")[0] == path:
-        return ""
-    return f"here it is {_ours(found)}"
+            keys.setdefault(word.name.removeprefix("--").replace("-", "_"), word)
+    inner = [*_dotted(value, path)] if isinstance(value, Mapping) else []
+    known = {key: keys[key] for key in (path, *inner) if key in keys}
+    if not known and (last := path.rpartition(".")[2]) in keys:
+        known = {path: keys[last]}
+    return [
+        f"{key} is {_ours(word)}"
+        for key, word in known.items()
+        if word.ours.partition("=")[0] != key
+    ]
 
 
 def _dotted(values: Mapping[object, object], prefix: str) -> Iterable[str]:

@@ -13,7 +13,7 @@ from practicum.cli.in_our_words import in_our_words
 from practicum.cli.main import app
 from practicum.core.config.parse_config import build_config, parse_yaml
 from practicum.core.errors import ConfigError, UserError
-from practicum.core.other_words import find_name, key_hint, of_kind
+from practicum.core.other_words import find_name, key_hints, of_kind
 from practicum.core.word_table import SYSTEMS, WORDS, Word, bare
 
 REPOSITORY = Path(__file__).parents[3]
@@ -146,9 +146,8 @@ def test_a_key_of_another_systems_config_is_answered(word: Word) -> None:
     at[last] = 1
     with pytest.raises(ConfigError) as caught:
         build_config(values, "theirs.yaml")
-    hint = key_hint(word.theirs)
-    assert hint.startswith("here it is")
-    assert (word.ours or word.note) in str(caught.value)
+    assert key_hints(word.theirs)
+    assert f"{word.theirs} is {word.ours or 'not needed'}" in str(caught.value)
 
 
 @named([*of_kind("class"), *of_kind("method")])
@@ -174,9 +173,12 @@ def test_all_systems_are_there_and_no_row_is_twice() -> None:
 
 
 def test_a_whole_file_of_another_system_is_answered_key_by_key() -> None:
-    text = "training: {learning_rate: 1e-5, batch_size: 2}\nenv: math\n"
+    text = (
+        "model: {name: tiny, context_length: 9}\ntraining: {learning_rate: 1e-5, batch_size: 2}\n"
+    )
     with pytest.raises(ConfigError) as caught:
         build_config(parse_yaml(text, "theirs.yaml"), "theirs.yaml")
+    assert "model.context_length is not needed" in str(caught.value)
     assert "training.learning_rate is algorithm.lr" in str(caught.value)
     assert "training.batch_size is rollouts.tasks_per_step" in str(caught.value)
 
