@@ -28,7 +28,6 @@ SCREENS = (
         "doctor",
         (
             "practicum doctor",
-            "practicum doctor --config math model=tiny",
             "practicum doctor --config configs/shell_qwen2.5_7b.yaml --device a100-80g",
         ),
     ),
@@ -46,8 +45,7 @@ SCREENS = (
         "train",
         (
             "practicum train --help",
-            "practicum train math env.level=1 model=tiny steps=10 warm_start=reference "
-            "warm_start.steps=8 algorithm.lr=1e-3 eval.n=20 --name first",
+            "practicum train configs/tiny.yaml --name first",
         ),
     ),
     ("watch", ("practicum watch first --once",)),

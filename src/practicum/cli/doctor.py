@@ -49,9 +49,9 @@ def doctor(
 
     practicum doctor --config math model.dtype=bfloat16    and with this change
 
-    practicum doctor --config math --device rtx4090        on a card that is not here
+    practicum doctor --config math --device rtx4090   on a card that is not here
 
-    practicum doctor --sandbox                             where untrusted commands can run
+    practicum doctor --sandbox                  where untrusted commands can run
 
     Exit code 0 when all is well, 1 when the run does not fit or a part it needs is missing.
     """
@@ -128,7 +128,10 @@ def _estimate(
         return None
     from practicum.engine.planning.cards import estimate_run
 
-    return estimate_run(plan, run, card, price)
+    # What is not known to be chosen from a list may be as long as a turn may be.
+    chosen = run.env is not None and run.env.name == "math"
+    is_free = not chosen or (run.env is not None and run.env.options.get("actions") == "free")
+    return estimate_run(plan, run, card, is_free=is_free, price=price)
 
 
 def _plan(run: "RunConfig", machine: "Machine") -> "MemoryPlan | None":
@@ -201,11 +204,14 @@ def _print_page(
     from practicum.cli.plan_view import print_memory
 
     console = Console(highlight=False)
-    _print_machine(console, machine)
-    _print_extras(console, machine)
-    _print_profile(console, profile)
-    if run is not None:
+    if estimate is None:
+        _print_machine(console, machine)
+        _print_extras(console, machine)
+        _print_profile(console, profile)
         console.print()
+    else:  # of a card that is not here
+        console.print(f"planned for a card that is not here: {_devices(machine)[0]}", markup=False)
+    if run is not None:
         print_memory(console, plan, run.model.name)
     for sentence in estimate.sentences() if estimate else ():
         console.print(sentence, markup=False)

@@ -1,8 +1,8 @@
 """Accelerators that are not here: a run planned for one, with its time, disk and cost.
 
-Times are for turns as long as they may be, at the rates that were measured on an H200 (see
-docs/performance.md): learning at 0.55 of a card's matrix rate, sampling at 0.65 of its bandwidth
-and never faster than 1.5 ms a token. A run whose turns are short takes less.
+Times are for turns as long as they may be, at rates a little below those that were measured on an
+H200 (docs/performance.md): learning at 0.45 of a card's matrix rate and 80 ms an update, sampling at
+0.65 of its bandwidth and never faster than 2 ms a token. A run whose turns are short takes less.
 """
 
 import difflib
@@ -14,21 +14,23 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.engine.planning.machine import DTYPE_BYTES, Device, Machine
 from practicum.engine.planning.memory import (
+    CHOSEN_TOKENS,
     EVALUATED_AT_ONCE,
-    conversation_tokens,
-    evaluation_tokens,
+    PROMPT_TOKENS,
+    REPLY_TOKENS,
     format_bytes,
-    rollout_tokens,
-    turn_tokens,
 )
 from practicum.engine.planning.memory_plan import MemoryPlan
 
 GIB = 1 << 30
-LEARNING_SHARE = 0.55
+LEARNING_SHARE = 0.45
 SAMPLING_SHARE = 0.65
-LEAST_TOKEN_S = 1.5e-3
+LEAST_TOKEN_S = 2e-3
+LEAST_UPDATE_S = 0.08
 START_S = 60.0
 """Loading, compiling and capturing before the first step."""
+FREE_PROMPT_TOKENS, FREE_REPLY_TOKENS = 600, 200
+"""Assumed for tasks whose turns are free text: instructions with tools, and what a tool answers."""
 TRACE_BYTES = 12
 """Bytes a token takes in `traces.sqlite`, with its log-probability."""
 FREE_SHARE = 0.95
@@ -133,7 +135,7 @@ class RunEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rates:
+class CardRates:
     """Seconds of a model on a card."""
 
     weight_bytes: int
@@ -142,7 +144,7 @@ class _Rates:
 
     def learning(self, tokens: int) -> float:
         """Forward and backward; adapters take no gradient through weights."""
-        return tokens * 4 * self.parameters / self._flops
+        return LEAST_UPDATE_S + tokens * 4 * self.parameters / self._flops
 
     def sampling(self, rows: int, turns: int, prompt_tokens: int) -> float:
         """Rows that are sampled together, so many tokens each, and what was told them."""
@@ -155,31 +157,61 @@ class _Rates:
         return self.card.tflops * 1e12 * LEARNING_SHARE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lengths:
+    """Tokens of an episode's parts, at most about."""
+
+    prompt: int
+    turn: int
+    reply: int
+
+    @classmethod
+    def of(cls, config: RunConfig, *, is_free: bool) -> "_Lengths":
+        """Free text may be as long as `max_tokens`; an action is a few tokens."""
+        most = config.rollouts.max_tokens
+        if is_free:
+            return cls(prompt=FREE_PROMPT_TOKENS, turn=most, reply=FREE_REPLY_TOKENS)
+        return cls(prompt=PROMPT_TOKENS, turn=min(most, CHOSEN_TOKENS), reply=REPLY_TOKENS)
+
+    def unique(self, config: RunConfig, tasks: int, attempts: int) -> int:
+        """Tokens of so many groups, which share their prompts."""
+        episode = config.rollouts.max_turns * (self.turn + self.reply)
+        return tasks * (self.prompt + attempts * episode)
+
+
 def estimate_run(
-    plan: MemoryPlan, config: RunConfig, card: Card, price: float | None = None
+    plan: MemoryPlan, config: RunConfig, card: Card, *, is_free: bool, price: float | None = None
 ) -> RunEstimate:
-    """Time, disk and cost of a run on a card, from its size and the tokens it may have."""
+    """Time, disk and cost of a run on a card, from its size and the tokens it may have.
+
+    Args:
+        plan: Its memory.
+        config: The run.
+        card: Where it would run.
+        is_free: Whether turns are free text rather than chosen from a list of actions.
+        price: Dollars an hour; the card's usual one unless given.
+    """
     weights = plan.parameters * DTYPE_BYTES[plan.dtype]
-    rates = _Rates(weight_bytes=weights, parameters=plan.parameters, card=card)
+    rates = CardRates(weight_bytes=weights, parameters=plan.parameters, card=card)
     sampling_s = learning_s = 0.0
     tokens = 0
     for stage in config.all_stages:
         view, algorithm = config.of_stage(stage), stage.algorithm
+        lengths, rollouts = _Lengths.of(view, is_free=is_free), view.rollouts
         if isinstance(algorithm, OfflineConfig):
-            unique = algorithm.batch * algorithm.updates * conversation_tokens(view)
+            unique = lengths.unique(view, algorithm.batch * algorithm.updates, 1)
             learning_s += stage.steps * rates.learning(unique)
             continue
-        rows = view.rollouts.tasks_per_step * view.rollouts.group_size
-        turns = view.rollouts.max_turns * turn_tokens(view)
-        sampling_s += stage.steps * rates.sampling(rows, turns, rollout_tokens(view))
-        passes = getattr(algorithm, "epochs", 1)
-        learning_s += stage.steps * passes * rates.learning(rollout_tokens(view))
-        tokens += stage.steps * rollout_tokens(view)
+        unique = lengths.unique(view, rollouts.tasks_per_step, rollouts.group_size)
+        rows = rollouts.tasks_per_step * rollouts.group_size
+        sampling_s += stage.steps * rates.sampling(rows, rollouts.max_turns * lengths.turn, unique)
+        learning_s += stage.steps * getattr(algorithm, "epochs", 1) * rates.learning(unique)
+        tokens += stage.steps * unique
     kept = min(config.checkpoints.keep + 1, config.steps)
     return RunEstimate(
         sampling_s=sampling_s,
         learning_s=learning_s,
-        evaluation_s=_evaluations(config) * _one_evaluation(config, rates),
+        evaluation_s=_evaluations(config) * _one_evaluation(config, rates, is_free=is_free),
         steps=config.steps,
         disk_bytes=2 * plan.parameters + kept * 3 * 4 * plan.trainable + tokens * TRACE_BYTES,
         price=card.price if price is None else price,
@@ -193,11 +225,11 @@ def _evaluations(config: RunConfig) -> int:
     return between + int(config.eval.before)
 
 
-def _one_evaluation(config: RunConfig, rates: _Rates) -> float:
-    rows = config.eval.n * config.eval.k
-    rounds = math.ceil(rows / EVALUATED_AT_ONCE)
-    turns = config.rollouts.max_turns * turn_tokens(config)
-    return rounds * rates.sampling(min(rows, EVALUATED_AT_ONCE), turns, evaluation_tokens(config))
+def _one_evaluation(config: RunConfig, rates: CardRates, *, is_free: bool) -> float:
+    lengths, rows = _Lengths.of(config, is_free=is_free), config.eval.n * config.eval.k
+    rounds, together = math.ceil(rows / EVALUATED_AT_ONCE), min(rows, EVALUATED_AT_ONCE)
+    told = lengths.unique(config, together, 1)
+    return rounds * rates.sampling(together, config.rollouts.max_turns * lengths.turn, told)
 
 
 def format_hours(seconds: float) -> str:

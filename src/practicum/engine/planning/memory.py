@@ -270,7 +270,7 @@ def decision_share(config: RunConfig) -> float:
     """An upper bound on the share of tokens that were sampled and so are learned from."""
     if writes_freely(config):
         return 1.0
-    turn = turn_tokens(config)
+    turn = _turn_tokens(config)
     return turn / (turn + REPLY_TOKENS)
 
 
@@ -318,15 +318,14 @@ def _captures(shape: ModelShape, config: RunConfig, device: str) -> bool:
     return device == "cuda" and shape.is_fused and plain and writes_freely(config)
 
 
-def turn_tokens(config: RunConfig) -> int:
-    """Tokens of the longest turn."""
+def _turn_tokens(config: RunConfig) -> int:
     most = config.rollouts.max_tokens
     return most if writes_freely(config) else min(most, CHOSEN_TOKENS)
 
 
 def _episode_tokens(config: RunConfig) -> int:
     """Tokens of an episode after its prompt."""
-    return config.rollouts.max_turns * (turn_tokens(config) + REPLY_TOKENS)
+    return config.rollouts.max_turns * (_turn_tokens(config) + REPLY_TOKENS)
 
 
 def _evaluated(config: RunConfig) -> int:
