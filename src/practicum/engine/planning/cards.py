@@ -1,8 +1,8 @@
 """Accelerators that are not here: a run planned for one, with its time, disk and cost.
 
 Times are for turns as long as they may be, at rates a little below those that were measured on an
-H200 (docs/performance.md): learning at 0.45 of a card's matrix rate and 80 ms an update, sampling at
-0.65 of its bandwidth and never faster than 2 ms a token. A run whose turns are short takes less.
+H200 (docs/performance.md): learning at 0.45 of a card's matrix rate and 80 ms an update, sampling
+at 0.65 of its bandwidth and never faster than 2 ms a token. Runs of short turns take less.
 """
 
 import difflib
@@ -242,4 +242,5 @@ def format_hours(seconds: float) -> str:
         return f"{seconds / 86_400:.1f} days"
     if seconds >= 3600:
         return f"{seconds / 3600:.1f} hours"
-    return f"{max(1, round(seconds / 60))} minutes"
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} minute{'s' if minutes > 1 else ''}"

@@ -26,5 +26,5 @@ def test_estimates_are_above_what_was_measured_and_not_far(
 
 
 def test_hours_are_said_in_the_unit_that_suits() -> None:
-    assert format_hours(20) == "1 minutes"
+    assert format_hours(20) == "1 minute"
     assert format_hours(3 * 86_400) == "3.0 days"
