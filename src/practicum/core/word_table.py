@@ -54,6 +54,7 @@ VERL = "verl"
 SYSTEMS = (TAC, ACTIONS, TRACES, LORA, TRL, ART, UNSLOTH, VERL)
 
 ALWAYS = "it is always so"
+OWN_CLASS = "a class of your own; math, shell, office and agent-company ship"
 LOGGED = "every step is in metrics.jsonl"
 BY_MEMORY = "chosen by the memory there is; --dry-run shows it"
 
@@ -73,16 +74,14 @@ def _rows(system: str, kind: Kind, *rows: tuple[str, ...], verb: str = "") -> li
     ]
 
 
+_7B = "configs/shell_qwen2.5_7b.yaml"
 _TAC = [
     *_rows(
         TAC,
         "command",
         ("./setup.sh", "make demo"),
         ("python tac_rl/validate_gpu.py", "practicum doctor"),
-        (
-            "python tac_rl/train.py --config configs/qwen_2_5_7b_local.yaml",
-            "practicum train configs/shell_qwen2.5_7b.yaml",
-        ),
+        ("python train.py --config configs/qwen_2_5_7b.yaml", f"practicum train {_7B}"),
         ("python train.py --config FILE --resume", "practicum train --resume RUN"),
         ("python tac_rl/monitor.py --watch", "practicum watch"),
         ("python monitor.py --run-id latest", "practicum watch latest"),
@@ -212,6 +211,7 @@ _ACTIONS = [
         ),
         ("uvicorn api:app --port 8000", "practicum serve RUN --port 8000"),
         ("POST /solve", "practicum serve RUN", "docs/serve.md"),
+        ("domains: code, writing, business, science", "practicum tasks FILE.py:Class", OWN_CLASS),
     ),
     *_rows(
         ACTIONS,
@@ -284,6 +284,9 @@ _TRACES = [
         ("detect_hardware()", "compat.detect_hardware", "or practicum doctor"),
         ("get_ryzen_optimized_config()", "compat.get_ryzen_optimized_config"),
         ("hook_into_agent(agent, collector)", "compat.hook_into_agent"),
+        ("trace.tool_calls", "compat.ExecutionTrace.tool_calls"),
+        ("trace.reasoning_steps", "compat.ExecutionTrace.reasoning_steps"),
+        ("trace.tasks_completed", "compat.ExecutionTrace.tasks_completed"),
         ("engine.get_binary_label(trace)", "compat.RewardEngine.get_binary_label"),
         (
             "pipeline.run_full_pipeline(deploy_ollama=True)",
@@ -293,10 +296,7 @@ _TRACES = [
     *_rows(
         TRACES,
         "command",
-        (
-            "pip install transformers peft trl datasets torch",
-            "pip install 'practicum[train]'",
-        ),
+        ("pip install transformers peft trl datasets torch", "pip install 'practicum[train]'"),
         ("ollama run toolbox-isaa", "practicum ollama run practicum-isaa hello"),
         (
             "RLTrainer(method='grpo') on recorded groups",
@@ -326,6 +326,7 @@ _TRACES = [
         ("dataset_builder.py", "src/practicum/compat/trace_pipeline.py"),
         ("training.py", "src/practicum/compat/training_names.py"),
         ("export.py", "src/practicum/compat/training_names.py"),
+        ("session_data, task_state of a checkpoint", "docs/traces.md", "imported"),
         ("{data_dir}/rl_traces/", "docs/traces.md", "traces.sqlite"),
         ("{data_dir}/rl_training/{agent_name}/", "docs/from-traces.md", "runs/NAME"),
         ("{data_dir}/models/", "docs/export.md", "exports/NAME"),
@@ -395,7 +396,7 @@ _LORA = [
         ("lora_checkpoints/epoch_1/adapter_config.json", "docs/ppo-guide.md", "the same"),
         ("lora_checkpoints/epoch_1/adapter_model.bin", "docs/ppo-guide.md", "as .safetensors"),
         ("lora_checkpoints/epoch_1/training_stats.json", "docs/ppo-guide.md", "the same"),
-        ("standard.yaml", "configs/shell_ppo.yaml"),
+        ("standard.yaml", "configs/shell_ppo.yaml", "with the guide's rewards and LoRA layers"),
         ("qwen25_32b_instruct", "configs/shell_qwen2.5_32b.yaml"),
         ("train_lora_rl.py", "src/practicum/cli/train.py"),
         ("evaluate_lora.py", "src/practicum/cli/eval.py"),
