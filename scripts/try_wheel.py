@@ -37,6 +37,7 @@ TRAINING = (
     "practicum train math model=tiny steps=2 eval.n=10 --name first",
     "practicum eval runs/first --n 10 --against base",
     "practicum watch first --once",
+    "practicum train configs/tiny.yaml --dry-run",
     "python -c \"import practicum as pr; print(pr.load('first'))\"",
 )
 """What `train` adds."""

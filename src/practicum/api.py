@@ -42,6 +42,7 @@ from practicum.environments.checker import EnvironmentCheck, LevelCheck
 from practicum.environments.registry import find_task, register_class, run_and_close
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.report import render_comparison, render_report
+from practicum.shipped_configs import find_config
 from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
@@ -464,7 +465,7 @@ def policy_name(policy: "Run | str | Path") -> str:
 
 def config_file(source: str) -> dict[str, Any]:
     """The values in a YAML file."""
-    path = Path(source)
+    path = find_config(source)
     try:
         return parse_yaml(path.read_text(encoding="utf-8"), source)
     except FileNotFoundError:
@@ -546,8 +547,7 @@ def find_checkpoint(policy: str) -> Resolved | None:
     """The checkpoint a word names; None when it names a model or a scripted policy instead."""
     if policy in SCRIPTED_POLICIES:
         return None
-    path = Path(policy)
-    places = (path, RUNS / path)
+    places = ((path := Path(policy)), RUNS / path)
     candidates = [folder for place in places for folder in (place, place.parent)]
     candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)

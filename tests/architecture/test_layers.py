@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "engine", "environments", "evaluation", "gateway", "rewards"),
         *("sandboxes", "store", "traces", "training"),
     },
-    "api": {"assemble", "engine", "environments", "evaluation", "store"},
+    "shipped_configs": set(),
+    "api": {"assemble", "engine", "environments", "evaluation", "shipped_configs", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
