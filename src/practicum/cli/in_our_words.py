@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from practicum.core.errors import UserError
-from practicum.core.other_words import find_flag, find_verb
-from practicum.core.word_table import Word
+
+if TYPE_CHECKING:
+    from practicum.core.word_table import Word
 
 
 def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
@@ -29,6 +31,8 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
 
 
 def _verb(typed: str) -> str:
+    from practicum.core.other_words import find_verb
+
     found = find_verb(typed)
     if found is None:
         return typed.removesuffix(".py")
@@ -39,6 +43,8 @@ def _verb(typed: str) -> str:
 
 
 def _flags(verb: str, words: Sequence[str]) -> list[str]:
+    from practicum.core.other_words import find_flag
+
     first: list[str] = []
     rest: list[str] = []
     remaining = iter(words)
@@ -62,7 +68,7 @@ def _flags(verb: str, words: Sequence[str]) -> list[str]:
     return [*first, *rest]
 
 
-def _translated(word: Word, flag: str, value: str) -> str:
+def _translated(word: "Word", flag: str, value: str) -> str:
     if word.ours.startswith("practicum "):
         why = f" ({word.note})" if word.note else ""
         raise UserError(f"{flag} is no option here; type: {word.ours}{why}")
@@ -72,7 +78,7 @@ def _translated(word: Word, flag: str, value: str) -> str:
     return word.ours.replace(example, value) if example else word.ours
 
 
-def _example(word: Word) -> str:
+def _example(word: "Word") -> str:
     return word.theirs.partition(" ")[2]
 
 
