@@ -25,7 +25,7 @@ def train(
         typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN|STUDY|RUN/step_N", help="Go on; from a step: anew.")
+        str | None, typer.Option(metavar="RUN[/step_N]|STUDY", help="Go on; a step: as a new run.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="ID", help="What to call the run's folder.")
