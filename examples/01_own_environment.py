@@ -1,6 +1,6 @@
-"""A whole environment of your own: check it, then train the tiny model on it.
+"""A whole environment of your own: check it, then let the tiny model learn it in half a minute.
 
-The task: five lamps, some of them on; switch lamps until all are off, then say done.
+The task: seven lamps, some of them on; switch lamps until all are off, then say done.
 """
 
 import random
@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import practicum as pr
 
-LAMPS = ("red", "green", "blue", "white", "amber")
+LAMPS = ("red", "green", "blue", "white", "amber", "pink", "violet")
 ACTIONS = tuple(pr.ActionForm(name=name) for name in (*LAMPS, "done"))
-STATES = [lit for n in range(1, 6) for lit in combinations(LAMPS, n)]
+STATES = [lit for n in range(1, 8) for lit in combinations(LAMPS, n)]
 
 
 class LampSession:
@@ -94,23 +94,30 @@ class LampEnvironment:
         """A solution that earns full marks."""
         lit = task.data["lit"]
         assert isinstance(lit, list)
-        return [*map(str, lit), "done"]
+        return [*sorted(map(str, lit)), "done"]
+
+
+IMITATE = {
+    "steps": 60,
+    "algorithm": {"name": "sft", "lr": 3e-3},
+    "data": {"source": "reference", "n": 100},
+}
+PRACTISE = {"steps": 20, "algorithm": {"name": "grpo", "lr": 5e-4}}
 
 
 def main() -> None:
     found = pr.check(LampEnvironment, n=7)
     print("sound" if found.is_sound else found.levels[0].problems)
     with TemporaryDirectory() as folder:
-        rollouts = {"tasks_per_step": 2}
         run = pr.train(
             LampEnvironment,
             model="tiny",
-            steps=2,
-            rollouts=rollouts,
-            eval={"n": 7},
+            stages=[IMITATE, PRACTISE],
+            rollouts={"tasks_per_step": 4},
+            eval={"n": 25},
             runs_dir=folder,
         )
-        print(run)
+        print(pr.evaluate(run, n=25, against="base", quiet=True))
 
 
 if __name__ == "__main__":

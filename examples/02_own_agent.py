@@ -44,13 +44,15 @@ def main() -> None:
             {"name": "tasks", "data": f"{__file__}:rows"},
             agent={"name": "function", "path": f"{__file__}:rollout"},
             model="tiny",
-            steps=3,
-            rollouts={"tasks_per_step": 2, "group_size": 6, "max_tokens": 12},
-            algorithm={"lr": 1e-3},
-            eval={"n": 4},
+            steps=20,
+            rollouts={"tasks_per_step": 4, "group_size": 8, "max_tokens": 12},
+            algorithm={"lr": 3e-3},
+            eval={"n": 5, "k": 4, "temperature": 1.0},
             runs_dir=folder,
         )
-        print(run)
+        for step, report in run.evaluations.items():
+            found = report.reward
+            print(f"after {step} steps: {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Draws a finished run as an SVG: what `watch` shows, and the evaluations of its stages.
+"""Draws what `make demo` printed as an SVG, from the training on.
 
-python scripts/run_picture.py runs/demo docs/demo.svg
+make demo 2>&1 | tee demo.log
+python scripts/run_picture.py demo.log docs/demo.svg
 """
 
 import io
@@ -9,26 +10,24 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
-from practicum.assemble.driver import read_evaluations
-from practicum.cli.views.charts import Canvas
-from practicum.cli.views.run_screen import render_run
-from practicum.cli.views.run_view import read_run
-from practicum.evaluation.report import render_stages, stage_ends
-from practicum.store.run_dir import find_run
-
-COLUMNS = 100
+COLUMNS = 80
+BEGIN = re.compile(r"\S*practicum train ")
+"""The first line that is shown; what comes before is installation."""
 
 
-def main(run_name: str, target: str) -> None:
+def main(log: str, target: str) -> None:
     """Write the picture."""
-    run = find_run(run_name, Path("runs"))
+    lines = Path(log).read_text(encoding="utf-8").splitlines()
+    first = next(n for n, line in enumerate(lines) if BEGIN.match(line))
     console = Console(
         record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    console.print(render_run(read_run(run), Canvas.of(console)))
-    console.print(render_stages(stage_ends(run.config(), read_evaluations(run))))
-    drawn = console.export_svg(title=f"practicum watch {run.name}")
+    for line in lines[first:]:
+        is_command = re.match(r"\S*practicum ", line) is not None
+        console.print(Text(line.rstrip(), style="bold" if is_command else ""))
+    drawn = console.export_svg(title="make demo")
     # The reader's own fixed-width font does; the picture must not fetch one.
     Path(target).write_text(re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
 

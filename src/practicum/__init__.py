@@ -152,7 +152,11 @@ def __getattr__(name: str) -> object:
             found = vars(import_module(f"practicum.{module}")).get(name)
             if found is not None:
                 return found
-    raise AttributeError(f"module 'practicum' has no attribute {name!r}")
+    from practicum.core.other_words import find_name
+
+    found = None if name.startswith("_") else find_name(name)
+    hint = f"; here it is {found.ours} {found.note}".rstrip() if found else ""
+    raise AttributeError(f"module 'practicum' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -42,6 +42,7 @@ from practicum.environments.checker import EnvironmentCheck, LevelCheck
 from practicum.environments.registry import find_task, register_class, run_and_close
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.report import render_comparison, render_report
+from practicum.shipped_configs import find_config
 from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
@@ -50,6 +51,7 @@ from practicum.store.checkpoints import (
     resolve_checkpoint,
 )
 from practicum.store.events import read_metrics
+from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RunDir, find_run, list_runs
 
 T = TypeVar("T")
@@ -282,14 +284,14 @@ async def train_async(
         env: A class, a name, `FILE.py:Name`, `module:Name`; or a config file, `FILE.yaml`. None
             where the run learns from recorded examples alone, or goes on.
         name: What to call the run's folder.
-        resume: The run to go on with.
+        resume: The run to go on with; or its checkpoint, such as `runs/a/step_10`, as a new run.
         quiet: Whether nothing is said on standard error.
         options: Keys of the config, such as `model="tiny"`, `algorithm={"name": "ppo"}`, or
             dotted ones: `**{"algorithm.lr": 1e-4}`.
     """
     run = None
     if resume is not None:
-        config, run = resumed_config(resume, as_words(options))
+        config, run = resumed_config(resume, as_words(options), name)
     else:
         config = build_config(apply_overrides(_run_values(env), as_words(options)), "train")
     lines = TrainingLines(steps=config.steps, is_quiet=quiet)
@@ -463,7 +465,7 @@ def policy_name(policy: "Run | str | Path") -> str:
 
 def config_file(source: str) -> dict[str, Any]:
     """The values in a YAML file."""
-    path = Path(source)
+    path = find_config(source)
     try:
         return parse_yaml(path.read_text(encoding="utf-8"), source)
     except FileNotFoundError:
@@ -483,9 +485,14 @@ def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
     return build_config(apply_overrides(given, _profile_settings(given)), source)
 
 
-def resumed_config(resume: str | Path, words: Sequence[str]) -> tuple[RunConfig, RunDir]:
-    """A run and its own config; a config file or overrides given besides must not change it."""
-    run = find_run(resume, RUNS)
+def resumed_config(
+    resume: str | Path, words: Sequence[str], name: str | None = None, *, makes: bool = True
+) -> tuple[RunConfig, RunDir]:
+    """A run and its own config; a config file or overrides given besides must not change it.
+
+    A checkpoint, such as `runs/a/step_10`, goes on as a new run; a plan needs no folder of it.
+    """
+    run = (found := find_resumed(resume, RUNS, name)).run
     saved = run.config()
     if words and "=" not in words[0]:
         config = read_config(words[0], words[1:])
@@ -497,12 +504,12 @@ def resumed_config(resume: str | Path, words: Sequence[str]) -> tuple[RunConfig,
             f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
             f"resume without them (practicum train --resume {run.path}), or start another run"
         )
-    done = max(CheckpointStore(run.path).steps(), default=0)
-    if (steps := sum(stage.steps for stage in config.all_stages)) < done:
+    if (steps := sum(stage.steps for stage in config.all_stages)) < found.done:
         raise ConfigError(
-            f"steps={steps} is less than the {done} that {run.path} has done; give {done} or more"
+            f"steps={steps} is less than the {found.done} that {run.path} has done; "
+            f"give {found.done} or more"
         )
-    return config, run
+    return config, found.open() if makes else run
 
 
 def _profile_settings(given: Mapping[str, Any]) -> list[str]:
@@ -540,8 +547,7 @@ def find_checkpoint(policy: str) -> Resolved | None:
     """The checkpoint a word names; None when it names a model or a scripted policy instead."""
     if policy in SCRIPTED_POLICIES:
         return None
-    path = Path(policy)
-    places = (path, RUNS / path)
+    places = ((path := Path(policy)), RUNS / path)
     candidates = [folder for place in places for folder in (place, place.parent)]
     candidates.append(path.parent.parent)
     named_run = policy.split("/")[0] == "latest" or any(RunDir.is_run(p) for p in candidates)

@@ -186,6 +186,13 @@ def export(
     )
 
 
+def create_in_ollama(folder: str | Path, tag: str) -> list[str]:
+    """Make what was exported for Ollama known to it; the tags it has now."""
+    from practicum.delivery.ollama_program import create
+
+    return [made.tag for made in create(Path(folder), tag)]
+
+
 def _read_targets(words: Sequence[str]) -> list[Target]:
     """What is asked for, in the order in which it is written."""
     if stray := [word for word in words if word not in TARGETS]:
@@ -496,7 +503,7 @@ def _refusal(kind: str, told: Sequence[str]) -> UserError:
 def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
     found = api.find_checkpoint(policy)
     checkpoint = found.checkpoint if found is not None else None
-    loaded = load_model(config.model.name)
+    loaded = load_model(config.model.name, chat_template=config.model.chat_template)
     fingerprint = checkpoint.fingerprint if checkpoint else loaded.fingerprint
     trained_on, known_base, _ = fingerprint.partition("+")
     if checkpoint and known_base and trained_on != loaded.fingerprint[:16]:

@@ -294,7 +294,9 @@ class ServedSite:
         sizes = [(folder / WEIGHTS).stat().st_size for folder in adapters]
         shape = find_shape(model.name)
         plan = plan_serving(model.name, shape, sizes, dtype, detect_machine(), device)
-        loaded = load_for_policy(model.name, dtype, device)
+        given = [one.config.model.chat_template for one in self.words if one.config]
+        template = next(filter(None, given), "")  # a base model's, as it was trained with
+        loaded = load_for_policy(model.name, dtype, device, template)
         base = self._base = load_served_base(loaded, plan.kv_slots)
         return [self._served(one.name, one.adapter, base) for one in self.words]
 

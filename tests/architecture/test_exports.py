@@ -52,7 +52,7 @@ def test_a_folder_lists_everything_it_reexports(name: str) -> None:
     assert reexported(name) <= set(getattr(importlib.import_module(name), "__all__", ()))
 
 
-PUBLIC = {"practicum", "practicum.compat.art"}
+PUBLIC = {"practicum", "practicum.compat", "practicum.compat.art"}
 """Folders that users import names from; everywhere else an import names the defining module."""
 
 

@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "engine", "environments", "evaluation", "gateway", "rewards"),
         *("sandboxes", "store", "traces", "training"),
     },
-    "api": {"assemble", "engine", "environments", "evaluation", "store"},
+    "shipped_configs": set(),
+    "api": {"assemble", "engine", "environments", "evaluation", "shipped_configs", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
@@ -44,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "feedback_loop": {
         *("api", "assemble", "environments", "evaluation", "store", "traces", "training"),
     },
-    "compat": {"api", "assemble", "traces"},
+    "compat": {"api", "assemble", "engine", "exports", "traces"},
     "cli": {
         *("agents", "api", "assemble", "delivery", "engine", "environments", "evaluation"),
         *("exports", "feedback_loop", "sandboxes", "served", "store", "studies", "traces"),
@@ -60,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 MOST_FOLDERS = 15
-MOST_EDGES = 28
+MOST_EDGES = 29
 """Pairs of folders beside `core` of which one imports the other: what a newcomer has to learn."""
 
 ANYWHERE = {"numpy", "typing_extensions"}

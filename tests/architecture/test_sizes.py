@@ -10,7 +10,7 @@ TREES = ("src", "tests", "benchmarks", "examples")
 FILES = sorted(path for tree in TREES for path in (REPOSITORY / tree).rglob("*.py"))
 
 MODULE_LINES = 600
-SOURCE_LINES = 97_050
+SOURCE_LINES = 99_500
 SOURCE_MODULES = 490
 ASSEMBLE_LINES = 1_310
 FUNCTION_LINES = 60

@@ -33,8 +33,8 @@ def test_the_recipe_is_the_guide_s() -> None:
     config = build_config(parse_yaml(CONFIG.read_text(encoding="utf-8"), "shell_ppo.yaml"))
     assert (config.steps, config.rollouts.tasks_per_step, config.rollouts.group_size) == (10, 50, 1)
     algorithm = config.algorithm
-    assert (algorithm.lr, algorithm.epochs, algorithm.minibatches) == (1e-5, 4, 13)
-    assert -(-50 // 13) == 4  # episodes of a minibatch
+    assert (algorithm.lr, algorithm.epochs, algorithm.batch_size) == (1e-5, 4, 4)
+    assert algorithm.for_episodes(50).minibatches == 13
     lora = config.lora
     assert (lora.r, lora.alpha, lora.dropout) == (16, 32, 0.1)
     assert lora.targets == ("q_proj", "k_proj", "v_proj", "o_proj")

@@ -91,7 +91,7 @@ def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPol
     if device == "cpu":
         # What is not kept must not stay on the heap either, unless there is room enough.
         _ = make_heap_compact() if given.checkpointed else keep_heap()
-    loaded = load_for_policy(config.model.name, dtype, device)
+    loaded = load_for_policy(config.model.name, dtype, device, config.model.chat_template)
     return TorchPolicy.build(
         loaded,
         config.lora,

@@ -246,14 +246,15 @@ async def ask(policy: "TorchPolicy", config: RunConfig, question: str) -> str:
 
 
 async def play_tasks(
-    policy: "TorchPolicy", config: RunConfig, named: Sequence[str]
+    policy: "TorchPolicy | Sequence[PolicyHandle]", config: RunConfig, named: Sequence[str]
 ) -> list[Episode]:
-    """The policy at tasks of its environment, such as `3x + 7 = 16`."""
-    environment, handle = open_environment(config.env), _handle(policy, config)
+    """The policy, or one for each task, at tasks of its environment, such as `3x + 7 = 16`."""
+    handles = policy if isinstance(policy, Sequence) else [_handle(policy, config)] * len(named)
+    environment = open_environment(config.env)
 
     async def play() -> list[Episode]:
-        tasks = [find_task(environment, one) for one in named]
-        return [await play_once(handle, environment, t, config, config.seed) for t in tasks]
+        pairs = [(h, find_task(environment, one)) for h, one in zip(handles, named, strict=True)]
+        return [await play_once(h, environment, t, config, config.seed) for h, t in pairs]
 
     return await run_and_close(environment, play())
 

@@ -183,7 +183,7 @@ def load_policy(
 
         opened = open_gguf(Path(model.name), adapter)
         return sampling_policy(model.name, opened.sampler, opened.codec, params, opened.tokenizer)
-    loaded = load_for_policy(model.name, *placement(model))
+    loaded = load_for_policy(model.name, *placement(model), model.chat_template)
     name = f"{model.name} + {adapter.name}" if adapter else model.name
     sampler = load_adapted_sampler(loaded, adapter)
     return sampling_policy(name, sampler, loaded.codec, params, loaded.tokenizer)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from practicum.core.config.run_config import RunConfig
+    from practicum.engine.planning.cards import Card, RunEstimate
     from practicum.engine.planning.machine import Machine
     from practicum.engine.planning.memory_plan import MemoryPlan
     from practicum.engine.planning.profiles import Profile
@@ -28,6 +29,13 @@ def doctor(
         str | None,
         typer.Option(metavar="NAME", help="Suggest settings for auto, cpu, gpu or ryzen."),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="CARD", help="Plan for a card that is not here, such as h200."),
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(min=0.0, help="Dollars an hour of that card.")
+    ] = None,
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Try out the kinds of sandbox instead.")
     ] = False,
@@ -41,7 +49,9 @@ def doctor(
 
     practicum doctor --config math model.dtype=bfloat16    and with this change
 
-    practicum doctor --sandbox                             where untrusted commands can run
+    practicum doctor --config math --device rtx4090   on a card that is not here
+
+    practicum doctor --sandbox                  where untrusted commands can run
 
     Exit code 0 when all is well, 1 when the run does not fit or a part it needs is missing.
     """
@@ -50,18 +60,19 @@ def doctor(
 
         report_sandboxes(json_output)
         return
-    from practicum.engine.planning.machine import detect_machine
     from practicum.engine.planning.profiles import suggest_profile
 
     run = _read(config, overrides or [])
-    machine = detect_machine()
+    card = _card(device, run, price)
+    machine = _machine(card)
     suggested = suggest_profile(profile or (run.hardware.profile if run else "auto"), machine)
     plan = _plan(run, machine) if run else None
     problems = _problems(run, machine, plan)
+    estimate = _estimate(run, plan, card, price)
     if json_output:
-        _print_json(machine, suggested, plan, problems)
+        _print_json(machine, suggested, plan, problems, estimate)
     else:
-        _print_page(machine, suggested, run, plan, problems)
+        _print_page(machine, suggested, run, plan, problems, estimate)
     if problems:
         raise typer.Exit(FALLS_SHORT)
 
@@ -82,6 +93,45 @@ def _read(source: str | None, overrides: list[str]) -> "RunConfig | None":
     found = read_config(source, overrides)
     open_environment(found.env)  # its options are checked
     return found
+
+
+def _card(device: str | None, run: "RunConfig | None", price: float | None) -> "Card | None":
+    from practicum.core.errors import UserError
+    from practicum.engine.planning.cards import find_card
+
+    if device is None:
+        if price is not None:
+            raise UserError("--price is a card's; name the card too, such as --device h200")
+        return None
+    card = find_card(device)
+    if run is None:
+        raise UserError(
+            f"--device plans a run for {card.title}; say which, such as: "
+            f"practicum doctor --config math --device {device}"
+        )
+    return card
+
+
+def _machine(card: "Card | None") -> "Machine":
+    """This one; with a card that is planned for, as if that were in it."""
+    from practicum.engine.planning.cards import machine_with
+    from practicum.engine.planning.machine import detect_machine
+
+    machine = detect_machine()
+    return machine if card is None else machine_with(machine, card)
+
+
+def _estimate(
+    run: "RunConfig | None", plan: "MemoryPlan | None", card: "Card | None", price: float | None
+) -> "RunEstimate | None":
+    if run is None or plan is None or card is None:
+        return None
+    from practicum.engine.planning.cards import estimate_run
+
+    # What is not known to be chosen from a list may be as long as a turn may be.
+    chosen = run.env is not None and run.env.name == "math"
+    is_free = not chosen or (run.env is not None and run.env.options.get("actions") == "free")
+    return estimate_run(plan, run, card, is_free=is_free, price=price)
 
 
 def _plan(run: "RunConfig", machine: "Machine") -> "MemoryPlan | None":
@@ -110,7 +160,11 @@ def _problems(run: "RunConfig | None", machine: "Machine", plan: "MemoryPlan | N
 
 
 def _print_json(
-    machine: "Machine", profile: "Profile", plan: "MemoryPlan | None", problems: list[str]
+    machine: "Machine",
+    profile: "Profile",
+    plan: "MemoryPlan | None",
+    problems: list[str],
+    estimate: "RunEstimate | None",
 ) -> None:
     import json
     from dataclasses import asdict
@@ -128,6 +182,12 @@ def _print_json(
         shown |= {"is_installed": extra.is_installed, "install_command": extra.install_command}
     if plan is not None:
         value["plan"] = {**asdict(plan), "total_bytes": plan.total_bytes, "fits": plan.fits}
+    if estimate is not None:
+        value["estimate"] = {
+            **asdict(estimate),
+            "total_s": estimate.total_s,
+            "cost": estimate.cost,
+        }
     typer.echo(json.dumps(value))
 
 
@@ -137,18 +197,24 @@ def _print_page(
     run: "RunConfig | None",
     plan: "MemoryPlan | None",
     problems: list[str],
+    estimate: "RunEstimate | None",
 ) -> None:
     from rich.console import Console
 
     from practicum.cli.plan_view import print_memory
 
     console = Console(highlight=False)
-    _print_machine(console, machine)
-    _print_extras(console, machine)
-    _print_profile(console, profile)
-    if run is not None:
+    if estimate is None:
+        _print_machine(console, machine)
+        _print_extras(console, machine)
+        _print_profile(console, profile)
         console.print()
+    else:  # of a card that is not here
+        console.print(f"planned for a card that is not here: {_devices(machine)[0]}", markup=False)
+    if run is not None:
         print_memory(console, plan, run.model.name)
+    for sentence in estimate.sentences() if estimate else ():
+        console.print(sentence, markup=False)
     for problem in problems:
         console.print(f"problem: {problem}", style="red", markup=False)
 

@@ -34,7 +34,7 @@ USER_MISTAKE = 2
 app = typer.Typer(
     name="practicum",
     help="Train the model that does the work, by doing the work.",
-    epilog="Start with: practicum doctor, then practicum train math model=tiny steps=3",
+    epilog="Start with: practicum doctor, then practicum train configs/tiny.yaml: it learns.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -84,10 +84,18 @@ def practicum(
     """Train the model that does the work, by doing the work."""
 
 
+def _verbs() -> list[str]:
+    groups = [group.name for group in app.registered_groups]
+    commands = [c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands]
+    return [name for name in (*groups, *commands) if name]
+
+
 def main() -> None:
     """Run the command line. A user's mistake is one sentence and exit code 2, never a traceback."""
     try:
-        app()
+        from practicum.cli.in_our_words import in_our_words
+
+        app(in_our_words(sys.argv[1:], _verbs()))
     except PracticumError as error:
         print(f"practicum: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)

@@ -25,7 +25,7 @@ def train(
         typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN|STUDY", help="Go on with this run instead.")
+        str | None, typer.Option(metavar="RUN[/step_N]|STUDY", help="Go on; a step: as a new run.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="ID", help="What to call the run's folder.")
@@ -62,7 +62,7 @@ def train(
 
         go_on(study, ([source] if source else []) + (overrides or []), parallel)
         return
-    config, run = _resolve(source, overrides or [], resume, name)
+    config, run = _resolve(source, overrides or [], resume, name, makes=not dry_run)
     if dry_run:
         open_run_environment(config)  # options are checked before anything is made
         _print_plan(config)
@@ -91,15 +91,14 @@ def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None
 
 
 def _resolve(
-    source: str | None, overrides: list[str], resume: str | None, name: str | None
+    source: str | None, overrides: list[str], resume: str | None, name: str | None, *, makes: bool
 ) -> "tuple[RunConfig, RunDir | None]":
     from practicum.api import read_config, resumed_config
     from practicum.core.errors import UserError
 
     if resume is not None:
-        if name is not None:
-            raise UserError("--name and --resume cannot be given together; a run keeps its name")
-        return resumed_config(resume, ([source] if source else []) + overrides)
+        words = ([source] if source else []) + overrides
+        return resumed_config(resume, words, name, makes=makes)
     if source is None:
         raise UserError(
             "nothing to train: give a config file or an environment, such as: practicum train math"

@@ -3,7 +3,7 @@
 import gc
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -13,11 +13,13 @@ from practicum.api import Run, TrainingLines, run_to_end
 from practicum.assemble.build_policy import build_policy, fitting_plan
 from practicum.assemble.datasets import build_dataset
 from practicum.assemble.driver import TrainedRun, ask, play_tasks, train_run
+from practicum.assemble.policies import human_policy
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.core.config.algorithm_config import ALGORITHMS
 from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError, UserError
+from practicum.core.errors import ConfigError, PracticumError, UserError
+from practicum.core.sample import Episode
 from practicum.traces.datasets.build import BuildOptions
 from practicum.traces.datasets.dataset_writing import write_dataset
 from practicum.traces.datasets.sources import DatasetSource
@@ -38,7 +40,15 @@ def learns_from_traces(method: str) -> bool:
 
 Row = Mapping[str, Any]
 """A conversation, with the columns of a dataset: `messages`, or `prompt` and `completion`; and
-`label` or `reward` where they are known."""
+`label` or `reward` where they are known. Or a `problem` and the `actions` that were taken."""
+
+
+class Losses(list[float]):
+    """The loss of each step. It may be awaited, by code that is written for a trainer that must."""
+
+    def __await__(self) -> Generator[None, None, "Losses"]:
+        yield from ()  # it is there already: training has ended
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +73,7 @@ class AgenticTrainer:
         trainer = AgenticTrainer("tiny")
         model, tokenizer, device = trainer.setup_model()
         dataset = trainer.prepare_training_data(trajectories)
-        losses = trainer.train(dataset)
+        losses = trainer.train(dataset)  # or: await trainer.train(dataset)
         results = trainer.test_inference(["Solve for x: 3x + 7 = 16"])
         ```
 
@@ -114,7 +124,9 @@ class AgenticTrainer:
         """Make a training set of the kind that the method takes.
 
         Args:
-            trajectories: A store of traces, a run, a dataset; or conversations themselves.
+            trajectories: A store of traces, a run, a dataset; or conversations themselves; or
+                `{"problem": ..., "actions": [...]}`, whose actions are played in `env` where there
+                is one, so that only what it accepts and scores is learned.
             heldout: Share of the tasks kept apart, on which the loss is reported.
         """
         weighted = self.method == "weighted_sft"
@@ -123,7 +135,8 @@ class AgenticTrainer:
         with tempfile.TemporaryDirectory(prefix="practicum-") as folder:
             name = str(trajectories)
             if not isinstance(trajectories, str | Path):
-                name = str(_write_rows(Path(folder) / "trajectories.jsonl", trajectories))
+                rows = [self._as_conversation(row) for row in trajectories]
+                name = str(_write_rows(Path(folder) / "trajectories.jsonl", rows))
             source = DatasetSource(
                 name=name, runs_dir=self.runs_dir, unmarked=True if kind == "sft" else None
             )
@@ -145,7 +158,7 @@ class AgenticTrainer:
         steps: int = 30,
         name: str | None = None,
         quiet: bool = False,
-    ) -> list[float]:
+    ) -> Losses:
         """Train a fresh adapter on a training set; gives the loss of each step.
 
         Args:
@@ -163,7 +176,7 @@ class AgenticTrainer:
         self._policy, self._is_trained = trained.policy, True
         self.run = trained.run.path
         losses = [row["loss"] for row in Run(trained.run).metrics]
-        return [float(loss) for loss in losses if isinstance(loss, int | float)]
+        return Losses(float(loss) for loss in losses if isinstance(loss, int | float))
 
     def test_inference(self, problems: Sequence[str]) -> list[dict[str, Any]]:
         """What the model makes of problems as it is now: answers, or episodes where it can act."""
@@ -191,7 +204,33 @@ class AgenticTrainer:
             )
         return found
 
-    def _config(self, source: str, steps: int = 1) -> RunConfig:
+    def _as_conversation(self, row: Any) -> Any:
+        """A row of actions as the conversation they make; any other row as it is."""
+        if not isinstance(row, Mapping) or "actions" not in row:
+            return row
+        problem, actions = str(row.get("problem") or row.get("prompt") or ""), row["actions"]
+        taken = [str(one.get("action", "") if isinstance(one, Mapping) else one) for one in actions]
+        if not problem or not all(taken):
+            raise UserError(
+                "a trajectory of actions has 'problem', a text, and 'actions', a list of texts or "
+                "of {'action': ..., 'result': ...}"
+            )
+        if self.env is not None:
+            limit = f"rollouts.max_turns={len(taken)}"
+            config = self._config(source="none yet", more=[limit])
+            handle = human_policy(_saying(taken))
+            [episode] = run_to_end(play_tasks([handle], config, [problem]))
+            return _acted(episode)
+        messages = [{"role": "user", "content": problem}]
+        for text, one in zip(taken, actions, strict=True):
+            messages.append({"role": "assistant", "content": text})
+            if isinstance(one, Mapping) and one.get("result"):
+                messages.append({"role": "user", "content": str(one["result"])})
+        if messages[-1]["role"] == "user":
+            messages.pop()  # nothing was done after it
+        return {"messages": messages, **{k: row[k] for k in ("label", "reward") if k in row}}
+
+    def _config(self, source: str, steps: int = 1, more: Sequence[str] = ()) -> RunConfig:
         values: dict[str, Any] = {
             "env": self.env,
             "model": self.model,
@@ -200,7 +239,25 @@ class AgenticTrainer:
             "algorithm": self.method,
             "data": source,
         }
-        return build_config(apply_overrides(values, self._overrides), "AgenticTrainer")
+        words = [*self._overrides, *more]
+        return build_config(apply_overrides(values, words), "AgenticTrainer")
+
+
+def _saying(turns: Sequence[str]) -> Callable[[Any], str]:
+    remaining = iter(turns)
+    return lambda actions: next(remaining)
+
+
+def _acted(episode: Episode) -> dict[str, Any]:
+    """An episode as a row: what was said, whether it came right, what it earned."""
+    said = [{"role": m.role, "content": m.content} for m in episode.trace.messages()]
+    success = episode.outcome.success if episode.outcome else None
+    found: dict[str, Any] = {"messages": said, "task_id": episode.trace.task_id}
+    return found | {
+        key: value
+        for key, value in (("label", success), ("reward", episode.score.value))
+        if value is not None
+    }
 
 
 def _write_rows(path: Path, rows: Sequence[Row]) -> Path:
@@ -227,6 +284,8 @@ def _free_folder(parent: Path, name: str) -> Path:
 RESULTS = "pipeline_results.json"
 STORE = Path("traces.sqlite")
 """Where `practicum.record` and `practicum traces import` put traces unless told."""
+DEPLOYED_TASKS = 20
+"""Held-out tasks on which what is deployed is compared with what was trained."""
 WARM_START = "sft"
 """What an agent's good traces are learned by, before a method that learns from acting."""
 
@@ -293,8 +352,8 @@ class TrainingPipeline:
         Args:
             traces: Files or folders to import first; without any the store is used as it is.
             env: Where the policy acts and is evaluated; without one it learns from traces alone.
-            deploy_ollama: Asks for an export, which this version cannot make yet: the results say
-                so, and the training is done all the same.
+            deploy_ollama: Whether the model is exported for Ollama after training and, where Ollama
+                is here, made known to it; where that fails, the results say why and what to type.
             overrides: Words as `practicum train` takes them, such as `algorithm.lr=1e-4`.
             quiet: Whether nothing is said on standard error.
             options: `steps`, `heldout`, `where` and `reward`, as in a config.
@@ -310,8 +369,9 @@ class TrainingPipeline:
         trained = train_run(config, lines.observe, name=_free_name(self.runs_dir, self.agent_name))
         results = self._results(config, trained, lines)
         if deploy_ollama:
-            results["deployment"] = _no_export(results["checkpoint"])
-            lines.warned(results["deployment"]["reason"])
+            results["deployment"] = deployed = self._deploy(trained.run.path, env)
+            if not deployed["done"]:
+                lines.warned(deployed["reason"])
         path = trained.run.path / RESULTS
         path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
         return results
@@ -352,6 +412,18 @@ class TrainingPipeline:
         }
         return data if asked.reward is None else {**data, "reward": asked.reward}
 
+    def _deploy(self, run: Path, env: str | Mapping[str, Any] | None) -> dict[str, Any]:
+        from practicum.exports import create_in_ollama, export
+
+        folder, tag = run / "ollama", f"practicum-{self.agent_name.lower()}"
+        try:
+            options: dict[str, Any] = {"env": env} if env else {}
+            export(str(run), "ollama", folder, n=DEPLOYED_TASKS, **options)
+            made = create_in_ollama(folder, tag)
+        except PracticumError as error:  # the training is done, and stays
+            return {"done": False, "tag": tag, "folder": str(folder), "reason": str(error)}
+        return {"done": True, "tag": made[0], "folder": str(folder), "run": f"ollama run {made[0]}"}
+
     def _results(
         self, config: RunConfig, trained: TrainedRun, lines: TrainingLines
     ) -> dict[str, Any]:
@@ -388,17 +460,6 @@ def _evaluation(report: EvalReport) -> dict[str, Any]:
         return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
 
     return {"success": interval(report.success), "reward": interval(report.reward)}
-
-
-def _no_export(checkpoint: str | None) -> dict[str, Any]:
-    return {
-        "done": False,
-        "reason": (
-            "exporting to Ollama comes with a later version of Practicum; the adapter is in "
-            f"{checkpoint}, and until then is loaded with: "
-            f"peft.PeftModel.from_pretrained(model, {checkpoint!r})"
-        ),
-    }
 
 
 def _free_name(runs_dir: Path, agent: str) -> str:

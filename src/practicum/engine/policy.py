@@ -101,10 +101,18 @@ class TorchPolicy:
 
 
 @computed
-def load_for_policy(name: str, dtype: DTypeName, device: str) -> LoadedModel:
+def load_for_policy(
+    name: str, dtype: DTypeName, device: str, chat_template: str = ""
+) -> LoadedModel:
     """Load a model with our attention in it."""
     register_attention()
-    return load_model(name, dtype=dtype, device=device, attn_implementation=ATTENTION)
+    return load_model(
+        name,
+        dtype=dtype,
+        device=device,
+        attn_implementation=ATTENTION,
+        chat_template=chat_template,
+    )
 
 
 @computed

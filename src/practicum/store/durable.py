@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -71,7 +72,9 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Fsync a folder, so that a rename in it survives a power cut."""
+    """Fsync a folder, so that a rename in it survives a power cut; Windows opens no folders."""
+    if sys.platform == "win32":
+        return
     _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 

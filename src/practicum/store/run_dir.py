@@ -12,7 +12,6 @@ runs/<name>/
 
 import difflib
 import errno
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -34,6 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from practicum.core.config.parse_config import build_config, parse_yaml
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, RunBusy, UserError
+from practicum.core.file_locks import lock_file
 from practicum.core.task import JSON
 from practicum.store.durable import (
     DurableStep,
@@ -412,32 +412,27 @@ def lock_holder(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read_pid(handle) or 0
-    else:
-        return None
+        return None if lock_file(handle, shared=True) else _read_pid(handle) or 0
     finally:
         os.close(handle)
 
 
 def _take(handle: int) -> bool:
     for attempt in range(TRIES):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt + 1 < TRIES:
-                time.sleep(PAUSE_S)
-        else:
+        if lock_file(handle):
             return True
+        if attempt + 1 < TRIES:
+            time.sleep(PAUSE_S)
     return False
 
 
 def _read_pid(handle: int) -> int | None:
-    text = os.pread(handle, 32, 0).strip()
+    os.lseek(handle, 0, os.SEEK_SET)
+    text = os.read(handle, 32).strip()
     return int(text) if text.isdigit() else None
 
 
 def _write_pid(handle: int, pid: str) -> None:
     os.ftruncate(handle, 0)
-    os.pwrite(handle, pid.encode(), 0)
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.write(handle, pid.encode())

@@ -103,8 +103,47 @@ def test_a_profile_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "card", "fits"),
+    [
+        ("math_qwen2.5_0.5b", "rtx4090", True),
+        ("shell_qwen2.5_7b", "a100-80g", True),
+        ("shell_qwen2.5_32b", "h200", True),
+        ("shell_qwen2.5_32b", "RTX 4090", False),
+    ],
+)
+def test_a_run_is_planned_for_a_card_that_is_not_here(config: str, card: str, fits: bool) -> None:
+    path = Path(__file__).parents[3] / "configs" / f"{config}.yaml"
+    words = ("--config", str(path), "--device", card)
+    value = json.loads(run(*words, "--json", code=0 if fits else 1))
+
+    assert value["plan"]["fits"] is fits
+    assert value["plan"]["device"] == "cuda"
+    assert value["plan"]["dtype"] == "bfloat16"
+    estimate = value["estimate"]
+    assert estimate["total_s"] > 60
+    assert estimate["disk_bytes"] > 2 * value["plan"]["parameters"]
+    page = " ".join(run(*words, "--price", "2", code=0 if fits else 1).split())
+    assert f"at most about ${2 * estimate['total_s'] / 3600:.2f} at $2.00 an hour" in page
+    assert "GiB for the model, checkpoints and traces" in page
+
+
+def test_a_larger_card_is_faster_and_a_longer_run_dearer() -> None:
+    def seconds(card: str, *words: str) -> float:
+        told = run(
+            "--config", "math", "model=Qwen/Qwen2.5-7B-Instruct", *words, "--device", card, "--json"
+        )
+        return float(json.loads(told)["estimate"]["total_s"])
+
+    assert seconds("h200") < seconds("a100-80g")
+    assert seconds("h200", "steps=160") > 1.5 * seconds("h200", "steps=80")
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["--device", "h200"], "practicum doctor --config math --device h200"),
+        (["--config", "math", "--device", "h20"], "did you mean 'h200'?"),
+        (["--price", "2"], "--device h200"),
         (["--config", "nowhere.yaml"], "there is no config file 'nowhere.yaml'"),
         (["--config", "maths"], "did you mean 'math'"),
         (["--config", "math", "stepz=3"], "unknown key 'stepz'"),

@@ -42,7 +42,8 @@ def test_traces_become_an_adapter_and_results(
     assert results["losses"][0] == pytest.approx(0.5)  # the policy is the base model
     assert results["losses"][1] < results["losses"][0]
     assert results["deployment"]["done"] is False
-    assert "later version" in results["deployment"]["reason"]
+    assert "name an environment" in results["deployment"]["reason"]  # to compare the export in
+    assert results["deployment"]["tag"] == "practicum-isaa"
     assert "step 2 of 2: kto loss" in capsys.readouterr().err
 
 

@@ -214,14 +214,31 @@ def _config_table(view: RunView, canvas: Canvas) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True, overflow="crop")
     table.add_column(overflow="fold")
-    for key, value in view.config.model_dump(mode="json").items():
-        table.add_row(key, canvas.text(_describe(value)))
+    values = view.config.model_dump(mode="json")
+    for number, stage in enumerate(values.pop("stages"), start=1):
+        values[f"stage {number}"] = stage
+    if view.config.stages:  # they have methods and data of their own
+        del values["algorithm"]
+    for key, value in values.items():
+        if not _is_empty(value):
+            table.add_row(key, canvas.text(_describe(value)))
     return table
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a config says nothing by it."""
+    return value is None or value == "" or value == []
 
 
 def _describe(value: Any) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={_describe(inner)}" for key, inner in value.items())
+        return " ".join(
+            f"{key}=({_describe(inner)})"
+            if isinstance(inner, Mapping)
+            else f"{key}={_describe(inner)}"
+            for key, inner in value.items()
+            if not _is_empty(inner)
+        )
     if isinstance(value, list):
         return ",".join(_describe(inner) for inner in value)
     return str(value)

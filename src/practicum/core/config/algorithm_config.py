@@ -30,6 +30,10 @@ class AlgorithmConfig(ConfigModel):
     is_offline: ClassVar[bool] = False
     """Whether it learns from `data` rather than from episodes it makes."""
 
+    def for_episodes(self, episodes: int) -> "AlgorithmConfig":
+        """The options with what depends on the number of a step's episodes worked out."""
+        return self
+
     def rate_share(self, done: int, steps: int) -> float:
         """What the learning rate is multiplied by after so many of a stage's steps.
 
@@ -51,11 +55,24 @@ class OnlineConfig(AlgorithmConfig):
     """How many times the same episodes are learned from."""
     minibatches: int = Field(default=1, ge=1)
     """Updates that each of those times is divided into."""
+    batch_size: int = Field(default=0, ge=0)
+    """Episodes of an update at the most, in place of `minibatches`; 0 leaves it to that."""
     max_ratio: float | None = Field(default=None, ge=1.0)
     """A token's ratio to the policy that sampled it counts at most this, also where nothing clips
     it; unless given, 2 where rollouts.staleness is above 0, and else without limit."""
     clip: float = Field(default=0.2, gt=0.0)
     """The ratio to the sampling policy is clipped to 1 ± this."""
+
+    def for_episodes(self, episodes: int) -> "OnlineConfig":
+        """With `batch_size`, as many minibatches as these episodes make.
+
+        >>> PpoConfig(batch_size=4).for_episodes(50).minibatches
+        13
+        """
+        if not self.batch_size:
+            return self
+        count = math.ceil(episodes / self.batch_size)
+        return self.model_copy(update={"minibatches": count, "batch_size": 0})
 
 
 class KlConfig(OnlineConfig):

@@ -38,6 +38,9 @@ class ModelConfig(ConfigModel):
     """Where it runs; `auto` is the best device present."""
     runtime: Literal["torch", "llama.cpp"] = "torch"
     """What computes it: `llama.cpp` runs a .gguf file as it is, which can act but not learn."""
+    chat_template: str = ""
+    """For a model that has none, or in place of its own: `chatml`, or a file with a Jinja template
+    (`.jinja`). The template that a model comes with unless given."""
 
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -62,7 +65,8 @@ class LoraConfig(ConfigModel):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Share of the adapter's inputs dropped while learning."""
     targets: tuple[str, ...] = PROJECTIONS
-    """Names of the linear layers that get an adapter."""
+    """Names of the linear layers that get an adapter. Where a family calls them otherwise (GPT-2,
+    Phi), a preset means that family's own."""
     start: str = ""
     """Folder of an adapter to go on from, such as a checkpoint or a served version; a fresh adapter
     unless given. Its rank, alpha and targets must be those above."""

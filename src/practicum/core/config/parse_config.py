@@ -120,7 +120,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     path, owner = _place(first["loc"], model)
     dotted, kind = ".".join(path), first["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(path, owner)
+        said = _unknown_key(path, owner)
+        if not (known := _of_another_system(error, model, dotted)):
+            return said
+        is_near = owner is not None and issubclass(owner, AlgorithmConfig)
+        return f"{said if is_near else f'unknown key {dotted!r}'}; here {'; '.join(known)}"
     if kind == "missing":
         return f"the key {dotted!r} is missing; add `{dotted}: ...`"
     if kind in ("model_type", "model_attributes_type"):
@@ -132,6 +136,17 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if not path:
         return problem
     return f"{dotted} = {first['input']!r} cannot be used: {problem}"
+
+
+def _of_another_system(error: ValidationError, model: type[BaseModel], first: str) -> list[str]:
+    """What all unknown keys are here, where the first is known from another system."""
+    from practicum.core.other_words import key_hints  # a long table, and seldom asked
+
+    found: list[str] = []
+    for one in error.errors():
+        if one["type"] == "extra_forbidden":
+            found += key_hints(".".join(_place(one["loc"], model)[0]), one["input"])
+    return found if any(hint.startswith(first) for hint in found) else []
 
 
 def _unknown_key(path: list[str], owner: type[BaseModel] | None) -> str:

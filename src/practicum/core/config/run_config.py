@@ -286,10 +286,12 @@ class RunConfig(ConfigModel):
 
     def of_stage(self, stage: TrainingStageConfig) -> "RunConfig":
         """The config of a run with only this stage."""
+        rollouts = self.rollouts_of(stage)
+        episodes = rollouts.tasks_per_step * rollouts.group_size
         return self.model_copy(
             update={
-                "algorithm": stage.algorithm,
-                "rollouts": self.rollouts_of(stage),
+                "algorithm": stage.algorithm.for_episodes(episodes),
+                "rollouts": rollouts,
                 "data": stage.data,
                 "stages": (),
                 "steps": stage.steps,

@@ -18,6 +18,7 @@ from practicum.core.byte_bound_cache import ByteBoundCache
 from practicum.core.errors import UserError
 from practicum.core.sampling import Spelling
 from practicum.core.trace import Message, ToolCall, ToolSpec
+from practicum.engine.chat.given_templates import GIVE_TEMPLATE
 
 ESCAPE_START, ESCAPE_END = "\ue000", "\ue001"
 """Characters of Unicode's private use area around the number of an escaped text."""
@@ -101,8 +102,7 @@ class TemplateRenderer:
         self.model = model
         if not tokenizer.chat_template:
             raise UserError(
-                f"{model} has no chat template, so it cannot hold a conversation; "
-                "choose an instruct model, such as smollm2-135m"
+                f"{model} has no chat template, so it cannot hold a conversation; {GIVE_TEMPLATE}"
             )
         added = tokenizer.added_tokens_decoder
         self.specials: dict[str, int] = {t.content: i for i, t in added.items() if t.special}

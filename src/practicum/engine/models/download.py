@@ -5,7 +5,6 @@ leaves no half model. Weights are checked by their sha256.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.core.file_locks import lock_file
 from practicum.engine.models.catalog import MODEL_CHOICES, Wheel, WheelSource
 
 POLL_S = 0.1
@@ -51,7 +51,7 @@ def create_atomically(folder: Path) -> Iterator[Path | None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.partial"
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_file(lock.fileno(), waits=True)
         if folder.exists():
             yield None
             return

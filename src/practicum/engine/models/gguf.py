@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.engine.chat.given_templates import GIVE_TEMPLATE
 from practicum.engine.models.download import no_conversion_bars, no_loading_bars
 
 
@@ -58,6 +59,14 @@ def float32_bytes(file: Path) -> int:
         raise UserError(
             f"{file.name!r} is not a sound .gguf file ({_first_line(error)}); fetch it again"
         ) from error
+
+
+def require_chat_template(file: Path) -> None:
+    """Refuses a file without a chat template, in milliseconds."""
+    if not _text_entry(file, "tokenizer.chat_template"):
+        raise UserError(
+            f"{file.name!r} has no chat template, so it cannot hold a conversation; {GIVE_TEMPLATE}"
+        )
 
 
 def _text_entry(file: Path, name: str) -> str:

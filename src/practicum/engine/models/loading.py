@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.engine.chat.given_templates import read_chat_template
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.catalog import (
     KNOWN_MODELS,
@@ -39,7 +40,7 @@ from practicum.engine.models.download import (
     sha256_of,
     silent,
 )
-from practicum.engine.models.gguf import convert_gguf, float32_bytes
+from practicum.engine.models.gguf import convert_gguf, float32_bytes, require_chat_template
 
 RECORD = "practicum.json"
 """File in a model folder that `pull` made; it holds the fields of `Pulled` but the folder."""
@@ -239,6 +240,7 @@ def load_model(
     dtype: DTypeName = "float32",
     device: str = "cpu",
     attn_implementation: str | None = None,
+    chat_template: str = "",
     progress: Progress | None = None,
 ) -> LoadedModel:
     """Finds a model, downloads it if needed, and loads it.
@@ -248,6 +250,7 @@ def load_model(
         dtype: Data type of the weights.
         device: A torch device, such as `cpu` or `cuda`.
         attn_implementation: Passed to `transformers`; None leaves the choice to it.
+        chat_template: `chatml` or a file, in place of the template the model comes with.
         progress: Called as a download goes on; None writes lines to standard error.
     """
     try:
@@ -256,6 +259,9 @@ def load_model(
     except ImportError:
         raise MissingExtra.for_extra("train", f"loading the model {name!r}") from None
     precision = getattr(torch, dtype)
+    template = read_chat_template(chat_template)
+    if not template and name.endswith(".gguf") and Path(name).is_file():
+        require_chat_template(Path(name))  # before minutes are spent on converting it
     folder = locate_model(name, progress or _StageLines(name))
     if folder is None:
         module, tokenizer, fingerprint = _build_tiny(attn_implementation)
@@ -264,6 +270,7 @@ def load_model(
         fingerprint = base_fingerprint(folder)
     module = module.to(device=device, dtype=precision).eval()
     module.requires_grad_(False)
+    tokenizer.chat_template = template or tokenizer.chat_template
     return LoadedModel(
         module=module,
         tokenizer=tokenizer,

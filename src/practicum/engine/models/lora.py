@@ -7,6 +7,7 @@ adapter again, because (W + BA) - BA is not W in floating point.
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from practicum.engine.compute_thread import computed
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
 
+JOINED = re.compile(r"qkv|query|c_attn|q_proj|v_proj")
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 
@@ -30,20 +32,15 @@ def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str
     """Wraps a model with a new adapter, whose first values depend on the seed alone."""
     import peft
 
-    names = _linear_names(causal_lm)
-    missing = [t for t in lora.targets if t not in names]
-    if missing or not lora.targets:
-        given = ", ".join(missing) or "no name"
-        raise ConfigError(
-            f"lora.targets has {given}, which is no linear layer inside this model; "
-            f"set lora.targets to some of: {', '.join(sorted(names))}"
-        )
+    layers = _linear_layers(causal_lm)
+    targets = _targets_in(causal_lm, lora, set(layers))
     config = peft.LoraConfig(
         r=lora.r,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
-        target_modules=list(lora.targets),
+        target_modules=targets,
         task_type="CAUSAL_LM",
+        fan_in_fan_out=any(is_transposed(layers[target]) for target in targets),
     )
     devices = [d for d in {p.device for p in causal_lm.parameters()} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
@@ -83,16 +80,47 @@ def _peft_on_new_transformers() -> Iterator[None]:
         yield
 
 
-def _linear_names(causal_lm: Any) -> set[str]:
-    """Names of layers that an adapter can be put on.
+def _targets_in(causal_lm: Any, lora: "LoraConfig", names: set[str]) -> list[str]:
+    """The layers that get an adapter: those named; for a preset, this family's own counterparts."""
+    from practicum.core.config.config_sections import LORA_PRESETS, PROJECTIONS
+
+    missing = [t for t in lora.targets if t not in names]
+    if not missing and lora.targets:
+        return list(lora.targets)
+    if names and any(lora.targets == preset["targets"] for preset in LORA_PRESETS.values()):
+        if lora.targets == PROJECTIONS:
+            return sorted(names)
+        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as FAMILIES
+
+        listed = FAMILIES.get(causal_lm.config.model_type, ())
+        known = [t for t in listed if t in names] if not isinstance(listed, str) else []
+        # What peft does not list yet calls its joined projections by one of a few names.
+        return known or [t for t in sorted(names) if JOINED.search(t)] or sorted(names)
+    given = ", ".join(missing) or "no name"
+    allowed = f"set lora.targets to some of: {', '.join(sorted(names))}"
+    raise ConfigError(
+        f"lora.targets has {given}, which is no linear layer inside this model; "
+        f"{allowed if names else 'it has none that an adapter could be put on'}"
+    )
+
+
+def is_transposed(layer: Any) -> bool:
+    """Whether a linear layer keeps its weight the other way round, as those of GPT-2 do."""
+    return not isinstance(layer, torch.nn.Linear)
+
+
+def _linear_layers(causal_lm: Any) -> dict[str, Any]:
+    """Layers that an adapter can be put on, one for each name.
 
     Not the output layer: the log-probability kernels read its weight directly, without an adapter.
     """
+    from transformers.pytorch_utils import Conv1D
+
     output = causal_lm.get_output_embeddings()
     return {
-        name.rsplit(".", 1)[-1]
+        name.rsplit(".", 1)[-1]: module
         for name, module in causal_lm.named_modules()
-        if isinstance(module, torch.nn.Linear) and module is not output
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not output
     }
 
 

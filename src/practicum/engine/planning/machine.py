@@ -13,6 +13,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -163,6 +164,8 @@ def _affinity(logical: int) -> int:
 
 def _memory(file: Path) -> tuple[int, int]:
     """Total and available bytes."""
+    if sys.platform == "win32":
+        return _windows_memory()
     if not file.is_file():
         # Without /proc (macOS) only the total is known, not what other processes use.
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -175,6 +178,16 @@ def _memory(file: Path) -> tuple[int, int]:
             fields[key] = int(words[0]) * 1024
     total = fields["MemTotal"]
     return total, fields.get("MemAvailable", fields.get("MemFree", total))
+
+
+if sys.platform == "win32":
+
+    def _windows_memory() -> tuple[int, int]:
+        """Total and available bytes, as `GlobalMemoryStatusEx` tells them."""
+        # The struct is two 32-bit numbers, the first its own size, and seven 64-bit ones.
+        status = (ctypes.c_uint64 * 8)(64)
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status[1]), int(status[2])
 
 
 def _disk_free(folder: Path) -> int:

@@ -89,7 +89,7 @@ def _trace(row: dict[str, Any]) -> Draft:
         env=as_text(row.get("agent_name")),
         started_at=as_seconds(row.get("timestamp")),
         duration_s=_milliseconds(row.get("execution_duration_ms")),
-        evidence={name: as_json(row[name]) for name in FACTS if row.get(name)},
+        evidence={name: as_json(row[name]) for name in FACTS if row.get(name) is not None},
         verdicts=_verdicts(row),
     )
     reward = as_number(row.get("reward_score"), "reward_score")
@@ -155,6 +155,7 @@ def _exchanges(checkpoint: dict[str, Any]) -> Iterator[Imported]:
     if not any(histories.values()):
         histories = {"default": checkpoint.get("conversation_history")}
     agent = as_map(as_json(checkpoint.get("agent_state") or {}), "agent_state")
+    tasks = _tasks(checkpoint)
     for session, history in histories.items():
         entries = [
             as_map(entry, f"message {n} of session {session!r}")
@@ -164,11 +165,50 @@ def _exchanges(checkpoint: dict[str, Any]) -> Iterator[Imported]:
             draft = _exchange(entries, start, end)
             draft.env = as_text(agent.get("agent_name") or agent.get("name"))
             draft.evidence["session_id"] = session
+            following = entries[end] if end < len(entries) else {}
+            draft.evidence |= _task_counts(tasks, entries[start], following)
             # Without the messages before it, which later checkpoints may have truncated; the
             # timestamps tell equal exchanges apart.
             identity = [session, *map(_identifying, entries[start:end])]
             draft.identity = f"{SOURCE} {identity!r}"
             yield draft.finish()
+
+
+COMPLETED = frozenset({"completed", "done", "success", "finished"})
+FAILED = frozenset({"failed", "error", "cancelled", "aborted"})
+
+
+def _tasks(checkpoint: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tasks of `task_state`, a mapping by id or a list; what is neither is left."""
+    state = as_json(checkpoint.get("task_state") or {})
+    found = list(state.values()) if isinstance(state, dict) else state
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _task_counts(
+    tasks: list[dict[str, Any]], question: dict[str, Any], following: dict[str, Any]
+) -> dict[str, Any]:
+    """How many tasks an exchange made, completed and failed: those made before the next question.
+
+    A task without a time belongs to the last exchange there is. `task_completion` reads these.
+    """
+    begin, until = as_seconds(question.get("timestamp")), as_seconds(following.get("timestamp"))
+    own = [task for task in tasks if _falls_between(task, begin, until, is_last=not following)]
+    if not own:
+        return {}
+    states = [as_text(task.get("status") or task.get("state")).casefold() for task in own]
+    return {
+        "tasks_created": len(own),
+        "tasks_completed": sum(state in COMPLETED for state in states),
+        "tasks_failed": sum(state in FAILED for state in states),
+    }
+
+
+def _falls_between(task: dict[str, Any], begin: float, until: float, *, is_last: bool) -> bool:
+    made = as_seconds(task.get("created_at") or task.get("timestamp"))
+    if not made or not begin:
+        return is_last
+    return begin <= made and (is_last or not until or made < until)
 
 
 def _bounds(entries: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:

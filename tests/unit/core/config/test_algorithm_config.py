@@ -17,6 +17,7 @@ OTHER: dict[str, Any] = {
     "beta": 0.7,
     "clip": 0.123,
     "clip_high": 0.456,
+    "batch_size": 5,
     "credit": "episode",
     "desirable": 1.5,
     "discount": 0.9,
@@ -102,7 +103,7 @@ def test_every_option_that_a_method_does_not_take_is_refused(name: str) -> None:
 def test_an_option_of_another_method_is_refused_with_the_nearest_of_its_own() -> None:
     said = complaint({"env": "math", "algorithm": {"name": "grpo", "clip_high": 0.3}})
     assert said.startswith(
-        "run.yaml: algorithm.clip_high is not an option of grpo, which takes: clip, credit"
+        "run.yaml: algorithm.clip_high is not an option of grpo, which takes: batch_size, clip"
     )
     assert said.endswith("; did you mean 'algorithm.clip'?")
     stages = [{"steps": 1, "algorithm": {"name": "ppo", "gae_lamda": 1}}]
@@ -148,3 +149,20 @@ def test_a_config_that_older_versions_resolved_with_every_methods_keys_is_read()
     given = settings("ppo", lr=1e-5, epochs=2)
     old = {**dict.fromkeys(OTHER), **given}
     assert build_config(run_with(old)) == build_config(run_with(given))
+
+
+def test_a_batch_size_is_as_many_minibatches_as_a_step_s_episodes_make() -> None:
+    values = {
+        "env": "math",
+        "rollouts": {"tasks_per_step": 10, "group_size": 5},
+        "algorithm": {"name": "ppo", "batch_size": 4},
+    }
+    config = build_config(values)
+    view = config.of_stage(config.all_stages[0])
+    assert view.algorithm.minibatches == 13
+    again = build_config(config.model_dump())  # as a resumed run reads it
+    assert again.of_stage(again.all_stages[0]).algorithm.minibatches == 13
+    said = complaint(
+        {"env": "math", "algorithm": {"name": "sft", "batch_size": 4}, "data": "reference"}
+    )
+    assert "did you mean 'algorithm.batch'?" in said

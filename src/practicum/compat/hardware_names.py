@@ -1,0 +1,95 @@
+"""`HardwareConfig` and `detect_hardware`: what the machine has and what suits it, flat."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from practicum.engine.planning.machine import detect_machine
+from practicum.engine.planning.profiles import Profile, suggest_profile
+
+
+class HardwareProfile(StrEnum):
+    """Names of the profiles of `practicum doctor --profile`."""
+
+    AUTO_DETECT = "auto"
+    CPU_ONLY = "cpu"
+    GPU_ENABLED = "gpu"
+    RYZEN_OPTIMIZED = "ryzen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareConfig:
+    """This machine, and the settings that a profile suggests for it."""
+
+    cpu_name: str
+    cpu_cores: int
+    cpu_threads: int
+    ram_gb: float
+    has_avx2: bool
+    has_avx512: bool
+    gpu_name: str
+    """Empty without an accelerator that torch can use."""
+    gpu_vram_gb: float
+    base_model: str
+    recommended_batch_size: int
+    """Groups of a step."""
+    lora_r: int
+    lora_alpha: int
+    num_generations: int
+    """Episodes of a group."""
+    use_bf16: bool
+    profile: str
+
+    def get_lora_config(self) -> dict[str, Any]:
+        """As the key `lora` takes it."""
+        return {"preset": "full", "r": self.lora_r, "alpha": self.lora_alpha}
+
+    def get_grpo_config(self) -> dict[str, Any]:
+        """As the key `rollouts` takes it."""
+        return {
+            "tasks_per_step": self.recommended_batch_size,
+            "group_size": self.num_generations,
+        }
+
+    def get_training_args(self) -> dict[str, Any]:
+        """Keys for `practicum.train`: `train("math", **config.get_training_args())`."""
+        dtype = "bfloat16" if self.use_bf16 else "float32"
+        return {
+            "model": {"name": self.base_model, "dtype": dtype},
+            "lora": self.get_lora_config(),
+            "rollouts": self.get_grpo_config(),
+        }
+
+
+def detect_hardware(profile: str = HardwareProfile.AUTO_DETECT) -> HardwareConfig:
+    """Look at the machine, as its container allows it, and take a profile's settings."""
+    machine = detect_machine()
+    suggested = suggest_profile(str(profile), machine)
+    usable = [device for device in machine.devices if device.is_usable]
+    values = _values(suggested)
+    return HardwareConfig(
+        cpu_name=machine.cpu,
+        cpu_cores=machine.physical_cores,
+        cpu_threads=machine.logical_cores,
+        ram_gb=round(machine.memory_bytes / 2**30, 1),
+        has_avx2=machine.has_avx2,
+        has_avx512=machine.has_avx512,
+        gpu_name=usable[0].name if usable else "",
+        gpu_vram_gb=round(usable[0].memory_bytes / 2**30, 1) if usable else 0.0,
+        base_model=str(values["model"]),
+        recommended_batch_size=int(values["rollouts.tasks_per_step"]),
+        lora_r=int(values["lora.r"]),
+        lora_alpha=int(values["lora.alpha"]),
+        num_generations=int(values["rollouts.group_size"]),
+        use_bf16=values["model.dtype"] == "bfloat16",
+        profile=suggested.name,
+    )
+
+
+def get_ryzen_optimized_config() -> HardwareConfig:
+    """The settings for a Ryzen 9 5950X with 40 GB, whatever is here."""
+    return detect_hardware(HardwareProfile.RYZEN_OPTIMIZED)
+
+
+def _values(profile: Profile) -> dict[str, str | int]:
+    return {one.key: one.value for one in profile.suggestions}

@@ -1,0 +1,214 @@
+"""Every word of the systems people come from works here, or is answered with the word to type."""
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from practicum.cli.in_our_words import in_our_words
+from practicum.cli.main import app
+from practicum.core.config.parse_config import build_config, parse_yaml
+from practicum.core.errors import ConfigError, UserError
+from practicum.core.other_words import find_name, key_hints, of_kind
+from practicum.core.word_table import SYSTEMS, WORDS, Word, bare
+
+REPOSITORY = Path(__file__).parents[3]
+COMMAND = typer.main.get_command(app)
+VERBS = list(COMMAND.commands)  # type: ignore[attr-defined]
+
+
+def named(words: Any) -> Any:
+    return pytest.mark.parametrize(
+        "word", list(words), ids=lambda w: re.sub(r"[^\w./-]+", "_", f"{w.verb} {w.theirs}")[:60]
+    )
+
+
+def parse(command: str) -> None:
+    """Click must take every option and argument of a `practicum` command; nothing is run."""
+    words = shlex.split(command.partition(">")[0])
+    assert words.pop(0) == "practicum"
+    at: Any = COMMAND
+    while isinstance(getattr(at, "commands", None), dict) and words:
+        at = at.commands[words.pop(0)]
+    at.make_context(at.name, words)
+
+
+def resolve(dotted: str) -> Any:
+    """What a dotted name means: the longest module in it, then attributes."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(dotted)
+
+
+@named(of_kind("command"))
+def test_a_command_has_one_here_that_is_understood(word: Word) -> None:
+    if word.ours.startswith("practicum "):
+        parse(word.ours)
+    elif word.ours.startswith("make "):
+        makefile = (REPOSITORY / "Makefile").read_text()
+        assert f"\n{word.ours.split()[1]}:" in makefile
+    elif word.ours.startswith("python "):
+        assert (REPOSITORY / word.ours.split()[1]).is_file()
+    else:
+        assert word.ours.startswith("pip install 'practicum[train]'")
+
+
+@named(of_kind("verb"))
+def test_a_verb_is_ours_or_answered(word: Word, capsys: pytest.CaptureFixture[str]) -> None:
+    assert word.theirs not in VERBS, "it is a verb here now: take the row out"
+    if word.ours.startswith("practicum "):
+        parse(word.ours)
+        with pytest.raises(UserError, match=re.escape(f"type: {word.ours}")):
+            in_our_words([word.theirs], VERBS)
+        return
+    assert word.ours in VERBS
+    for typed in (word.theirs, f"{word.theirs}.py", word.theirs.replace("_", "-")):
+        assert in_our_words([typed], VERBS) == [word.ours]
+        assert f"{typed} is {word.ours} here" in capsys.readouterr().err
+
+
+@named(of_kind("flag"))
+def test_a_flag_is_translated_or_answered(word: Word) -> None:
+    flag, *value = word.theirs.split()
+    if word.ours.startswith("practicum "):
+        with pytest.raises(UserError, match=re.escape(f"type: {word.ours}")):
+            in_our_words([word.verb, *word.theirs.split()], VERBS)
+        parse(word.ours)
+        return
+    own = {name for one in COMMAND.commands[word.verb].params for name in one.opts}  # type: ignore[attr-defined]
+    assert flag not in own, "the verb has this option now: take the row out"
+    for spelled in (flag, bare(flag), flag.replace("-", "_").replace("__", "--", 1)):
+        translated = in_our_words([word.verb, spelled, *value], VERBS)
+        assert " ".join(translated) == f"{word.verb} {word.ours}".strip()
+        if value:
+            assert in_our_words([word.verb, f"{spelled}={value[0]}"], VERBS) == translated
+    keys = [one for one in translated[1:] if "=" in one]
+    if keys:
+        accepted(keys[0].partition("=")[0])
+    words = ["RUN" if word.verb == "eval" and word.ours.startswith("--") else "", *translated[1:]]
+    parse(shlex.join(["practicum", word.verb, *filter(None, words)]))
+
+
+METHODS = (
+    {},
+    {"algorithm": "ppo"},
+    {"algorithm": "dapo"},
+    {"algorithm": "kto", "data": "rows.jsonl"},
+    {"env": {"name": "remote"}},
+    {"agent": "openhands"},
+)
+
+
+def accepted(dotted: str) -> None:
+    """A key is one of a config, whatever value it would take."""
+    said = []
+    for base in METHODS:
+        values: dict[str, Any] = {"env": "math", **base}
+        head, _, tail = dotted.partition(".")
+        inside: Any = {"\0": 0}  # no value that any key takes
+        for part in reversed(tail.split(".") if tail else []):
+            inside = {part: inside}
+        old = values.get(head)
+        old = {"name": old} if isinstance(old, str) else old
+        values[head] = {**old, **inside} if isinstance(old, dict) and tail else inside
+        try:
+            build_config(values)
+        except ConfigError as error:
+            said.append(str(error))
+        else:
+            return
+    missing = rf"unknown key '{re.escape(dotted)}'|{re.escape(dotted)} is not an option"
+    assert any(not re.search(missing, one) for one in said), said
+
+
+@named(of_kind("key"))
+def test_a_key_of_another_systems_config_is_answered(word: Word) -> None:
+    if word.ours:
+        accepted(word.ours)
+    values: dict[str, Any] = {"env": "math"}
+    if word.theirs.startswith("data."):
+        values |= {"algorithm": "sft", "data": {"source": "rows.jsonl"}}
+    at = values
+    *path, last = word.theirs.split(".")
+    for part in path:
+        at = at.setdefault(part, {})
+    at[last] = 1
+    with pytest.raises(ConfigError) as caught:
+        build_config(values, "theirs.yaml")
+    assert key_hints(word.theirs)
+    assert f"{word.theirs} is {word.ours or 'not needed'}" in str(caught.value)
+
+
+@named([*of_kind("class"), *of_kind("method")])
+def test_a_name_is_there(word: Word) -> None:
+    if word.ours.startswith("docs/"):
+        assert (REPOSITORY / word.ours).is_file()
+    else:
+        assert resolve(word.ours) is not None
+    bare_name = re.split(r"[( ]", word.theirs.removeprefix("await "))[0].split(".")[-1]
+    if bare_name.isidentifier():
+        assert find_name(bare_name) is not None
+
+
+@named(of_kind("file"))
+def test_a_file_has_its_counterpart(word: Word) -> None:
+    assert (REPOSITORY / word.ours).exists()
+
+
+def test_all_systems_are_there_and_no_row_is_twice() -> None:
+    assert {word.system for word in WORDS} == set(SYSTEMS)
+    seen = [(w.kind, w.verb, w.theirs) for w in WORDS if w.kind in ("flag", "verb", "key")]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_whole_file_of_another_system_is_answered_key_by_key() -> None:
+    text = (
+        "model: {name: tiny, context_length: 9}\ntraining: {learning_rate: 1e-5, batch_size: 2}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        build_config(parse_yaml(text, "theirs.yaml"), "theirs.yaml")
+    assert "model.context_length is not needed" in str(caught.value)
+    assert "training.learning_rate is algorithm.lr" in str(caught.value)
+    assert "training.batch_size is rollouts.tasks_per_step" in str(caught.value)
+
+
+def test_a_name_of_another_system_is_answered_with_ours() -> None:
+    import practicum
+
+    with pytest.raises(AttributeError, match=r"'GRPOTrainer'; here it is practicum\.train"):
+        practicum.GRPOTrainer  # noqa: B018 - asked for to be refused
+
+
+def test_our_own_command_lines_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (
+        "train math steps=3 --name a",
+        "eval runs/a --n 3 --against base",
+        "doctor --config math --device h200",
+        "--help",
+        "watch --once",
+        "no-such-verb",
+    ):
+        assert in_our_words(line.split(), VERBS) == line.split()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_whole_line_of_the_lora_guide_becomes_ours() -> None:
+    line = (
+        "train_lora_rl --config_path configs/shell_ppo.yaml --output_dir ./lora_checkpoints "
+        "--num_epochs 10 --samples_per_epoch 50 --learning_rate 1e-5 --batch_size 4 "
+        "--ppo_epochs 4 --lora_r 16 --lora_alpha 32"
+    )
+    ours = in_our_words(line.split(), VERBS)
+    assert ours[:3] == ["train", "configs/shell_ppo.yaml", "runs_dir=./lora_checkpoints"]
+    assert {"steps=10", "algorithm.batch_size=4", "lora.alpha=32"} <= set(ours)
