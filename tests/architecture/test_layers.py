@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "engine", "environments", "evaluation", "gateway", "rewards"),
         *("sandboxes", "store", "traces", "training"),
     },
-    "api": {"assemble", "engine", "environments", "evaluation", "store"},
+    "config_files": {"engine", "store"},
+    "api": {"assemble", "config_files", "engine", "environments", "evaluation", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
@@ -46,10 +47,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "compat": {"api", "assemble", "traces"},
     "cli": {
-        *("agents", "api", "assemble", "delivery", "engine", "environments", "evaluation"),
-        *("exports", "feedback_loop", "sandboxes", "served", "store", "studies", "traces"),
+        *("agents", "api", "assemble", "config_files", "delivery", "engine", "environments"),
+        *("evaluation", "exports", "feedback_loop", "sandboxes", "served", "store", "studies"),
+        "traces",
     },
     "art": {"compat"},
+    "__main__": {"cli"},
     "__init__": {
         *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "studies"),
         "traces",

@@ -32,6 +32,8 @@ class GatewayPlan:
     port: int = 8100
     names: tuple[str, ...] = ()
     control_key: str = ""
+    called: str = ""
+    """What the model may be called besides its own name, such as a run's."""
     open_count: int = 0
     """Rollouts to open at the start."""
     limits: RolloutLimits = field(default_factory=RolloutLimits)
@@ -114,7 +116,8 @@ def build_gateway(
         control_socket=folder / CONTROL_SOCKET,
         control_key=plan.control_key,
     )
-    return Gateway(rollouts, settings, (model,), grammars=grammars, controller=control)
+    names = (plan.called, model) if plan.called else (model,)
+    return Gateway(rollouts, settings, names, grammars=grammars, controller=control)
 
 
 def _write_endpoints(path: Path, endpoints: tuple[tuple[str, Endpoint], ...]) -> None:

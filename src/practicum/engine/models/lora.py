@@ -34,9 +34,10 @@ def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str
     missing = [t for t in lora.targets if t not in names]
     if missing or not lora.targets:
         given = ", ".join(missing) or "no name"
+        what = f"set lora.targets to some of: {', '.join(sorted(names))}"
         raise ConfigError(
             f"lora.targets has {given}, which is no linear layer inside this model; "
-            f"set lora.targets to some of: {', '.join(sorted(names))}"
+            + (what if names else "it has none that an adapter can be put on; choose another model")
         )
     config = peft.LoraConfig(
         r=lora.r,
