@@ -31,7 +31,7 @@ from practicum.core.config.config_sections import EnvConfig, ModelConfig
 from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, MissingExtra, UserError
-from practicum.core.interfaces import Environment
+from practicum.core.interfaces import Environment, Reward
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.core.user_code import register
@@ -444,8 +444,7 @@ def _act(environment: Environment, work: Awaitable[T]) -> T:
 
 def _env_values(env: EnvLike) -> dict[str, Any]:
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
-    named = values.get("name")
-    return {**values, "name": register(named) if isinstance(named, type) else named}
+    return {key: register(one) if callable(one) else one for key, one in values.items()}
 
 
 def _run_values(env: EnvLike | None) -> dict[str, Any]:
@@ -461,7 +460,7 @@ def as_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def _named(value: Any) -> str:
-    if callable(value):
+    if callable(value) or isinstance(value, Reward):
         return register(value)
     if isinstance(value, Path):
         return str(value)

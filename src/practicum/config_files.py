@@ -63,10 +63,16 @@ def _exists(path: Path) -> bool:
 
 
 def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
-    """The checked config of a YAML file or an environment's name, with `key=value` words put in."""
+    """The checked config of a YAML file or an environment's name, with `key=value` words put in.
+
+    `source` may be such a word too, where a run learns from recorded examples alone.
+    """
     path = Path(source)
     is_file = path.suffix in (".yaml", ".yml") or path.is_file()
-    given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
+    if "=" in source and not is_file:  # no environment is named: the first word is one of the rest
+        given = apply_overrides({}, [source, *overrides])
+    else:
+        given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
     return build_config(apply_overrides(given, _profile_settings(given)), source)
 
 

@@ -77,7 +77,7 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "config that is a list": (("train", "list.yaml"), ("key: value",)),
     "config that is torn": (("train", "torn.yaml"), ("not valid YAML",)),
     "no run to resume": (("train", "--resume", "nope"), ("'nope'",)),
-    "resume with a name": (("train", "--resume", "nope", "--name", "x"), ("'nope'",)),
+    "resume with a name": (("train", "--resume", "nope", "--name", "x"), ("--name",)),
     "resume with seeds": (("train", "--resume", "nope", "--seeds", "2"), ("--seeds",)),
     # Options and keys.
     "option that is a key": (("train", "math", "--steps", "3"), ("type steps=3",)),
@@ -245,7 +245,7 @@ def main() -> None:
     """Try every input in this process, and print what came of it."""
     from practicum.cli.main import main as practicum
 
-    there = set(Path().rglob("*"))
+    there, loaded = set(Path().rglob("*")), set()
     found = {}
     for name, (words, _) in BAD.items():
         sys.argv, sys.stdin = ["practicum", *words], io.StringIO("")
@@ -263,8 +263,9 @@ def main() -> None:
             "code": code,
             "err": err.getvalue(),
             "left": sorted(map(str, left)),
-            "heavy": [package for package in HEAVY if package in sys.modules],
+            "heavy": [p for p in HEAVY if p in sys.modules and p not in loaded],
         }
+        loaded |= set(sys.modules)
         there |= left
     print(json.dumps(found), file=sys.__stdout__)
 

@@ -14,9 +14,10 @@ TINY = (
 )
 
 CALL = {"call": "1 + 1", "expect": 2}
-REWARD = (
-    "def short(task, trace, outcome):\n    return float(len(list(trace.messages())[-1].content) % 2)\n"
-)
+REWARD = """\
+def short(task, trace, outcome):
+    return float(len(list(trace.messages())[-1].content) % 2)
+"""
 
 
 @pytest.fixture

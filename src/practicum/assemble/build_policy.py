@@ -14,7 +14,7 @@ from practicum.core.config.reward_config import JudgeComponent, LearnedComponent
 from practicum.core.config.run_config import RunConfig, TrainingStageConfig
 from practicum.core.errors import MissingExtra
 from practicum.core.user_code import names_code
-from practicum.engine.models.loading import check_model_name
+from practicum.engine.models.loading import check_model_name, locate_model
 from practicum.engine.planning.machine import (
     Machine,
     detect_machine,
@@ -87,6 +87,7 @@ def fitting_plan(config: RunConfig) -> MemoryPlan | None:
 def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPolicy":
     """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
     MissingExtra.unless("torch", "train", f"training {config.model.name!r}")
+    locate_model(config.model.name)  # before torch is loaded: the hub may have no such model
     from practicum.engine.compute_thread import pin_threads
     from practicum.engine.policy import TorchPolicy, load_for_policy
 

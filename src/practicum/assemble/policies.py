@@ -18,6 +18,7 @@ from practicum.core.interfaces import Environment, Sampler
 from practicum.core.sample import Episode, Group
 from practicum.core.sampling import ActionForm, SamplingParams
 from practicum.core.task import Task
+from practicum.engine.models.loading import locate_model
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.environments.registry import heldout_tasks
@@ -178,6 +179,8 @@ def load_policy(
 ) -> PolicyHandle:
     """A model, or a model with the adapter of a checkpoint folder, ready to act."""
     MissingExtra.unless("torch", "train", f"loading the model {model.name!r}")
+    if model.runtime == "torch":
+        locate_model(model.name)
     from practicum.engine.policy import load_adapted_sampler, load_for_policy
 
     params = sampling_params(rollouts, temperature)

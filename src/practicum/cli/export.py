@@ -57,9 +57,10 @@ def export(
     """
     from rich.console import Console
 
+    folder, options = _read_words(words or [])
+    _check_policy(policy)
     from practicum.exports import export as write
 
-    folder, options = _read_words(words or [])
     options |= {"env": env} if env else {}
     with ExportLines(Console(stderr=True)) as watcher:
         asked: dict[str, Any] = {"quants": quant or (), "n": n, "force": force}
@@ -70,6 +71,17 @@ def export(
         print(json.dumps(done.to_json()))
     else:
         _show(done)
+
+
+def _check_policy(policy: str) -> None:
+    """Refuse what names nothing, before what exports is loaded, which takes seconds."""
+    from practicum.api import find_checkpoint
+    from practicum.core.errors import MissingExtra
+    from practicum.engine.models.loading import check_model_name
+
+    MissingExtra.unless("torch", "train", "practicum export")
+    if find_checkpoint(policy) is None:
+        check_model_name(policy)
 
 
 def _read_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:

@@ -57,16 +57,16 @@ def train(
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
     """
-    from practicum.assemble.driver import open_run_environment, train_run
-
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
         go_on(study, ([source] if source else []) + (overrides or []), parallel)
         return
     config, run = _resolve(source, overrides or [], resume, name)
-    if not dry_run:
+    if not dry_run:  # said before what trains is loaded, which takes a moment
         print(f"loading {config.model.name}", file=sys.stderr, flush=True)
+    from practicum.assemble.driver import open_run_environment, train_run
+
     if dry_run:
         # Options are checked before anything is made.
         _print_plan(config, open_run_environment(config))

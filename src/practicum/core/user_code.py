@@ -21,20 +21,24 @@ _REGISTERED: dict[str, Any] = {}
 
 
 def register(thing: Any) -> str:
-    """Register a class or a function and return its name for configs.
+    """Register a class, a function or an object and return its name for configs.
 
     The name is `module:qualname`, or `FILE.py:qualname` for one of the script that runs, so that
-    another process can import it and resume a run. What is made in a notebook or inside a function
-    is only known in this process.
+    another process can import it and resume a run. An object, and what is made in a notebook or
+    inside a function, is only known in this process.
 
     >>> def polite(task, trace, outcome):
     ...     return 1.0
     >>> register(polite)
     'practicum.core.user_code:polite'
     """
-    place = thing.__module__
+    is_named = isinstance(thing, type) or inspect.isroutine(thing)
+    kind, own = (thing, "") if is_named else (type(thing), f"_{id(thing)}")
+    place = kind.__module__
     script = getattr(sys.modules.get(place), "__file__", None) if place == "__main__" else None
-    name = f"{Path(script).resolve() if script else place}:{thing.__qualname__}"
+    # What is defined in a function has <locals> in its name, which no config could hold.
+    name = kind.__qualname__.replace("<locals>", "locals") + own
+    name = f"{Path(script).resolve() if script else place}:{name}"
     _REGISTERED[name] = thing
     return name
 

