@@ -191,8 +191,9 @@ def test_a_mistake_in_ones_code_is_told_with_its_line_at_once_and_its_episodes_a
     places = [f"(mine.py, line {line}" for line in (body, body + 1)]
     assert said in answer.sentence
     assert any(place in answer.sentence for place in places), answer.sentence
-    first = answer.err.index("warning: an episode failed")
-    assert first < answer.err.index("practicum: ")
+    if name != "judge_bug":  # a judge comes when the whole group is there
+        first = answer.err.index("warning: an episode failed")
+        assert first < answer.err.index("practicum: ")
     if when != "eval":
         assert "practicum traces list --store" in answer.sentence
         with SqliteTraceStore(folder / "runs/x/traces.sqlite", read_only=True) as kept:

@@ -36,9 +36,10 @@ from practicum.environments.registry import find_task, heldout_tasks, run_and_cl
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
-from practicum.store.events import EventLog, read_metrics
+from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir, check_place
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.store.unused_runs import no_empty_run
 from practicum.training.loop import (
     Trainer,
     TrainingObserver,
@@ -147,7 +148,7 @@ async def train_run_async(
         config, note = await settle_warm_start(config, environment, parts, solver)
     run = resumed or create_run(config, name)
     opened = OpenRun(run, config, policy, environment, note=note)
-    with run.hold(), _no_empty_run(run, is_new=resumed is None):
+    with run.hold(), no_empty_run(run, is_new=resumed is None):
         if resumed is not None and config != run.config():
             run.replace_config(config)
         with (
@@ -159,24 +160,6 @@ async def train_run_async(
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)
     return TrainedRun(run=run, result=result, policy=policy)
-
-
-@contextmanager
-def _no_empty_run(run: RunDir, *, is_new: bool) -> Iterator[None]:
-    """Leave no folder of a new run that fails before it has made anything that could be seen."""
-    try:
-        yield
-    except BaseException:
-        if is_new and not read_metrics(run.metrics_path).rows and not _has_episodes(run):
-            run.discard()
-        raise
-
-
-def _has_episodes(run: RunDir) -> bool:
-    if not run.traces_path.exists():
-        return False
-    with SqliteTraceStore(run.traces_path, read_only=True) as traces:
-        return traces.count_where("") > 0
 
 
 def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:
@@ -223,14 +206,10 @@ def trainer_for(
 
         async def evaluate_now(environment: Environment, step: int) -> EvalReport:
             name = f"{run.name} step {step}"
+            keep = partial(keep_episodes, traces, attempt=attempt, step=step)
+            acting, watch = _handle(policy, config), observer.episode_done
             evaluation = await evaluate_policy(
-                _handle(policy, config),
-                environment,
-                config,
-                observer.episode_done,
-                name,
-                run.path,
-                on_groups=partial(keep_episodes, traces, attempt=attempt, step=step),
+                acting, environment, config, watch, name, run.path, on_groups=keep
             )
             run.save_evaluation(step, report_to_json(evaluation.report))
             metrics.append("eval", step=step, values=report_to_row(evaluation.report))

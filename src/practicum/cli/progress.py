@@ -178,7 +178,8 @@ def _heldout_line(step: int, metrics: dict[str, JSON]) -> str:
     if "heldout_loss_before" in metrics:
         words.append(f"before the stage {_number(metrics['heldout_loss_before']):.3f}")
     if "heldout_in_order" in metrics:
-        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of pairs")
+        pairs = f"{_number(metrics.get('heldout_pairs')):.0f} pairs"
+        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of {pairs}")
     return ", ".join(words)
 
 
