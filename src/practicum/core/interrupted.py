@@ -36,6 +36,9 @@ def interruptible(command: Callable[[], T]) -> T:
 
 def _first(number: int, frame: object) -> None:
     signal.signal(signal.SIGINT, _second)
+    if (logging := sys.modules.get("logging")) is not None:
+        # asyncio would show a traceback for each task that nobody waits for any more.
+        logging.getLogger("asyncio").disabled = True
     raise KeyboardInterrupt
 
 

@@ -50,7 +50,8 @@ def names_code(word: str) -> bool:
     (True, False, False)
     """
     place, _, name = word.rpartition(":")
-    return bool(place) and "//" not in place and name.replace(".", "").isidentifier()
+    is_place = place.endswith(".py") or (bool(place) and "/" not in place)
+    return is_place and name.replace(".", "").isidentifier()
 
 
 def load_callable(named: str, key: str) -> Any:

@@ -151,7 +151,7 @@ def test_nothing_scored_on_both_sides_is_refused_with_a_sentence() -> None:
     left = make_report("a", [(True,), (None,)])
     right = make_report("b", [(None,), (True,)])
 
-    with pytest.raises(UserError, match="no task has a scored success from both"):
+    with pytest.raises(UserError, match="no task has a scored reward from both"):
         compare_reports(left, right)
 
 
