@@ -7,6 +7,7 @@ loop runs already; `train_async` is for code that awaits.
 import html
 import io
 import json
+import math
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,25 +25,22 @@ from practicum.assemble.policies import (
     play_once,
     scripted_policy,
 )
+from practicum.config_files import config_file, resumed_config
 from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport
 from practicum.core.config.config_sections import EnvConfig, ModelConfig
-from practicum.core.config.parse_config import (
-    apply_overrides,
-    build_config,
-    changed_keys,
-    parse_yaml,
-)
+from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, MissingExtra, UserError
-from practicum.core.interfaces import Environment
+from practicum.core.interfaces import Environment, Reward
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
+from practicum.core.user_code import register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
-from practicum.environments.registry import find_task, register_class, run_and_close
+from practicum.environments.registry import find_task, run_and_close
 from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.evaluate import FirstFailures
 from practicum.evaluation.report import render_comparison, render_report
-from practicum.shipped_configs import find_config
 from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
@@ -51,16 +49,14 @@ from practicum.store.checkpoints import (
     resolve_checkpoint,
 )
 from practicum.store.events import read_metrics
-from practicum.store.forking import find_resumed
-from practicum.store.run_dir import RunDir, find_run, list_runs
+from practicum.store.run_dir import RUNS, RunDir, find_run, list_runs
 
 T = TypeVar("T")
 
-RUNS = Path("runs")
-"""Where a run is looked for when only its name is given."""
-PROFILES = ("cpu", "gpu", "ryzen")
-"""Hardware profiles that fill in settings."""
-PLOTTED = ("reward", "success", "entropy", "kl_to_base", "loss", "heldout_loss")
+PLOTTED = (
+    *("reward", "success", "entropy", "kl_to_base", "loss", "heldout_loss", "heldout_in_order"),
+    *("margin", "pairs_in_order"),
+)
 """Metrics that `Run.plot` draws unless told, where the run has them."""
 
 EnvLike = str | type | Mapping[str, Any]
@@ -149,8 +145,8 @@ class Run:
 
 
 def _scored(report: EvalReport) -> str:
-    part = report.success
-    return f"success {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
+    name, part = report.decisive
+    return f"{name} {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +184,11 @@ def plot_run(run: Run, names: Sequence[str] = ()) -> Chart:
         points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
         axis.plot(*zip(*points, strict=True))
         axis.set(title=name, xlabel="step")
-        if name == "success":
+        if name in ("success", "reward"):
             for step, report in run.evaluations.items():
-                part = report.success
+                part = report.success if name == "success" else report.reward
+                if part is None or not math.isfinite(part.low):
+                    continue
                 apart = [[part.value - part.low], [part.high - part.value]]
                 axis.errorbar([step], [part.value], yerr=apart, fmt="o", color="tab:orange")
     return Chart(figure)
@@ -203,6 +201,11 @@ class TrainingLines:
     steps: int
     is_quiet: bool = False
     warnings: list[str] = field(default_factory=list)
+    _failures: FirstFailures = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Tell of failures as of anything else."""
+        self._failures = FirstFailures(self.warned)
 
     def observe(self, opened: OpenRun) -> "AbstractContextManager[TrainingLines]":
         """The observer of a run, for the driver."""
@@ -215,6 +218,7 @@ class TrainingLines:
 
     def episode_done(self, episode: Episode) -> None:
         """One more episode."""
+        self._failures.look_at(episode)
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
         """A step is complete."""
@@ -357,7 +361,8 @@ def evaluate(
         if not quiet:
             print(f"evaluating {named} on {n} held-out tasks", file=sys.stderr, flush=True)
         handle = open_policy(named, config, environment)
-        work = evaluate_policy(handle, environment, config, lambda episode: None, named)
+        told = FirstFailures(lambda sentence: None if quiet else print(sentence, file=sys.stderr))
+        work = evaluate_policy(handle, environment, config, told.look_at, named)
         return _act(environment, work).report
 
     report = evaluated(policy_name(policy))
@@ -439,8 +444,7 @@ def _act(environment: Environment, work: Awaitable[T]) -> T:
 
 def _env_values(env: EnvLike) -> dict[str, Any]:
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
-    named = values.get("name")
-    return {**values, "name": register_class(named) if isinstance(named, type) else named}
+    return {key: register(one) if callable(one) else one for key, one in values.items()}
 
 
 def _run_values(env: EnvLike | None) -> dict[str, Any]:
@@ -451,8 +455,19 @@ def _run_values(env: EnvLike | None) -> dict[str, Any]:
 
 
 def as_words(options: Mapping[str, Any]) -> list[str]:
-    """Keyword arguments as `key=value` words; JSON is YAML."""
-    return [f"{key}={json.dumps(value)}" for key, value in options.items()]
+    """Keyword arguments as `key=value` words; JSON is YAML. Code is named as a config names it."""
+    return [f"{key}={json.dumps(value, default=_named)}" for key, value in options.items()]
+
+
+def _named(value: Any) -> str:
+    if callable(value) or isinstance(value, Reward):
+        return register(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise ConfigError(
+        f"{value!r} cannot be part of a config; give text, a number, a list, a dict, a function or "
+        "a class"
+    )
 
 
 def policy_name(policy: "Run | str | Path") -> str:
@@ -460,87 +475,7 @@ def policy_name(policy: "Run | str | Path") -> str:
     return str(policy.path if isinstance(policy, Run) else policy)
 
 
-# What a user types on a command line: configs with overrides, and policies.
-
-
-def config_file(source: str) -> dict[str, Any]:
-    """The values in a YAML file."""
-    path = find_config(source)
-    try:
-        return parse_yaml(path.read_text(encoding="utf-8"), source)
-    except FileNotFoundError:
-        raise ConfigError(_missing(path)) from None
-    except (IsADirectoryError, UnicodeDecodeError, PermissionError) as error:
-        raise ConfigError(
-            f"{source} cannot be read as a config ({error.__class__.__name__}); "
-            "give a YAML text file or an environment's name"
-        ) from None
-
-
-def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
-    """The checked config of a YAML file or an environment's name, with `key=value` words put in."""
-    path = Path(source)
-    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
-    given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
-    return build_config(apply_overrides(given, _profile_settings(given)), source)
-
-
-def resumed_config(
-    resume: str | Path, words: Sequence[str], name: str | None = None, *, makes: bool = True
-) -> tuple[RunConfig, RunDir]:
-    """A run and its own config; a config file or overrides given besides must not change it.
-
-    A checkpoint, such as `runs/a/step_10`, goes on as a new run; a plan needs no folder of it.
-    """
-    run = (found := find_resumed(resume, RUNS, name)).run
-    saved = run.config()
-    if words and "=" not in words[0]:
-        config = read_config(words[0], words[1:])
-    else:
-        config = build_config(apply_overrides(saved.model_dump(), words), str(resume))
-    changed = changed_keys(saved, config)
-    if changed:
-        raise ConfigError(
-            f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
-            f"resume without them (practicum train --resume {run.path}), or start another run"
-        )
-    if (steps := sum(stage.steps for stage in config.all_stages)) < found.done:
-        raise ConfigError(
-            f"steps={steps} is less than the {found.done} that {run.path} has done; "
-            f"give {found.done} or more"
-        )
-    return config, found.open() if makes else run
-
-
-def _profile_settings(given: Mapping[str, Any]) -> list[str]:
-    """What the config's hardware profile fills in: settings the config itself does not have."""
-    hardware = given.get("hardware")
-    name = hardware.get("profile", "auto") if isinstance(hardware, Mapping) else "auto"
-    if name not in PROFILES:  # `auto`, or a mistake that checking the config will name
-        return []
-    from practicum.engine.planning.machine import detect_machine
-    from practicum.engine.planning.profiles import suggest_profile
-
-    profile = suggest_profile(name, detect_machine())
-    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
-
-
-def _has(given: Mapping[str, Any], dotted: str) -> bool:
-    """Whether a key is given. A preset's one word gives all its fields, a name's only the name."""
-    at: Any = given
-    for key in dotted.split("."):
-        if not isinstance(at, Mapping):
-            return key == "name" or dotted.startswith("lora.")
-        if key not in at:
-            return False
-        at = at[key]
-    return True
-
-
-def _missing(path: Path) -> str:
-    others = sorted(str(p) for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-    there = f"; in that folder: {', '.join(others[:5])}" if others else ""
-    return f"there is no config file {str(path)!r}{there}; or give an environment, such as math"
+# What a user types on a command line to name a policy.
 
 
 def find_checkpoint(policy: str) -> Resolved | None:

@@ -86,8 +86,8 @@ class Measured:
             found |= {
                 "env": self.after.env,
                 "seed": self.after.seed,
-                "before": self.before.success.to_json(),
-                "after": self.after.success.to_json(),
+                "before": self.before.decisive[1].to_json(),
+                "after": self.after.decisive[1].to_json(),
             }
         if self.preferred_gain is not None:
             found["preferred_gain"] = self.preferred_gain
@@ -100,10 +100,10 @@ class Measured:
                 f"the preferred of two held-out conversations gained more, counted against those "
                 f"where it gained less: {shown} over {self.difference.n} pairs"
             )
-        sides = " to ".join(format_interval(r.success) for r in (self.before, self.after))
+        sides = " to ".join(format_interval(r.decisive[1]) for r in (self.before, self.after))
         return (
-            f"success {sides} on {self.difference.n} held-out tasks of {self.after.env}, paired "
-            f"difference {shown}"
+            f"{self.after.decisive[0]} {sides} on {self.difference.n} held-out tasks of "
+            f"{self.after.env}, paired difference {shown}"
         )
 
 
@@ -383,7 +383,7 @@ def measure_candidate(trained: TrainedRun, config: RunConfig) -> Measured:
     if config.env is not None:
         reports = read_evaluations(run)
         before, after = reports[0], reports[config.steps]
-        difference = compare_reports(after, before).success_difference
+        difference = compare_reports(after, before).decisive[1]
         return Measured(of="tasks", difference=difference, before=before, after=after)
     heldout = read_stage_examples(examples_folder(run.path, 1)).heldout
     gains = measure_gains(heldout, trained.policy.learner, TOKENS_AT_ONCE)

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from practicum import api
-from practicum.api import RUNS, Chart, EnvLike, Run
+from practicum.api import Chart, EnvLike, Run
 from practicum.assemble.driver import create_run, open_run_environment
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.core.config.parse_config import apply_overrides, build_config, changed_keys
@@ -24,7 +24,7 @@ from practicum.evaluation.study_report import (
     compare_studies,
     render_study,
 )
-from practicum.store.run_dir import RunDir, find_run
+from practicum.store.run_dir import RUNS, RunDir, find_run
 from practicum.store.study_dir import StudyDir, check_seeds, find_study, is_finished
 
 

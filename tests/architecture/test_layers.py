@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("sandboxes", "store", "traces", "training"),
     },
     "shipped_configs": set(),
-    "api": {"assemble", "engine", "environments", "evaluation", "shipped_configs", "store"},
+    "config_files": {"engine", "shipped_configs", "store"},
+    "api": {"assemble", "config_files", "engine", "environments", "evaluation", "store"},
     "studies": {"api", "assemble", "evaluation", "store"},
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
@@ -47,10 +48,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "compat": {"api", "assemble", "engine", "exports", "traces"},
     "cli": {
-        *("agents", "api", "assemble", "delivery", "engine", "environments", "evaluation"),
-        *("exports", "feedback_loop", "sandboxes", "served", "store", "studies", "traces"),
+        *("agents", "api", "assemble", "config_files", "delivery", "engine", "environments"),
+        *("evaluation", "exports", "feedback_loop", "sandboxes", "served", "store", "studies"),
+        "traces",
     },
     "art": {"compat"},
+    "__main__": {"cli"},
     "__init__": {
         *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "studies"),
         "traces",

@@ -2,8 +2,9 @@
 
 import shutil
 from asyncio import Semaphore
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from practicum.agents.call_styles import CallStyle, NativeCalls, ReactCalls, TextCalls
 from practicum.agents.command_agent import CommandAgent
@@ -16,7 +17,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.conversation import ProgramAgent, RolloutLimits
 from practicum.core.errors import ConfigError, MissingExtra
 from practicum.core.interfaces import Agent, Environment
-from practicum.core.user_code import load_callable
+from practicum.core.user_code import check_call, load_callable, made_of
 
 
 def build_loop(environment: Environment, config: RunConfig, codec: Any = None) -> Agent:
@@ -50,9 +51,7 @@ def build_agent(
     if agent.name == "function":
         load_client()
         return FunctionAgent(
-            function=load_callable(str(agent.path), "agent.path"),
-            name=str(agent.path),
-            success_at=_number(agent.success_at),
+            function=_function(agent), name=str(agent.path), success_at=_number(agent.success_at)
         )
     if agent.name == "command":
         return _command(environment, agent)
@@ -84,7 +83,7 @@ def check_agent(environment: Environment, agent: AgentConfig) -> None:
     if agent.is_program and not has_gateway():
         raise MissingExtra.for_extra("gateway", f"the agent {agent.name!r}")
     if agent.name == "function":
-        load_callable(str(agent.path), "agent.path")
+        _function(agent)
     elif agent.name == "command":
         _command(environment, agent)
     elif agent.name == "openhands":
@@ -95,6 +94,16 @@ def check_agent(environment: Environment, agent: AgentConfig) -> None:
                 "{name: shell, protocol: tools}"
             )
         installed_python()
+
+
+def _function(agent: AgentConfig) -> Callable[..., Any]:
+    """The user's function; of a class, an object of it, which is called."""
+    named = str(agent.path)
+    function = load_callable(named, "agent.path")
+    if isinstance(function, type):
+        function = made_of(function, named, "agent.path")
+    check_call(function, named, "agent.path", ("task", "client"), ("task", "client", "session"))
+    return cast("Callable[..., Any]", function)
 
 
 def program_limits(config: RunConfig) -> RolloutLimits:

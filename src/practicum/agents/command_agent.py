@@ -254,6 +254,8 @@ async def run_program(
     finally:
         end_all(process.pid, mark)
         reading.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await reading  # asyncio complains of what was cancelled and never looked at
         await asyncio.shield(process.wait())
     return Ended(exit_code=exit_code, stdout=kept[0].text(), stderr=kept[1].text())
 

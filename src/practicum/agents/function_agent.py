@@ -32,7 +32,7 @@ from practicum.core.errors import AgentFailure, as_failure, user_line
 from practicum.core.sampling import ActionForm
 from practicum.core.score import Score
 from practicum.core.trace import StopReason, ToolCall, ToolSpec
-from practicum.core.user_code import call_in_thread
+from practicum.core.user_code import call_in_thread, place_of
 
 TIMEOUT_S = 600.0
 
@@ -148,7 +148,8 @@ class FunctionAgent:
         self, assignment: Assignment, session: Any, conversation: ReachableConversation
     ) -> AgentReport:
         """Calls the function and reports its score."""
-        is_async = inspect.iscoroutinefunction(self.function)
+        called = type(self.function).__call__ if not inspect.isroutine(self.function) else None
+        is_async = inspect.iscoroutinefunction(called or self.function)
         takes_session = takes_three(self.function)
         more = (ThreadedSession.of(session, blocking=not is_async),) if takes_session else ()
         endpoint = conversation.endpoint()
@@ -172,7 +173,7 @@ class FunctionAgent:
             return AgentReport(stop=limit, score=None if more else Score.unscored(message))
         if result is None and more:
             return AgentReport(stop=StopReason.FINISHED)
-        score = score_of(result, self.name)
+        score = score_of(result, f"{self.name}{place_of(self.function)}")
         value = score.value
         return AgentReport(
             stop=StopReason.FINISHED,

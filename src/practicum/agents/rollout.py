@@ -83,6 +83,8 @@ class RolloutParts:
     """How often a failed episode of a group is repeated, with another seed."""
     answer_timeout_s: float = ANSWER_TIMEOUT_S
     """Seconds that the environment and the reward have for each answer."""
+    success_at: float | None = None
+    """The score from which an episode counts as a success; None for what its outcome says."""
     slots: asyncio.Semaphore | None = None
     """Limits the episodes of groups that run at once; None for no limit."""
 
@@ -132,7 +134,15 @@ async def _run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int
         tools=conversation.tools,
     )
     score = await _score(parts.reward, task, trace, outcome)
-    return Episode(trace=trace, outcome=outcome, score=score)
+    return _with_success(Episode(trace=trace, outcome=outcome, score=score), parts.success_at)
+
+
+def _with_success(episode: Episode, success_at: float | None) -> Episode:
+    """The episode with what its score says of success, where that is what counts."""
+    if success_at is None or episode.outcome is None or episode.score.value is None:
+        return episode
+    is_success = episode.score.value >= success_at
+    return replace(episode, outcome=replace(episode.outcome, success=is_success))
 
 
 async def _run_session(
@@ -252,7 +262,11 @@ async def run_groups(
         return groups
     seconds = parts.answer_timeout_s
     with interrupting_blocked_answers(seconds), answer_timeout(seconds):
-        return await _rescore_all(groups, parts.group_reward)
+        scored = await _rescore_all(groups, parts.group_reward)
+    return [
+        replace(group, episodes=tuple(_with_success(e, parts.success_at) for e in group.episodes))
+        for group in scored
+    ]
 
 
 async def run_with_retries(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:

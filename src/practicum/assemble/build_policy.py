@@ -12,6 +12,9 @@ from practicum.core.config.algorithm_config import (
 from practicum.core.config.config_sections import ModelConfig
 from practicum.core.config.reward_config import JudgeComponent, LearnedComponent
 from practicum.core.config.run_config import RunConfig, TrainingStageConfig
+from practicum.core.errors import MissingExtra
+from practicum.core.user_code import names_code
+from practicum.engine.models.loading import check_model_name, locate_model
 from practicum.engine.planning.machine import (
     Machine,
     detect_machine,
@@ -48,7 +51,8 @@ def frozen_models(config: RunConfig) -> list[FrozenModel]:
     ]
     parts = [part for reward in rewards for part in reward.components]
     # A judge is loaded once, whoever asks it; an embedder once for each reward that needs it.
-    judges = {p.model for p in parts if isinstance(p, JudgeComponent) and not p.endpoint}
+    asked = [p.model for p in parts if isinstance(p, JudgeComponent) and not p.endpoint]
+    judges = {name for name in asked if not names_code(name)}
     found += [_frozen("judge", ModelConfig(name=name)) for name in sorted(judges)]
     learned = {
         (p.labeler, p.form, p.minimum_confidence) for p in parts if isinstance(p, LearnedComponent)
@@ -67,6 +71,7 @@ def _frozen(role: "FrozenRole", model: ModelConfig) -> FrozenModel:
 
 def plan_run(config: RunConfig, machine: Machine) -> MemoryPlan | None:
     """The memory plan of a run and of every model that it loads, made before any is loaded."""
+    check_model_name(config.model.name)
     return plan_memory(config, machine, frozen_models(config))
 
 
@@ -81,6 +86,8 @@ def fitting_plan(config: RunConfig) -> MemoryPlan | None:
 
 def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPolicy":
     """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
+    MissingExtra.unless("torch", "train", f"training {config.model.name!r}")
+    locate_model(config.model.name)  # before torch is loaded: the hub may have no such model
     from practicum.engine.compute_thread import pin_threads
     from practicum.engine.policy import TorchPolicy, load_for_policy
 

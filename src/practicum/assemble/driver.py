@@ -30,14 +30,16 @@ from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.core.trace import Message
+from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.registry import find_task, run_and_close
+from practicum.environments.registry import find_task, heldout_tasks, run_and_close
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventLog
-from practicum.store.run_dir import RunDir
+from practicum.store.run_dir import RunDir, check_place
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.store.unused_runs import no_empty_run
 from practicum.training.loop import (
     Trainer,
     TrainingObserver,
@@ -47,6 +49,7 @@ from practicum.training.loop import (
     restore,
 )
 from practicum.training.recovery import eased_settings
+from practicum.training.stage_data import check_data
 from practicum.training.warm_start import end_imitation, fitting_eval, settle_warm_start
 
 if TYPE_CHECKING:
@@ -83,6 +86,9 @@ def open_run_environment(config: RunConfig) -> Environment | None:
 
     To be called before anything is made or loaded: a config may ask for what is not there.
     """
+    check_sizes(config, detect_machine(look_for_devices=False))
+    for data in [stage.data for stage in config.all_stages if stage.data]:
+        check_data(data, Path(config.runs_dir))
     if config.env is None:
         if config.needs_env:
             raise ConfigError(config.needs_env)
@@ -91,6 +97,8 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
     curriculum_of(config, environment)
+    if config.eval.n and "n" in config.eval.model_fields_set:
+        heldout_tasks(environment, config.eval.n, config.eval.seed)
     return environment
 
 
@@ -123,6 +131,8 @@ async def train_run_async(
             memory was planned before it was loaded.
         plan: The memory plan, if it was made already.
     """
+    if resumed is None:
+        check_place(Path(config.runs_dir), name)
     environment = open_run_environment(config)
     if policy is None:
         plan = plan or fitting_plan(config)
@@ -138,13 +148,15 @@ async def train_run_async(
         config, note = await settle_warm_start(config, environment, parts, solver)
     run = resumed or create_run(config, name)
     opened = OpenRun(run, config, policy, environment, note=note)
-    with run.hold():
+    with run.hold(), no_empty_run(run, is_new=resumed is None):
         if resumed is not None and config != run.config():
             run.replace_config(config)
         with (
             observe(opened) as observer,
             trainer_for(config, run, policy, observer, environment) as trainer,
         ):
+            for sentence in odd_settings(config, detect_machine()):
+                observer.warned(sentence)
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)
     return TrainedRun(run=run, result=result, policy=policy)
@@ -194,10 +206,11 @@ def trainer_for(
 
         async def evaluate_now(environment: Environment, step: int) -> EvalReport:
             name = f"{run.name} step {step}"
+            keep = partial(keep_episodes, traces, attempt=attempt, step=step)
+            acting, watch = _handle(policy, config), observer.episode_done
             evaluation = await evaluate_policy(
-                _handle(policy, config), environment, config, observer.episode_done, name, run.path
+                acting, environment, config, watch, name, run.path, on_groups=keep
             )
-            keep_episodes(traces, evaluation.groups, attempt, step)
             run.save_evaluation(step, report_to_json(evaluation.report))
             metrics.append("eval", step=step, values=report_to_row(evaluation.report))
             return evaluation.report
@@ -211,7 +224,7 @@ def trainer_for(
             metrics=metrics,
             traces=traces,
             checkpoints=checkpoints,
-            evaluate=partial(evaluate_now, environment) if environment is not None else None,
+            evaluate=partial(evaluate_now, environment) if environment and config.eval.n else None,
             earlier_reports={s: r for s, r in read_evaluations(run).items() if s <= state.step},
             observer=observer,
             end_imitation=partial(end_imitation, run, environment, practice, stages),

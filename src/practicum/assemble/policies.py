@@ -1,7 +1,7 @@
 """Whoever acts: a model, an adapter, a scripted policy, a person."""
 
 from asyncio import Semaphore
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -13,10 +13,12 @@ from practicum.agents.rollout import RolloutParts, run_episode, run_groups
 from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import MissingExtra
 from practicum.core.interfaces import Environment, Sampler
-from practicum.core.sample import Episode
+from practicum.core.sample import Episode, Group
 from practicum.core.sampling import ActionForm, SamplingParams
 from practicum.core.task import Task
+from practicum.engine.models.loading import locate_model
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.environments.registry import heldout_tasks
@@ -83,6 +85,7 @@ class PolicyHandle:
             group_reward=REWARDS.group_reward(config.reward, folder=run, compares=learns),
             retries=config.agent.retries,
             answer_timeout_s=config.rollouts.answer_timeout_s,
+            success_at=config.reward.success_at,
         )
         return parts if self.model is None else _with_agent(parts, config, self.model, run)
 
@@ -175,6 +178,9 @@ def load_policy(
     model: ModelConfig, adapter: Path | None, rollouts: RolloutConfig, temperature: float
 ) -> PolicyHandle:
     """A model, or a model with the adapter of a checkpoint folder, ready to act."""
+    MissingExtra.unless("torch", "train", f"loading the model {model.name!r}")
+    if model.runtime == "torch":
+        locate_model(model.name)
     from practicum.engine.policy import load_adapted_sampler, load_for_policy
 
     params = sampling_params(rollouts, temperature)
@@ -214,6 +220,7 @@ async def evaluate_policy(
     on_episode: Callable[[Episode], None],
     name: str = "",
     run: Path | None = None,
+    on_groups: Callable[[Sequence[Group]], None] = lambda groups: None,
 ) -> Evaluation:
     """A policy on the config's held-out tasks; `run` is the folder of its run, where it has one."""
     tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
@@ -225,6 +232,7 @@ async def evaluate_policy(
         policy=name or handle.name,
         fingerprint=handle.fingerprint,
         on_episode=on_episode,
+        on_groups=on_groups,
     )
 
 

@@ -65,7 +65,8 @@ def doctor(
     run = _read(config, overrides or [])
     card = _card(device, run, price)
     machine = _machine(card)
-    suggested = suggest_profile(profile or (run.hardware.profile if run else "auto"), machine)
+    named = run.hardware.profile if run else "none"
+    suggested = suggest_profile(profile or ("auto" if named == "none" else named), machine)
     plan = _plan(run, machine) if run else None
     problems = _problems(run, machine, plan)
     estimate = _estimate(run, plan, card, price)
@@ -87,8 +88,8 @@ def _read(source: str | None, overrides: list[str]) -> "RunConfig | None":
                 f"type: practicum doctor --config math {overrides[0]}"
             )
         return None
-    from practicum.api import read_config
     from practicum.assemble.environments import open_environment
+    from practicum.config_files import read_config
 
     found = read_config(source, overrides)
     open_environment(found.env)  # its options are checked

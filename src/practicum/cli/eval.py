@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.core.errors import UserError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -59,6 +61,7 @@ def evaluate(
     from practicum.assemble.environments import open_environment
     from practicum.evaluation.study_report import ONE_SEED
 
+    _refuse_ignored(options or [])
     words = [f"eval.n={n}", f"eval.k={k}"]
     words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
     config = policy_config(policy, env, [*words, *(options or [])])
@@ -74,15 +77,39 @@ def evaluate(
         Console().print(ONE_SEED, highlight=False)
 
 
+USED = ("agent", "env", "reward", "model.device", "model.dtype", "model.runtime", "eval.seed")
+USED_OF_ROLLOUTS = ("max_turns", "max_tokens", "top_p", "top_k", "answer_timeout_s")
+"""Keys of a config that an evaluation goes by; `agent` stands for all that is in it."""
+
+
+def _refuse_ignored(options: list[str]) -> None:
+    """Raise `UserError` for an override that would change nothing."""
+    used = {*USED, "eval.n", "eval.k", "eval.temperature"}
+    used |= {f"rollouts.{key}" for key in USED_OF_ROLLOUTS}
+    for word in options:
+        key = word.partition("=")[0]
+        if "=" in word and key not in used and key.partition(".")[0] not in used:
+            raise UserError(
+                f"{key} changes nothing in an evaluation, which goes by {', '.join(USED)} and "
+                f"rollouts.{', rollouts.'.join(USED_OF_ROLLOUTS)}; leave it out"
+            )
+
+
 def _evaluate(
     policy: str, config: "RunConfig", environment: "Environment", console: "Console"
 ) -> "EvalReport":
-    from practicum.api import open_policy
+    from practicum.api import find_checkpoint, open_policy
     from practicum.assemble.policies import evaluate_policy
     from practicum.cli.progress import EpisodeBar
     from practicum.engine.compute_thread import run_to_end
     from practicum.environments.registry import run_and_close
 
+    found = find_checkpoint(policy)
+    if found is not None:
+        for damaged in found.damaged:
+            console.print(f"warning: passed over: {damaged.reason}", markup=False, soft_wrap=True)
+        taken = found.checkpoint
+        console.print(f"taking {taken.path}", markup=False, highlight=False, soft_wrap=True)
     handle: PolicyHandle = open_policy(policy, config, environment)
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
         work = evaluate_policy(handle, environment, config, bar.episode_done, policy)

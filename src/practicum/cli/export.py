@@ -57,9 +57,10 @@ def export(
     """
     from rich.console import Console
 
+    folder, options = _read_words(words or [])
+    _check_policy(policy)
     from practicum.exports import export as write
 
-    folder, options = _read_words(words or [])
     options |= {"env": env} if env else {}
     with ExportLines(Console(stderr=True)) as watcher:
         asked: dict[str, Any] = {"quants": quant or (), "n": n, "force": force}
@@ -70,6 +71,17 @@ def export(
         print(json.dumps(done.to_json()))
     else:
         _show(done)
+
+
+def _check_policy(policy: str) -> None:
+    """Refuse what names nothing, before what exports is loaded, which takes seconds."""
+    from practicum.api import find_checkpoint
+    from practicum.core.errors import MissingExtra
+    from practicum.engine.models.loading import check_model_name
+
+    MissingExtra.unless("torch", "train", "practicum export")
+    if find_checkpoint(policy) is None:
+        check_model_name(policy)
 
 
 def _read_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:
@@ -115,7 +127,7 @@ def _show(done: "Export") -> None:
 def _table(done: "Export") -> "Table":
     from rich.table import Table
 
-    from practicum.evaluation.report import format_interval
+    from practicum.evaluation.report import format_success
 
     table = Table(
         title=f"{done.lineage.policy}, {len(done.original.tasks)} held-out tasks",
@@ -124,13 +136,13 @@ def _table(done: "Export") -> "Table":
     )
     for name in ("file", "MB", "success", "diff", "gap", "KL", "same", "tok/s"):
         table.add_column(name, justify="left" if name == "file" else "right", no_wrap=True)
-    table.add_row("original", "", format_interval(done.original.success, digits=2))
+    table.add_row("original", "", format_success(done.original, digits=2))
     for file in done.files:
         found = file.agreement
         table.add_row(
             file.kind,
             f"{file.bytes / 1e6:.0f}",
-            format_interval(file.report.success, digits=2) if file.report else "",
+            format_success(file.report, digits=2) if file.report else "",
             _difference(file.comparison) if file.comparison else "",
             f"{found.gap:.3f}" if found else "",
             f"{found.divergence:.3f}" if found else "",
@@ -144,7 +156,7 @@ def _difference(comparison: "Comparison") -> str:
     from practicum.evaluation.compare import is_difference
 
     mark = " !" if is_difference(comparison) else ""
-    return f"{comparison.success_difference.value:+.2f}{mark}"
+    return f"{comparison.decisive[1].value:+.2f}{mark}"
 
 
 class ExportLines:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from practicum.cli.arguments import takes_options
+from practicum.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from practicum.assemble.build_gateway import GatewayPlan, Serving
@@ -28,7 +29,8 @@ class GatewayArguments:
     policy: Annotated[
         str,
         typer.Argument(
-            metavar="CONFIG|MODEL|RUN", help="A config file, a model's name, or a run's folder."
+            metavar="CONFIG|MODEL|RUN|reward",
+            help="A config file, a model's name, or a run's folder; `reward` rewards a rollout.",
         ),
     ]
     words: Annotated[
@@ -51,6 +53,14 @@ class GatewayArguments:
     open_count: Annotated[
         int, typer.Option("--open", min=0, metavar="N", help="Rollouts to open at once.")
     ] = 1
+    socket: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Control socket of a gateway that runs, for `reward`."),
+    ] = None
+    export: Annotated[
+        bool,
+        typer.Option("--export", help="Print the lines that a shell takes to reach the model."),
+    ] = False
     max_turns: Annotated[int, typer.Option(min=0, help="Turns of a rollout; 0: no limit.")] = 0
     ignore_unknown: Annotated[
         bool,
@@ -73,6 +83,8 @@ def gateway(options: GatewayArguments) -> None:
 
     practicum gateway configs/demo.yaml --port 0             the model and sampling of a config
 
+    practicum gateway reward ROLLOUT 1.0                     reward a rollout of one that runs
+
     Each rollout has an address and a key of its own. An OpenAI client takes the address and /v1 as
     its base URL, an Anthropic client the address. More rollouts are opened (POST /rollouts),
     rewarded (POST /rollouts/ID/reward) and closed (DELETE /rollouts/ID) on the control socket:
@@ -85,19 +97,27 @@ def gateway(options: GatewayArguments) -> None:
     from practicum.engine.compute_thread import run_attended
 
     key_file, store = options.key_file, options.store
+    if options.policy == "reward":
+        from practicum.cli.gateway_reward import control_key, give_reward
+
+        key_of_it = control_key(key_file, KEY_VARIABLE)
+        print(give_reward(options.words or [], options.socket, key_of_it))
+        return
+    MissingExtra.unless("uvicorn", "gateway", "practicum gateway")
     key = choose_key(options.host, key_file, KEY_VARIABLE)
     model, adapter, rollouts = chosen_model(options.policy, options.words or [])
     plan = GatewayPlan(
         host=options.host,
         port=options.port,
         control_key=key.key,
+        called=run_name(options.policy),
         open_count=options.open_count,
         ignore_unknown=options.ignore_unknown,
         limits=RolloutLimits(max_turns=options.max_turns, concurrency=options.concurrency),
     )
     shown = key.key if key.is_generated and key_file is None else str(key_file or KEY_VARIABLE)
     served = load_served(model, adapter, rollouts)
-    ready = _announcement(plan, store, shown)
+    ready = _announcement(plan, store, shown, options.export)
     say = partial(print, file=sys.stderr, flush=True)
     kept = run_attended(serve_gateway(served, plan, store, ready, say))
     if store is not None:
@@ -109,7 +129,8 @@ def chosen_model(
     policy: str, options: list[str]
 ) -> "tuple[ModelConfig, Path | None, RolloutConfig]":
     """The model, the folder of its adapter, and how it samples."""
-    from practicum.api import find_checkpoint, policy_config, read_config
+    from practicum.api import find_checkpoint, policy_config
+    from practicum.config_files import read_config
     from practicum.store.checkpoints import base_of_adapter
 
     if Path(policy).suffix in (".yaml", ".yml"):
@@ -126,15 +147,25 @@ def chosen_model(
     return model, found.checkpoint.path, config.rollouts
 
 
+def run_name(policy: str) -> str:
+    """What a client may call the model: the run's name; empty where it is no run."""
+    from practicum.api import find_checkpoint
+
+    found = find_checkpoint(policy) if Path(policy).suffix not in (".yaml", ".yml") else None
+    return found.run.name if found is not None and found.run is not None else ""
+
+
 def _announcement(
-    plan: "GatewayPlan", store: Path | None, shown_key: str
+    plan: "GatewayPlan", store: Path | None, shown_key: str, exports: bool
 ) -> "Callable[[Serving], None]":
-    """Says where the gateway is, once it listens."""
+    """Says where the gateway is, once it listens; with `exports` as a shell takes it."""
     from practicum.core.loopback import is_loopback
 
     def ready(serving: "Serving") -> None:
-        for _, place in serving.rollouts[:1]:
-            print(f"{place.url}/v1", flush=True)  # alone on standard output, for scripts
+        for _, place in serving.rollouts[:1]:  # alone on standard output, for scripts
+            address = f"{place.url}/v1"
+            lines = [f"export OPENAI_BASE_URL={address}", f"export OPENAI_API_KEY={place.key}"]
+            print("\n".join(lines) if exports else address, flush=True)
         lines = [f"serving at {serving.address}; Ctrl-C stops it"]
         for name, place in serving.rollouts:
             lines.append(f"rollout {name}: OPENAI_BASE_URL={place.url}/v1")

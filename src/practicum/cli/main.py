@@ -27,7 +27,8 @@ from practicum.cli.traces import app as traces
 from practicum.cli.train import train
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
-from practicum.core.errors import PracticumError, UserError
+from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
+from practicum.core.interrupted import interruptible
 
 USER_MISTAKE = 2
 
@@ -36,7 +37,6 @@ app = typer.Typer(
     help="Train the model that does the work, by doing the work.",
     epilog="Start with: practicum doctor, then practicum train configs/tiny.yaml: it learns.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # loading rich would double the time of --help
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -92,15 +92,46 @@ def _verbs() -> list[str]:
 
 def main() -> None:
     """Run the command line. A user's mistake is one sentence and exit code 2, never a traceback."""
+    interruptible(_run)
+
+
+def _run() -> None:
     try:
         from practicum.cli.in_our_words import in_our_words
 
         app(in_our_words(sys.argv[1:], _verbs()))
-    except PracticumError as error:
-        print(f"practicum: {error}", file=sys.stderr)
-        sys.exit(USER_MISTAKE if isinstance(error, UserError) else 1)
+    except SystemExit as leave:
+        if _is_interrupted(leave):  # typer has made an exit of it
+            raise KeyboardInterrupt from None
+        raise
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
         sys.stderr.close()
+    except Exception as error:
+        told = _as_sentence(error)
+        if told is None:
+            raise
+        print(f"practicum: {told}", file=sys.stderr)
+        sys.exit(USER_MISTAKE if isinstance(told, UserError) else 1)
+
+
+def _as_sentence(error: Exception) -> PracticumError | None:
+    """What a user is told of an error; None for one of Practicum's own, which is a traceback."""
+    if isinstance(error, PracticumError):
+        return error
+    missing = MissingExtra.of(error) if isinstance(error, ImportError) else None
+    if missing is not None:
+        return missing
+    line = user_line(error)
+    return UserError(f"{type(error).__name__}: {error}{line}; mend that") if line else None
+
+
+def _is_interrupted(leave: SystemExit) -> bool:
+    at: BaseException | None = leave
+    while at is not None:
+        if isinstance(at, KeyboardInterrupt):
+            return True
+        at = at.__cause__ or at.__context__
+    return False
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from practicum.core.config.run_config import RunConfig
+    from practicum.core.interfaces import Environment
     from practicum.engine.planning.machine import Machine
     from practicum.engine.planning.memory_plan import MemoryPlan
 
@@ -14,18 +15,44 @@ SHOWN_BYTES = 1 << 19
 """Parts under this would read as 0 MiB."""
 
 
-def print_plan(config: "RunConfig", plan: "MemoryPlan | None", machine: "Machine") -> None:
-    """The resolved config as YAML, then what it needs of this machine."""
+def print_plan(
+    config: "RunConfig",
+    plan: "MemoryPlan | None",
+    machine: "Machine",
+    environment: "Environment | None",
+) -> None:
+    """The config as YAML, what `auto` stands for in it, and what it needs of this machine."""
     import yaml
     from rich.console import Console
 
-    from practicum.engine.planning.machine import plan_threads
+    from practicum.engine.planning.config_checks import odd_settings
+    from practicum.engine.planning.machine import thread_count
 
     console = Console(highlight=False)
-    resolved = config.model_dump(mode="json")
-    console.print(yaml.safe_dump(resolved, sort_keys=False).rstrip(), markup=False, soft_wrap=True)
-    console.print(f"\nthreads: {config.hardware.threads or plan_threads(machine)}")
+    values = config.model_dump(mode="json", exclude_none=True)
+    console.print(yaml.safe_dump(values, sort_keys=False).rstrip(), markup=False, soft_wrap=True)
+    resolved = {**_resolved(config, environment), "threads": thread_count(config)}
+    told = ", ".join(f"{key} {value}" for key, value in resolved.items())
+    console.print(f"\nresolved: {told}", markup=False, soft_wrap=True)
+    for sentence in odd_settings(config, machine):
+        console.print(f"warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     print_memory(console, plan, config.model.name)
+
+
+def _resolved(config: "RunConfig", environment: "Environment | None") -> dict[str, str]:
+    """What `auto` stands for, on this machine and in this environment."""
+    from practicum.core.capabilities import default_reward, session_kind
+    from practicum.engine.planning.machine import placement
+
+    dtype, device = placement(config.model)
+    found = {"device": device, "dtype": dtype}
+    if environment is not None:
+        loop = "tools" if session_kind(environment) == "tools" else "actions"
+        reward = default_reward(environment) if config.reward.name == "auto" else config.reward.name
+        parts = "+".join(part.logged_as for part in config.reward.components)
+        found |= {"agent": loop if config.agent.name == "auto" else config.agent.name}
+        found |= {"reward": parts or reward}
+    return found
 
 
 def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> None:

@@ -93,8 +93,10 @@ def _print_end(console: "Console", episode: "Episode") -> None:
         reason = episode.trace.failure.message
         console.print(f"the episode failed: {reason}", style="red", markup=False)
         raise typer.Exit(1)
-    solved = episode.outcome is not None and bool(episode.outcome.success)
+    solved = episode.outcome.success if episode.outcome is not None else False
     verdict = "[green]solved[/green]" if solved else "[red]not solved[/red]"
+    if solved is None:
+        verdict = "nobody can say whether it is solved"
     value = episode.score.value
     total = "not scored" if value is None else f"total reward {value:g}"
     console.print(f"{verdict}, {total}, {episode.trace.stop.value}")

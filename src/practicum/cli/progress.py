@@ -19,6 +19,8 @@ from practicum.core.checkpoint import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.environments.checker import LevelCheck
+from practicum.evaluation.evaluate import FirstFailures
+from practicum.evaluation.report import format_interval
 
 
 def _bar(console: Console) -> Progress:
@@ -53,10 +55,18 @@ class EpisodeBar(ShownBars):
     def __init__(self, console: Console, label: str, total: int) -> None:
         self._bars = _bar(console)
         self._task = self._bars.add_task(label, total=total)
+        self._failures = FirstFailures(lambda sentence: _warn(console, sentence))
 
     def episode_done(self, episode: Episode) -> None:
         """One more episode."""
+        self._failures.look_at(episode)
         self._bars.advance(self._task)
+
+
+def _warn(console: Console, sentence: str) -> None:
+    console.print(
+        f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True
+    )
 
 
 class CheckBar(ShownBars):
@@ -89,6 +99,7 @@ class TrainingProgress(ShownBars):
         self._run = self._bars.add_task("steps", total=steps)
         self._part = self._bars.add_task("episodes", total=1, visible=False)
         self._heading = ""
+        self._failures = FirstFailures(self.warned)
 
     def step_started(self, step: int, episodes: int) -> None:
         """A step begins."""
@@ -97,6 +108,7 @@ class TrainingProgress(ShownBars):
 
     def episode_done(self, episode: Episode) -> None:
         """One more episode."""
+        self._failures.look_at(episode)
         self._bars.advance(self._part)
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
@@ -119,11 +131,11 @@ class TrainingProgress(ShownBars):
 
     def evaluated(self, step: int, report: EvalReport) -> None:
         """A held-out evaluation is complete."""
-        success = report.success
+        name, found = report.decisive
+        reward = f", reward {report.reward.value:.2f}" if report.success else ""
         self._console.print(
-            f"held-out after {step} steps: success {success.value:.2f} "
-            f"[{success.low:.2f}, {success.high:.2f}], n = {success.n}, "
-            f"reward {report.reward.value:.2f}",
+            f"held-out after {step} steps: {name} {format_interval(found, digits=2)}, "
+            f"n = {found.n}{reward}",
             style="cyan",
             highlight=False,
             markup=False,
@@ -131,7 +143,7 @@ class TrainingProgress(ShownBars):
 
     def warned(self, sentence: str) -> None:
         """Something the user should know."""
-        self._console.print(f"warning: {sentence}", style="yellow", highlight=False, markup=False)
+        _warn(self._console, sentence)
 
 
 HEADING = "step  reward  success  flat   entropy   KL      gap      tokens   seconds"
@@ -166,7 +178,8 @@ def _heldout_line(step: int, metrics: dict[str, JSON]) -> str:
     if "heldout_loss_before" in metrics:
         words.append(f"before the stage {_number(metrics['heldout_loss_before']):.3f}")
     if "heldout_in_order" in metrics:
-        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of pairs")
+        pairs = f"{_number(metrics.get('heldout_pairs')):.0f} pairs"
+        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of {pairs}")
     return ", ".join(words)
 
 

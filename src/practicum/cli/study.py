@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from practicum.core.interrupted import INTERRUPTED
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from practicum.engine.planning.machine import Machine
     from practicum.store.study_dir import StudyDir
 
-INTERRUPTED = 130
+
 FAILED = 1
 POLL_S = 0.2
 MOST_ON_GPU = 4

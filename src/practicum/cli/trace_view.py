@@ -1,7 +1,7 @@
 """Episodes on a terminal: a row each, or one of them whole."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -19,32 +19,46 @@ COLOURS = {"system": "dim", "user": "cyan", "assistant": "bold", "tool": "green"
 MINUTE = "%Y-%m-%d %H:%M"
 
 
-def episode_table(found: Sequence[FoundEpisode]) -> Table:
-    """A row for each episode."""
-    table = Table(box=None, header_style="bold")
-    for heading in ("id", "source", "env", "task", "turns", "success", "score", "label", "begun"):
-        is_number = heading in ("turns", "score", "label")
+WIDE = 120
+"""Columns from which environment, source and day have room."""
+FACTS_WIDTH = 32
+"""Columns of the numbers beside an id."""
+
+
+def episode_table(
+    found: Sequence[FoundEpisode], prompts: Mapping[str, str], width: int = 80
+) -> Table:
+    """A row for each episode: its id with what was asked under it, and what came of it.
+
+    Args:
+        found: The episodes.
+        prompts: What was asked, by the episode's id.
+        width: Columns of the terminal.
+    """
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    numbers, more = ("turns", "score", "label"), ("env", "source", "begun")
+    headings = ("id", *(more if width >= WIDE else ()), "turns", "success", "score", "label")
+    for heading in headings:
         # An id is there to be copied, so it is never broken.
-        table.add_column(
-            heading,
-            overflow="fold",
-            justify="right" if is_number else "left",
-            no_wrap=is_number or heading not in ("env", "task"),
-        )
+        side = "right" if heading in numbers else "left"
+        table.add_column(heading, overflow="fold", justify=side, no_wrap=True)  # type: ignore[arg-type]  # a literal
     for one in found:
         row = one.summary
-        cells = (
-            row.id,
-            row.source or "-",
-            row.env,
-            row.task_id,
-            str(row.n_turns),
-            {True: "yes", False: "no", None: "-"}[row.success],
-            "-" if row.score is None else f"{row.score:.3g}",
-            "-" if one.label is None else f"{one.label:g}",
-            _day(row.created_at),
-        )
-        table.add_row(*(escape(plain(cell)) for cell in cells))
+        asked = " ".join(plain(prompts.get(row.id, "")).split())
+        room = max(20, width - FACTS_WIDTH)
+        first = Text(plain(row.id))
+        if asked:
+            first.append(f"\n  {asked[: room - 3]}{'…' if len(asked) > room - 3 else ''}", "dim")
+        facts = {
+            "env": row.env,
+            "source": row.source or "-",
+            "begun": _day(row.created_at),
+            "turns": str(row.n_turns),
+            "success": {True: "yes", False: "no", None: "-"}[row.success],
+            "score": "-" if row.score is None else f"{row.score:.3g}",
+            "label": "-" if one.label is None else f"{one.label:g}",
+        }
+        table.add_row(first, *(escape(plain(facts[heading])) for heading in headings[1:]))
     return table
 
 

@@ -155,12 +155,13 @@ def list_traces(
             return
         found = opened.find(where, limit=n, after=after)
         total = opened.count_where(where)
+        prompts = {} if as_json else {one.summary.id: _asked(opened, one) for one in found}
     rest = found[-1].row if len(found) == n else None
     if as_json:
         rows = [_row_as_json(one) for one in found]
         print(json.dumps({"count": total, "episodes": rows, "next_after": rest}))
     else:
-        _print_table(found, total, rest)
+        _print_table(found, prompts, total, rest)
 
 
 @app.command()
@@ -347,13 +348,25 @@ def _row_as_json(one: "FoundEpisode") -> dict[str, Any]:
     return {"row": one.row, **asdict(one.summary), "label": one.label}
 
 
-def _print_table(found: "list[FoundEpisode]", total: int, rest: int | None) -> None:
+def _asked(store: "SqliteTraceStore", one: "FoundEpisode") -> str:
+    """What an episode's task was, or else what its user said first."""
+    task = store.task(one.summary.env, one.summary.task_id)
+    if task is not None and task.instruction:
+        return task.instruction
+    episode = store.get(one.summary.id)
+    said = episode.trace.messages() if episode is not None else iter(())
+    return next((message.content for message in said if message.role == "user"), "")
+
+
+def _print_table(
+    found: "list[FoundEpisode]", prompts: dict[str, str], total: int, rest: int | None
+) -> None:
     from rich.console import Console
 
     from practicum.cli.trace_view import episode_table
 
     console = Console(highlight=False)
-    console.print(episode_table(found))
+    console.print(episode_table(found, prompts, console.width))
     more = f"; the next page: --after {rest}" if rest is not None else ""
     console.print(f"{len(found)} of {total} episodes{more}", style="dim", soft_wrap=True)
 

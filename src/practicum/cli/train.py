@@ -1,18 +1,20 @@
 """`practicum train`: run the loop."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from practicum.core.interrupted import INTERRUPTED
 
 if TYPE_CHECKING:
     from practicum.assemble.driver import OpenRun, TrainedRun
     from practicum.cli.progress import TrainingProgress
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
+    from practicum.core.interfaces import Environment
     from practicum.store.run_dir import RunDir
     from practicum.store.study_dir import StudyDir
-
-INTERRUPTED = 130
 
 
 def train(
@@ -55,17 +57,19 @@ def train(
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
     """
-    from practicum.assemble.driver import open_run_environment, train_run
-
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
         go_on(study, ([source] if source else []) + (overrides or []), parallel)
         return
     config, run = _resolve(source, overrides or [], resume, name, makes=not dry_run)
+    if not dry_run:  # said before what trains is loaded, which takes a moment
+        print(f"loading {config.model.name}", file=sys.stderr, flush=True)
+    from practicum.assemble.driver import open_run_environment, train_run
+
     if dry_run:
-        open_run_environment(config)  # options are checked before anything is made
-        _print_plan(config)
+        # Options are checked before anything is made.
+        _print_plan(config, open_run_environment(config))
         return
     if seeds is not None:
         from practicum.cli.study import start_study
@@ -93,7 +97,7 @@ def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None
 def _resolve(
     source: str | None, overrides: list[str], resume: str | None, name: str | None, *, makes: bool
 ) -> "tuple[RunConfig, RunDir | None]":
-    from practicum.api import read_config, resumed_config
+    from practicum.config_files import read_config, resumed_config
     from practicum.core.errors import UserError
 
     if resume is not None:
@@ -106,7 +110,7 @@ def _resolve(
     return read_config(source, overrides), None
 
 
-def _print_plan(config: "RunConfig") -> None:
+def _print_plan(config: "RunConfig", environment: "Environment | None") -> None:
     """What a run would do to the machine; refused where it does not fit."""
     from practicum.assemble.build_policy import plan_run
     from practicum.cli.plan_view import print_plan
@@ -115,7 +119,7 @@ def _print_plan(config: "RunConfig") -> None:
 
     machine = detect_machine()
     plan = plan_run(config, machine)
-    print_plan(config, plan, machine)
+    print_plan(config, plan, machine, environment)
     if plan is not None:
         check_fits(plan, machine)
 

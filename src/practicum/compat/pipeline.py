@@ -459,7 +459,8 @@ def _evaluation(report: EvalReport) -> dict[str, Any]:
     def interval(part: Interval) -> dict[str, Any]:
         return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
 
-    return {"success": interval(report.success), "reward": interval(report.reward)}
+    known = interval(report.success) if report.success else None
+    return {"success": known, "reward": interval(report.reward)}
 
 
 def _free_name(runs_dir: Path, agent: str) -> str:

@@ -75,7 +75,8 @@ class EvalReport:
     fingerprint: str
     seed: int
     attempts_per_task: int
-    success: Interval
+    success: Interval | None
+    """None where nobody can say whether a task was done, as with a reward of one's own."""
     reward: Interval
     pass_at_k: Mapping[int, Interval] = field(default_factory=dict)
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
@@ -89,6 +90,11 @@ class EvalReport:
         """All attempts at its tasks, masked ones too."""
         return sum(len(task.successes) for task in self.tasks)
 
+    @property
+    def decisive(self) -> tuple[str, Interval]:
+        """The score that policies are chosen by, and its name: success where it is known."""
+        return ("success", self.success) if self.success else ("mean reward", self.reward)
+
 
 MASKED_HIGH = 0.05
 """Share of masked held-out attempts from which the rest says too little about the policy."""
@@ -101,7 +107,15 @@ class Comparison:
     policy: str
     against: str
     n_tasks: int
-    success_difference: Interval
+    success_difference: Interval | None
+    """None where success is unknown."""
     reward_difference: Interval
     p_value: float
-    """Of a two-sided exact test of "neither policy solves more tasks than the other"."""
+    """Of a two-sided exact test of "neither policy solves more tasks than the other"; of the same
+    rewards where success is unknown."""
+
+    @property
+    def decisive(self) -> tuple[str, Interval]:
+        """The difference that the test is of, and what it is in."""
+        known = self.success_difference
+        return ("success", known) if known else ("mean reward", self.reward_difference)

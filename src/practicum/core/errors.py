@@ -7,6 +7,7 @@
     + NotEnoughMemory    the plan does not fit this machine
     + CheckpointError    a checkpoint that is damaged, missing or does not match
     + RunBusy            another trainer holds this run folder
+    + EpisodesFailed     every episode of a step or an evaluation failed
   - ContextFull          the next prompt does not fit the model: the episode ends there
   - PolicyMismatch       the learner would train on tokens another policy sampled: the run stops
   - RolloutFailure       one episode failed: recorded on its trace, never ends a run
@@ -43,6 +44,44 @@ class MissingExtra(UserError, ImportError):
             f"type: pip install 'practicum[{extra}]'"
         )
 
+    @classmethod
+    def unless(cls, package: str, extra: str, needed_for: str) -> None:
+        """Raise the sentence unless a package can be imported; imports nothing."""
+        import importlib.util  # an instant `practicum --help` does without it
+
+        try:
+            is_here = importlib.util.find_spec(package) is not None
+        except ImportError:
+            is_here = False
+        if not is_here:
+            raise cls.for_extra(extra, needed_for)
+
+    @classmethod
+    def of(cls, error: ImportError) -> "MissingExtra | None":
+        """The sentence for a package of an extra that could not be imported; None for others.
+
+        >>> MissingExtra.of(ModuleNotFoundError("", name="numpy")) is None
+        True
+        """
+        package = (error.name or "").partition(".")[0]
+        extra = EXTRA_OF.get(package)
+        return cls.for_extra(extra, f"this command imports {package} and") if extra else None
+
+
+EXTRA_OF = {
+    **dict.fromkeys(
+        ("torch", "transformers", "peft", "gguf", "safetensors", "huggingface_hub", "tokenizers"),
+        "train",
+    ),
+    **dict.fromkeys(("httptools", "llguidance", "starlette", "uvicorn"), "gateway"),
+    **dict.fromkeys(("fastapi", "httpx", "websockets"), "serve"),
+    **dict.fromkeys(("cyllama", "sentencepiece", "xllamacpp"), "export"),
+    "matplotlib": "plots",
+    "openai": "agents",
+    "pyarrow": "parquet",
+}
+"""Packages that an extra brings, by the name they are imported by."""
+
 
 class NotEnoughMemory(UserError):
     """The plan needs more memory than this machine has."""
@@ -54,6 +93,10 @@ class CheckpointError(UserError):
 
 class RunBusy(UserError):
     """Another process is training in this run folder."""
+
+
+class EpisodesFailed(UserError):
+    """Every episode of a step or an evaluation failed, so that nothing can be learned or said."""
 
 
 class ContextFull(PracticumError):

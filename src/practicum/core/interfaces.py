@@ -230,6 +230,7 @@ class Sampler(Protocol):
 # What the episode was worth, and where it is kept.
 
 
+@runtime_checkable
 class Reward(Protocol):
     """Scores an episode from its stored evidence alone, so that it can be scored again later."""
 

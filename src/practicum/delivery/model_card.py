@@ -78,7 +78,7 @@ def results_to_json(
 
 
 def _export_to_json(export: Exported) -> dict[str, JSON]:
-    difference = export.comparison.success_difference if export.comparison else None
+    difference = export.comparison.decisive[1] if export.comparison else None
     return {
         "kind": export.kind,
         "name": export.name,
@@ -98,7 +98,7 @@ def _export_to_json(export: Exported) -> dict[str, JSON]:
 def _scores(report: EvalReport) -> dict[str, JSON]:
     return {
         "n": len(report.tasks),
-        "success": _bounds(report.success),
+        "success": _bounds(report.success) if report.success else None,
         "reward": _bounds(report.reward),
     }
 
@@ -155,7 +155,7 @@ def _row(export: Exported) -> str:
     found, compared = export.agreement, export.comparison
     told = [export.name, f"{export.bytes / 1e6:.0f}"]
     told.append(_words(export.report.success) if export.report else "-")
-    told.append(_words(compared.success_difference, "+") if compared else "-")
+    told.append(_words(compared.decisive[1], "+") if compared else "-")
     if found is not None:
         told += [f"{found.gap:.4f}", f"{found.divergence:.4f}", f"{found.same_likeliest:.1%}"]
     else:
@@ -166,6 +166,8 @@ def _row(export: Exported) -> str:
     return f"| {' | '.join(told)} |"
 
 
-def _words(interval: Interval, sign: str = "") -> str:
+def _words(interval: Interval | None, sign: str = "") -> str:
+    if interval is None:
+        return "unknown"
     form = f"{sign}.2f"
     return f"{interval.value:{form}} [{interval.low:{form}}, {interval.high:{form}}]"

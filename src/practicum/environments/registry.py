@@ -12,21 +12,19 @@ Without a package, give the class itself as the name: `env: my_package.chores:Ch
 
 import difflib
 import importlib
-import sys
 from collections.abc import Awaitable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
 from practicum.core.config.parse_config import explain
-from practicum.core.errors import ConfigError, UserError
+from practicum.core.errors import ConfigError, PracticumError, UserError, user_line
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
-from practicum.core.user_code import load_callable
+from practicum.core.user_code import load_callable, names_code, place_of
 
 T = TypeVar("T")
 
@@ -41,8 +39,6 @@ BUILT_IN = {
     "tasks": "practicum.environments.tasks_environment:TasksEnvironment",
 }
 ENTRY_POINTS = "practicum.environments"
-_REGISTERED: dict[str, type] = {}
-"""Classes that were passed as objects from Python, by name; see `register_class`."""
 
 
 class EnvironmentClass(Protocol):
@@ -73,35 +69,12 @@ def environment_class(name: str) -> EnvironmentClass:
         module, _, attribute = BUILT_IN[name].partition(":")
         built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)
         return built_in
-    if name in _REGISTERED:
-        return _checked(_REGISTERED[name], name)
-    if name.rpartition(":")[0].endswith(".py"):
+    if names_code(name):
         return _checked(load_callable(name, "env"), name)
     plugin = _plugins().get(name)
-    if plugin is None and ":" in name and "/" not in name:
-        plugin = EntryPoint(name=name, value=name, group=ENTRY_POINTS)
     if plugin is None:
         raise ConfigError(_unknown(name))
     return _load(plugin)
-
-
-def register_class(kind: type) -> str:
-    """Register a class and return its name for configs.
-
-    The name is `module:qualname`, or `FILE.py:qualname` for a class of the script that runs, so
-    that another process can import the class and resume a run. A class made in a notebook or
-    inside a function is only known in this process.
-
-    >>> class Garden:
-    ...     pass
-    >>> register_class(Garden)
-    'practicum.environments.registry:Garden'
-    """
-    place = kind.__module__
-    script = getattr(sys.modules.get(place), "__file__", None) if place == "__main__" else None
-    name = f"{Path(script).resolve() if script else place}:{kind.__qualname__}"
-    _REGISTERED[name] = kind
-    return name
 
 
 def build_environment(name: str, options: Mapping[str, Any] | None = None) -> Environment:
@@ -116,7 +89,18 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
         checked = whole.model_validate({"env": dict(options or {})})
     except ValidationError as error:
         raise ConfigError(explain(error, whole)) from None
-    return kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
+    try:
+        return kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
+    except PracticumError:
+        raise
+    except Exception as error:
+        line = user_line(error)
+        if not line:
+            raise
+        raise UserError(
+            f"the environment {name!r} cannot be made: {type(error).__name__}: {error}{line}; mend "
+            "that"
+        ) from error
 
 
 def build_level(name: str, level: int, options: Mapping[str, Any] | None = None) -> Environment:
@@ -145,14 +129,22 @@ def _load(plugin: EntryPoint) -> EnvironmentClass:
 
 
 def _checked(loaded: Any, place: str) -> EnvironmentClass:
-    missing = [part for part in ("Options", "all_levels") if not hasattr(loaded, part)]
+    needed = ("Options", "all_levels", "tasks", "open")
+    missing = [part for part in needed if not hasattr(loaded, part)]
     if missing:
         raise UserError(
-            f"the environment {place!r} has no {' and no '.join(missing)}; its class needs "
-            "`class Options(practicum.ConfigModel)` and `all_levels = (1,)`, as "
-            "docs/environments.md shows"
+            f"the environment {place!r} has no {' and no '.join(missing)}{place_of(loaded)}; its "
+            "class needs `class Options(practicum.ConfigModel)`, `all_levels = (1,)`, `tasks` and "
+            "`open`, as docs/environments.md shows"
         )
     kind: EnvironmentClass = loaded
+    is_model = isinstance(kind.Options, type) and issubclass(kind.Options, BaseModel)
+    if not is_model or kind.Options.model_config.get("extra", "ignore") == "ignore":
+        # A plain pydantic model ignores keys that it does not know, and so a typing error.
+        raise UserError(
+            f"the Options of {place!r} would ignore unknown keys{place_of(loaded)}; write `class "
+            'Options(practicum.ConfigModel)`, or give it model_config = {"extra": "forbid"}'
+        )
     return kind
 
 

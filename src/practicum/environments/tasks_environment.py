@@ -6,7 +6,7 @@ unknown, and a reward function scores the turn.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from practicum.core.config.config_sections import ConfigModel
-from practicum.core.errors import ConfigError, UserError, user_line
+from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
 from practicum.core.trace import Message
-from practicum.core.user_code import load_callable
+from practicum.core.user_code import returned_rows
 from practicum.environments.selection import shuffled
 
 ROW = 'rows are objects with a prompt, such as {"id": "a1", "prompt": "2 + 2 = ?", "answer": "4"}'
@@ -40,7 +40,7 @@ def read_tasks(data: str, env: str, heldout_share: float) -> list[Task]:
 
 def _rows(data: str) -> Iterator[Any]:
     if ":" in data and not Path(data).exists():
-        yield from _called(data)
+        yield from returned_rows(data, "env.data")
         return
     path = Path(data).expanduser()
     if not path.is_file():
@@ -60,18 +60,6 @@ def _rows(data: str) -> Iterator[Any]:
                 raise UserError(
                     f"{data}, line {number} is not valid JSON: {error}; write one object a line"
                 ) from None
-
-
-def _called(data: str) -> Iterable[Any]:
-    """What a user's function returns."""
-    function = load_callable(data, "env.data")
-    try:
-        return list(function())
-    except Exception as error:
-        raise UserError(
-            f"env.data: {data} failed: {type(error).__name__}: {error}{user_line(error)}; it takes "
-            "no arguments and returns rows"
-        ) from error
 
 
 def _task(row: Any, where: str, env: str, heldout_share: float) -> Task:

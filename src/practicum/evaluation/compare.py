@@ -31,18 +31,41 @@ def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
     the sign-flip test of the same differences rejects 0, so the two never contradict each other.
     """
     pairs = _pair_tasks(report, against)
-    successes = _differences([(_share(a), _share(b)) for a, b in pairs], "success")
-    rewards = _differences([(_reward(a), _reward(b)) for a, b in pairs], "reward")
     attempts = max(report.attempts_per_task, against.attempts_per_task)
-    gain, p_value = success_difference(successes, attempts)
+    reward, p_value = _reward_gain(pairs, attempts)
+    gain = None
+    if report.success and against.success:
+        successes = _differences([(_share(a), _share(b)) for a, b in pairs], "success")
+        gain, p_value = success_difference(successes, attempts)
     return Comparison(
         policy=report.policy,
         against=against.policy,
-        n_tasks=len(successes),
+        n_tasks=(gain or reward).n,
         success_difference=gain,
-        reward_difference=reward_difference(rewards),
+        reward_difference=reward,
         p_value=p_value,
     )
+
+
+def _reward_gain(
+    pairs: Sequence[tuple[TaskResult, TaskResult]], attempts: int
+) -> tuple[Interval, float]:
+    """The difference in mean reward; that of rewards of 0 and 1 stays between -1 and 1."""
+    if is_zero_or_one([task for pair in pairs for task in pair]):
+        whole = [(_whole_share(a), _whole_share(b)) for a, b in pairs]
+        return success_difference(_differences(whole, "reward"), attempts)
+    rewards = _differences([(_reward(a), _reward(b)) for a, b in pairs], "reward")
+    return reward_difference(rewards)
+
+
+def is_zero_or_one(tasks: Sequence[TaskResult]) -> bool:
+    """Whether the rewards are shares of a whole: each is 0 or 1, and both occur."""
+    return {r for task in tasks for r in task.rewards if r is not None} == {0.0, 1.0}
+
+
+def _whole_share(task: TaskResult) -> Fraction | None:
+    scored = [int(reward) for reward in task.rewards if reward is not None]
+    return Fraction(sum(scored), len(scored)) if scored else None
 
 
 def success_difference(
@@ -54,14 +77,14 @@ def success_difference(
     return _hold_zero(interval, p_value), p_value
 
 
-def reward_difference(differences: Sequence[float]) -> Interval:
-    """Mean of the tasks' differences in mean reward."""
+def reward_difference(differences: Sequence[float]) -> tuple[Interval, float]:
+    """Mean of the tasks' differences in mean reward, and the p-value of "it is 0"."""
     p_value = sampled_sign_flip_p(np.asarray(differences, dtype=np.float64))
-    return _hold_zero(mean_interval(differences), p_value)
+    return _hold_zero(mean_interval(differences), p_value), p_value
 
 
 def is_difference(comparison: Comparison) -> bool:
-    """Whether one policy solves significantly more of these tasks than the other."""
+    """Whether one policy does these tasks significantly better than the other."""
     return comparison.p_value <= ALPHA
 
 

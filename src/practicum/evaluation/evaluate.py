@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from practicum.agents.rollout import RolloutParts, run_groups
@@ -32,8 +32,9 @@ async def evaluate(
     policy: str,
     fingerprint: str,
     on_episode: Callable[[Episode], None] = lambda episode: None,
+    on_groups: Callable[[Sequence[Group]], None] = lambda groups: None,
 ) -> Evaluation:
-    """Run `attempts` episodes of each task."""
+    """Run `attempts` episodes of each task; `on_groups` is given them before they are scored."""
     started = time.monotonic()
     groups: list[Group] = []
     for number, start in enumerate(range(0, len(tasks), TASKS_AT_ONCE)):
@@ -45,6 +46,7 @@ async def evaluate(
             seed=seed,
             on_episode=on_episode,
         )
+    on_groups(groups)
     report = build_report(
         [task_result(group) for group in groups],
         policy=policy,
@@ -66,6 +68,25 @@ def _why_unusable(episode: Episode) -> str:
     if episode.trace.failure is not None:
         return episode.trace.failure.message
     return "" if episode.is_usable else episode.score.reason
+
+
+MOST_TOLD = 3
+"""Failures that are told one by one; the rest are counted where the step is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFailures:
+    """Tells what went wrong in an episode as soon as it has, each thing once."""
+
+    tell: Callable[[str], None]
+    told: set[str] = field(default_factory=set)
+
+    def look_at(self, episode: Episode) -> None:
+        """Take an episode that has ended."""
+        reason = _why_unusable(episode)
+        if reason and reason not in self.told and len(self.told) < MOST_TOLD:
+            self.told.add(reason)
+            self.tell(f"an episode failed: {reason}")
 
 
 def task_result(group: Group) -> TaskResult:

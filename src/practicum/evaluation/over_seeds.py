@@ -92,6 +92,11 @@ def gather_scores(reports: Sequence[EvalReport]) -> SeedScores:
                 "seeds are compared on the same ones; evaluate them with the same eval.n, "
                 "eval.seed and env"
             )
+    if unknown := [report for report in reports if report.success is None]:
+        raise UserError(
+            f"the success of {unknown[0].policy!r} is unknown, and seeds are compared by success; "
+            "train them with what counts as one, such as reward.success_at=0.5"
+        )
     kept = [name for name in by_id[0] if all(_is_scored(tasks[name]) for tasks in by_id)]
     if not kept:
         raise UserError(
@@ -105,7 +110,7 @@ def gather_scores(reports: Sequence[EvalReport]) -> SeedScores:
         task_ids=tuple(kept),
         levels=tuple(by_id[0][name].level for name in kept),
         attempts=max(report.attempts_per_task for report in reports),
-        seed_success=tuple(report.success for report in reports),
+        seed_success=tuple(report.success for report in reports if report.success),
         left_out=len(by_id[0]) - len(kept),
     )
 

@@ -15,18 +15,18 @@ from practicum.core.checkpoint import (
     TaskResult,
 )
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import UserError
+from practicum.core.errors import EpisodesFailed, UserError
 from practicum.core.task import JSON
-from practicum.evaluation.compare import compare_reports, is_difference
+from practicum.evaluation.compare import compare_reports, is_difference, is_zero_or_one
 from practicum.evaluation.intervals import mean_interval, pass_at_k_interval, share_interval
 
 T = TypeVar("T")
 
 SCHEMA = 1
+"""Version of the JSON format."""
 
 NEXT_TO_NOTHING = 0.1
 """Upper bound of success up to which a risen reward has not been paid for the task."""
-"""Version of the JSON format."""
 
 
 def build_report(
@@ -49,13 +49,13 @@ def build_report(
     attempts = max(len(task.successes) for task in results)
     scored = [task for task in results if _scored(task.successes)]
     rewards = [sum(kept) / len(kept) for task in results if (kept := _scored(task.rewards))]
-    if not scored or not rewards:
-        missing = "rewards" if scored else "successes"
+    if not rewards:
         reason = f"the first: {first_failure}; mend that" if first_failure else "look at the traces"
-        raise UserError(
-            f"none of the {len(results)} tasks has scored {missing}: every attempt failed or was "
-            f"left unscored; {reason}"
+        raise EpisodesFailed(
+            f"none of the {len(results)} tasks has a score: every attempt failed or was left "
+            f"unscored; {reason}"
         )
+    as_share = is_zero_or_one(results)
     levels = sorted({task.level for task in scored})
     return EvalReport(
         policy=policy,
@@ -63,14 +63,14 @@ def build_report(
         fingerprint=fingerprint,
         seed=seed,
         attempts_per_task=attempts,
-        success=_success(scored, attempts),
-        reward=mean_interval(rewards),
-        pass_at_k=_pass_at_powers(scored, attempts),
+        success=_success(scored, attempts) if scored else None,
+        reward=share_interval(rewards, attempts) if as_share else mean_interval(rewards),
+        pass_at_k=_pass_at_powers(scored, attempts) if scored else {},
         success_by_level={
             level: _success([task for task in scored if task.level == level], attempts)
             for level in levels
         },
-        masked=sum(_masked(task) for task in results),
+        masked=sum(_masked(task, bool(scored)) for task in results),
         tasks=tuple(results),
         duration_s=duration_s,
     )
@@ -93,21 +93,26 @@ def _pass_at_powers(tasks: Sequence[TaskResult], attempts: int) -> dict[int, Int
     return {k: pass_at_k_interval(successes, k) for k in powers}
 
 
-def _masked(task: TaskResult) -> int:
+def _masked(task: TaskResult, is_success_known: bool) -> int:
     pairs = zip(task.successes, task.rewards, strict=True)
-    return sum(success is None or reward is None for success, reward in pairs)
+    return sum(
+        reward is None or (is_success_known and success is None) for success, reward in pairs
+    )
 
 
 def verdict(comparison: Comparison) -> str:
     """The result of the significance test in one sentence."""
-    gain = comparison.success_difference
+    score, gain = comparison.decisive
     shown = f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {_p(comparison.p_value)}"
     tasks = "the 1 task" if comparison.n_tasks == 1 else f"the {comparison.n_tasks} tasks"
     if not is_difference(comparison):
         return (
-            f"No difference in success is shown between {comparison.policy} and "
+            f"No difference in {score} is shown between {comparison.policy} and "
             f"{comparison.against} on {tasks} ({shown})."
         )
+    if comparison.success_difference is None:
+        word = "more" if gain.value > 0 else "less"
+        return f"{comparison.policy} earns {word} on {tasks} than {comparison.against} ({shown})."
     word = "more" if gain.value > 0 else "fewer"
     return f"{comparison.policy} solves {word} of {tasks} than {comparison.against} ({shown})."
 
@@ -131,6 +136,11 @@ def format_interval(interval: Interval, *, signed: bool = False, digits: int = 3
     return f"{value} [{interval.low:{form}}, {interval.high:{form}}]"
 
 
+def format_success(report: EvalReport, digits: int = 3) -> str:
+    """Success with its bounds; `unknown` where it is."""
+    return format_interval(report.success, digits=digits) if report.success else "unknown"
+
+
 def render_report(report: EvalReport) -> Table:
     """A table of one report: scores with n and 95 % interval."""
     table = Table(
@@ -148,7 +158,8 @@ def render_report(report: EvalReport) -> Table:
 
 
 def _rows(report: EvalReport) -> list[tuple[str, Interval]]:
-    rows = [("success", report.success), ("mean reward", report.reward)]
+    rows = [("success", report.success)] if report.success else []
+    rows.append(("mean reward", report.reward))
     # pass@1 is the success share, which has its row already.
     rows += [(f"pass@{k}", report.pass_at_k[k]) for k in sorted(report.pass_at_k) if k > 1]
     if len(report.success_by_level) > 1:
@@ -163,9 +174,15 @@ def _caption(report: EvalReport) -> str:
     parts = [f"{attempts} attempt{'' if attempts == 1 else 's'} a task", f"seed {report.seed}"]
     if report.masked:
         parts.append(masked_words(report.masked, report.attempts))
+    if report.success is None:
+        parts.append(UNKNOWN)
     if report.duration_s:
         parts.append(f"{report.duration_s:.0f} s")
     return ", ".join(parts)
+
+
+UNKNOWN = "success is unknown: say what counts with reward.success_at=SCORE"
+"""Where neither the environment nor the config says whether a task was done."""
 
 
 def masked_words(masked: int, attempts: int) -> str:
@@ -229,16 +246,17 @@ def stage_ends(
 def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
     """A table of the same tasks after each stage of a run, and each stage's own gain."""
     first = course[0][1]
-    title = f"{first.env}: the same {first.success.n} held-out tasks, 95 % intervals"
+    title = f"{first.env}: the same {len(first.tasks)} held-out tasks, 95 % intervals"
     table = Table(title=title, title_justify="left")
-    for heading in ("", "success", "mean reward", "gain in success"):
+    score, _ = first.decisive
+    for heading in ("", "success", "mean reward", f"gain in {score}"):
         table.add_column(heading, overflow="fold")
     before: EvalReport | None = None
     for label, report in course:
-        gain = compare_reports(report, before).success_difference if before else None
+        gain = compare_reports(report, before).decisive[1] if before else None
         table.add_row(
             label,
-            Text(format_interval(report.success, digits=2)),
+            Text(format_success(report, digits=2)),
             Text(format_interval(report.reward, digits=2)),
             Text(format_interval(gain, signed=True, digits=2) if gain else ""),
         )
@@ -248,7 +266,8 @@ def render_stages(course: Sequence[tuple[str, EvalReport]]) -> Table:
 
 def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Comparison) -> Text:
     lines = [verdict(comparison)]
-    if comparison.reward_difference.low > 0 and report.success.high < NEXT_TO_NOTHING:
+    most = report.success.high if report.success else 1.0
+    if comparison.reward_difference.low > 0 and most < NEXT_TO_NOTHING:
         lines.append(
             f"ALARM: reward rose to {report.reward.value:.2f} and next to nothing is solved: what "
             "pays is not the task, or more steps are needed; see docs/collapse.md."
@@ -270,7 +289,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "fingerprint": report.fingerprint,
         "seed": report.seed,
         "attempts_per_task": report.attempts_per_task,
-        "success": report.success.to_json(),
+        "success": report.success.to_json() if report.success else None,
         "reward": report.reward.to_json(),
         "pass_at_k": _table_to_json(report.pass_at_k),
         "success_by_level": _table_to_json(report.success_by_level),
@@ -297,12 +316,13 @@ def report_from_json(value: Mapping[str, Any]) -> EvalReport:
 
 def comparison_to_json(comparison: Comparison) -> dict[str, JSON]:
     """The comparison as JSON values, with its verdict; `comparison_from_json` reads it back."""
+    gain = comparison.success_difference
     return {
         "schema": SCHEMA,
         "policy": comparison.policy,
         "against": comparison.against,
         "n_tasks": comparison.n_tasks,
-        "success_difference": comparison.success_difference.to_json(),
+        "success_difference": gain.to_json() if gain else None,
         "reward_difference": comparison.reward_difference.to_json(),
         "p_value": comparison.p_value,
         "is_difference": is_difference(comparison),
@@ -336,7 +356,7 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
         fingerprint=value["fingerprint"],
         seed=value["seed"],
         attempts_per_task=value["attempts_per_task"],
-        success=_interval_from_json(value["success"]),
+        success=_interval_from_json(value["success"]) if value["success"] else None,
         reward=_interval_from_json(value["reward"]),
         pass_at_k=_table_from_json(value["pass_at_k"]),
         success_by_level=_table_from_json(value["success_by_level"]),
@@ -356,11 +376,12 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
 
 
 def _comparison_from_json(value: Mapping[str, Any]) -> Comparison:
+    gain = value["success_difference"]
     return Comparison(
         policy=value["policy"],
         against=value["against"],
         n_tasks=value["n_tasks"],
-        success_difference=_interval_from_json(value["success_difference"]),
+        success_difference=_interval_from_json(gain) if gain else None,
         reward_difference=_interval_from_json(value["reward_difference"]),
         p_value=value["p_value"],
     )
@@ -392,7 +413,7 @@ def report_to_row(report: EvalReport) -> dict[str, Any]:
         return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
 
     return {
-        "success": interval(report.success),
+        "success": interval(report.success) if report.success else None,
         "reward": interval(report.reward),
         "masked": report.masked,
         "attempts": report.attempts,

@@ -34,6 +34,8 @@ class GatewayPlan:
     names: tuple[str, ...] = ()
     control_key: str = ""
     ignore_unknown: bool = False
+    called: str = ""
+    """What the model may be called besides its own name, such as a run's."""
     open_count: int = 0
     """Rollouts to open at the start."""
     limits: RolloutLimits = field(default_factory=RolloutLimits)
@@ -119,7 +121,8 @@ def build_gateway(
         control_key=plan.control_key,
         ignore_unknown=plan.ignore_unknown,
     )
-    return Gateway(rollouts, settings, (model,), grammars=grammars, controller=control)
+    names = (plan.called, model) if plan.called else (model,)
+    return Gateway(rollouts, settings, names, grammars=grammars, controller=control)
 
 
 def _write_endpoints(path: Path, endpoints: tuple[tuple[str, Endpoint], ...]) -> None:

@@ -11,7 +11,7 @@ from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError
 from practicum.core.interfaces import Environment, GroupReward, Reward, Sandboxes
 from practicum.core.score import JudgeModel, WeighingModel
-from practicum.core.user_code import load_callable
+from practicum.core.user_code import check_call, load_callable, made_of, names_code
 from practicum.rewards.behaviour import (
     Efficiency,
     FormatCompliance,
@@ -23,7 +23,7 @@ from practicum.rewards.behaviour import (
 from practicum.rewards.code import BorrowedSandboxes, CodeExecution, SyntaxCheck
 from practicum.rewards.composite import CompositeReward, InOrder, NormalisedComponents, RewardPart
 from practicum.rewards.judge.judge_endpoint import EndpointJudge
-from practicum.rewards.judge.judge_reward import JudgementLedger, JudgeReward
+from practicum.rewards.judge.judge_reward import FunctionJudge, JudgementLedger, JudgeReward
 from practicum.rewards.learned.features import Embedder
 from practicum.rewards.learned.labeler import LearnedReward, load_labeler
 from practicum.rewards.verifiable import (
@@ -39,6 +39,9 @@ JUDGEMENTS = "judgements.jsonl"
 
 BY_CHECKPOINTS = "agent_company"
 """The default reward of an environment whose outcomes have checkpoints."""
+
+KEY = "reward"
+"""Of the config, for error messages about a user's function."""
 
 PLAIN: dict[type[parts.ComponentConfig], Callable[..., Reward]] = {
     parts.OutcomeComponent: OutcomeReward,
@@ -124,6 +127,8 @@ class RewardBuilder:
 
     def judge(self, part: parts.JudgeComponent) -> JudgeModel | WeighingModel:
         """The judge that a component names: at its endpoint, or in this process."""
+        if not part.endpoint and names_code(part.model):
+            return FunctionJudge(name=part.model, function=_judging(part.model))
         if not part.endpoint:
             return self.local_judge(part)
         return EndpointJudge(
@@ -172,8 +177,7 @@ class RewardBuilder:
         if isinstance(part, parts.TurnsComponent):
             return _paid_by_turn(environment)
         if isinstance(part, parts.FunctionComponent):
-            function = load_callable(part.name, "reward.components")
-            return FunctionReward(name=part.logged_as, function=function)
+            return FunctionReward(name=part.logged_as, function=_scoring(part.name))
         if isinstance(part, parts.CodeExecutionComponent):
             return CodeExecution(
                 sandboxes=self._of_kind(part.sandbox),
@@ -206,6 +210,26 @@ class RewardBuilder:
                 embedder=self.load_embedder(labeler.embedder_model) if labeler.embedder else None,
             )
         return self._learned[key]
+
+
+def _judging(named: str) -> Callable[..., Any]:
+    """A user's judge: a function of messages that returns text."""
+    function = load_callable(named, KEY)
+    if isinstance(function, type):
+        function = made_of(function, named, KEY)
+    check_call(function, named, KEY, ("messages",))
+    return cast("Callable[..., Any]", function)
+
+
+def _scoring(named: str) -> Callable[..., Any]:
+    """A user's function; of a class, the method `score` of an object of it."""
+    function = load_callable(named, KEY)
+    if isinstance(function, type):
+        function = made_of(function, named, KEY)
+    if isinstance(function, Reward):
+        function = function.score
+    check_call(function, named, KEY, ("task", "trace", "outcome"))
+    return cast("Callable[..., Any]", function)
 
 
 class _RecordedEnvironment:

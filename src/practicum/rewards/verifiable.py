@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 from practicum.core.conversation import REPORTED
 from practicum.core.errors import user_line
@@ -12,6 +12,7 @@ from practicum.core.interfaces import Reward
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Trace
+from practicum.core.user_code import place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,10 @@ class FunctionReward:
                 turn_values=found.turn_values,
                 reason=found.reason,
             )
-        if not isinstance(found, int | float):
-            kind = type(found).__name__
-            return Score.unscored(f"{self.name} gave {kind}; a number or a Score is needed")
-        return Score(components={self.name: float(found)})
+        if isinstance(found, SupportsFloat) and math.isfinite(found):
+            return Score(components={self.name: float(found)})
+        given = repr(found) if isinstance(found, float) else type(found).__name__
+        return Score.unscored(
+            f"{self.name} gave {given}{place_of(self.function)}; a finite number or a Score is "
+            "needed"
+        )

@@ -3,8 +3,8 @@
 checkpoints/
         step_10/              the learner's and the loop's files, and manifest.json
         step_15/
-        latest                the name of the newest, as text
-        best                  the name of the best evaluated, as text
+        latest                a link to the newest
+        best                  a link to the best evaluated
         .step_20.tmp-4711/    being written by process 4711
         .step_15.old-4711/    replaced by a newer step_15, about to be removed
 
@@ -142,15 +142,23 @@ class CheckpointStore:
         return sorted(self._folders())
 
     def pointed(self, pointer: str) -> int | None:
-        """The step that `latest` or `best` names; None if there is no such file."""
+        """The step that `latest` or `best` names; None if there is no such link.
+
+        A file with the name in it counts too: where no links can be made there is one.
+        """
         path = self.folder / pointer
-        if not path.is_file():
+        if not path.is_symlink() and not path.is_file():
             return None
-        named = STEP.fullmatch(path.read_text(encoding="utf-8", errors="replace").strip())
+        told = (
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_text(encoding="utf-8", errors="replace").strip()
+        )
+        named = STEP.fullmatch(told)
         if named is None:
             raise CheckpointError(
-                f"{path} does not name a checkpoint; write a name such as step_10 into it, or "
-                "remove it"
+                f"{path} does not name a checkpoint; remove it, or let it be a link to a folder "
+                "such as step_10"
             )
         return int(named[1])
 
@@ -227,7 +235,17 @@ class CheckpointStore:
         return path
 
     def _point(self, pointer: str, step: int) -> None:
-        write_file(self.folder / pointer, f"{self._name(step)}\n".encode())
+        path = self.folder / pointer
+        temporary = path.with_name(f".{pointer}.tmp-{os.getpid()}")
+        temporary.unlink(missing_ok=True)
+        try:
+            temporary.symlink_to(self._name(step))
+        except (OSError, NotImplementedError):  # Windows, and some network disks
+            write_file(path, f"{self._name(step)}\n".encode())
+            return
+        with storage_errors(path), durable_step(DurableStep.FILE_RENAME):
+            os.replace(temporary, path)
+            sync_folder(self.folder)
 
     def _prune(self, saved: int, keep: int, protect: Set[int]) -> None:
         folders = self._folders()
@@ -290,6 +308,8 @@ def resolve_checkpoint(named: str | Path, runs_dir: Path) -> Resolved:
     was exported or that PEFT wrote.
     """
     path = Path(named)
+    if path.is_symlink():  # `checkpoints/best` is named after what it points to
+        path = path.parent / os.readlink(path)
     if (path / MANIFEST).is_file():
         return Resolved(verify_checkpoint(path), _owner(path), ())
     if is_adapter_folder(path):

@@ -20,7 +20,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -46,6 +46,8 @@ from practicum.store.durable import (
 EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
 
+RUNS = Path("runs")
+"""Where a run is looked for when only its name is given."""
 FACTS = "run.json"
 STUDY = "study.json"
 """In a study's folder; see `study_dir`."""
@@ -157,6 +159,10 @@ class RunDir:
         run._publish(config, hardware or {})
         return run
 
+    def discard(self) -> None:
+        """Remove the folder of a run that never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     @classmethod
     def is_run(cls, path: Path) -> bool:
         """Whether a folder is a run folder."""
@@ -243,6 +249,21 @@ def check_name(name: str) -> str:
             f"{' or '.join(sorted(RESERVED))}; try --name my-run"
         )
     return name
+
+
+def check_place(runs_dir: Path, name: str | None) -> None:
+    """Raise `UserError` unless a run of this name can be made there; leaves nothing behind."""
+    if name is not None and (runs_dir / check_name(name)).exists():
+        raise taken(runs_dir / name)
+    made = [one for one in (runs_dir, *runs_dir.parents) if not one.exists()]
+    probe = runs_dir / f".practicum.tmp-{os.getpid()}"
+    try:
+        with storage_errors(runs_dir):
+            _make_folder(probe)
+    finally:
+        with suppress(OSError):
+            for folder in (probe, *made):
+                folder.rmdir()
 
 
 def _make_folder(path: Path) -> None:

@@ -307,12 +307,14 @@ class HeldOutSteps(ExampleSteps):
         _, loss, _ = self.method.advantages(rows, policy, base, mismatched)
         assert loss is not None  # a method that measures knows its loss
         found = {"heldout_loss": loss}
-        share = share_in_order(rows, policy - base)
-        return found if share is None else {**found, "heldout_in_order": share}
+        share, pairs = share_in_order(rows, policy - base)
+        if share is None:
+            return found
+        return {**found, "heldout_in_order": share, "heldout_pairs": pairs}
 
 
-def share_in_order(rows: Sequence[OfflineExample], gained: Floats) -> float | None:
-    """Share of good/bad pairs in which the good one gained more; None where there are none.
+def share_in_order(rows: Sequence[OfflineExample], gained: Floats) -> tuple[float | None, int]:
+    """Share of good/bad pairs in which the good one gained more, None without any; and their count.
 
     The sides of a preference pair are compared with each other; other good examples with all bad
     ones, which is the area under the ROC curve. Ties count half. `gained`: (N,).
@@ -324,4 +326,4 @@ def share_in_order(rows: Sequence[OfflineExample], gained: Floats) -> float | No
             sides.setdefault(row.pair, ([], []))[0 if good else 1].append(place)
     gaps = [np.subtract.outer(gained[good], gained[bad]).ravel() for good, bad in sides.values()]
     signs = np.sign(np.concatenate(gaps)) if gaps else np.zeros(0)
-    return float(0.5 + 0.5 * signs.mean()) if signs.size else None
+    return (float(0.5 + 0.5 * signs.mean()) if signs.size else None), int(signs.size)

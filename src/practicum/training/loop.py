@@ -19,10 +19,11 @@ from typing import Any, Protocol, TypeVar
 from practicum.core.alarms import Alarm
 from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import CheckpointError, PracticumError
+from practicum.core.errors import CheckpointError, EpisodesFailed, PracticumError
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
+from practicum.core.interrupted import INTERRUPTED
 from practicum.core.sample import Episode
-from practicum.core.task import JSON
+from practicum.core.task import JSON, Task
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventLog, read_metrics
 from practicum.training.overlapped_steps import OverlappedSteps
@@ -33,7 +34,7 @@ from practicum.training.recovery import (
     describe_recovery,
     eased,
 )
-from practicum.training.stages import StepResult, TrainingStage, stage_at
+from practicum.training.stages import StepFailed, StepResult, TrainingStage, stage_at
 from practicum.training.warm_start import may_end
 
 T = TypeVar("T")
@@ -43,9 +44,6 @@ STATS_FILE = "training_stats.json"
 
 MAX_SKIPPED_UPDATES = 3
 """Consecutive updates with a non-finite loss or gradient after which the run stops."""
-
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit code by which shells know a process that Ctrl-C ended."""
 
 STDERR = 2
 SHOW_CURSOR = b"\x1b[?25h"
@@ -141,6 +139,11 @@ class Trainer:
                     await self._end_imitation_if_learned(gate)
                     self._save_if_due()
                     await self._evaluate_if_due(gate)
+            except EpisodesFailed as failed:
+                run = self._parts.checkpoints.run
+                raise EpisodesFailed(
+                    f"{failed}; the episodes are kept: practicum traces list --store {run}"
+                ) from failed
             except Interrupted:
                 interrupted = True
                 self._save()
@@ -162,18 +165,16 @@ class Trainer:
         parts.observer.step_started(step, stage.source.episodes_expected)
         material = await gate.through(stage.source.gather(step))
         curriculum_state = parts.curriculum.state()
-        learned = stage.source.learn(step, material)
-        result = learned if isinstance(learned, StepResult) else await learned
+        try:
+            learned = stage.source.learn(step, material)
+            result = learned if isinstance(learned, StepResult) else await learned
+        except StepFailed as failed:
+            self._keep(failed.episodes, failed.tasks, step)
+            raise
         metrics = {"stage": stage.name, **result.metrics}
         if self._config.on_collapse == "recover" or self._state.recoveries:
             metrics["recoveries"] = self._state.recoveries
-        parts.traces.add_many(
-            result.episodes,
-            attempt=parts.metrics.attempt,
-            step=step,
-            purpose="train",
-            tasks=result.tasks,
-        )
+        self._keep(result.episodes, result.tasks, step)
         parts.metrics.append("step", step=step, values=metrics)
         totals = _add_totals(self._state.totals, metrics)
         self._state = replace(self._state, step=step, curriculum=curriculum_state, totals=totals)
@@ -184,6 +185,12 @@ class Trainer:
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
         await self._mind_alarms(self._guard.observe(step, metrics))
+
+    def _keep(self, episodes: Sequence[Episode], tasks: Sequence[Task], step: int) -> None:
+        attempt = self._parts.metrics.attempt
+        self._parts.traces.add_many(
+            episodes, attempt=attempt, step=step, purpose="train", tasks=tasks
+        )
 
     async def _end_imitation_if_learned(self, gate: "InterruptGate") -> None:
         """Go over to practice as soon as a warm start has taught enough."""
@@ -343,8 +350,11 @@ class Trainer:
 
 
 def best_step(reports: Mapping[int, EvalReport]) -> int:
-    """The step with the highest lower bound of success, then mean reward, then step."""
-    return max(reports, key=lambda s: (reports[s].success.low, reports[s].reward.value, s))
+    """The step with the highest lower bound of success, then mean reward, then step.
+
+    Of mean reward where success is unknown.
+    """
+    return max(reports, key=lambda s: (reports[s].decisive[1].low, reports[s].reward.value, s))
 
 
 def _add_totals(totals: object, metrics: dict[str, JSON]) -> dict[str, JSON]:

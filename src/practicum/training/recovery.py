@@ -62,7 +62,8 @@ class RunGuard:
 
     def evaluated(self, step: int, report: EvalReport) -> None:
         """Take a held-out evaluation after `step` steps."""
-        self._watch.evaluated(step, report.success.value, report.success.n)
+        if report.success is not None:
+            self._watch.evaluated(step, report.success.value, report.success.n)
 
     def observe(self, step: int, metrics: Mapping[str, JSON]) -> list[Alarm]:
         """Take a step; the alarms that begin with it."""

@@ -16,7 +16,7 @@ import numpy as np
 from practicum.agents.rollout import RolloutParts, run_groups, warmed
 from practicum.core.capabilities import ReportsMastery
 from practicum.core.config.config_sections import RolloutConfig
-from practicum.core.errors import PolicyMismatch, PracticumError
+from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import (
     Algorithm,
     Curriculum,
@@ -35,7 +35,7 @@ from practicum.training.prefix_tree import (
     loss_tokens,
     training_paths,
 )
-from practicum.training.stages import StepResult, update_metrics
+from practicum.training.stages import StepFailed, StepResult, update_metrics
 
 ESTIMATED = ("logprobs", "base_logprobs", "values", "teacher_logprobs")
 """Fields of `Estimates`; the last is the teacher's, the others are the learner's."""
@@ -388,8 +388,11 @@ def check_any_usable(collected: CollectedStep) -> None:
         return
     first = episodes[0]
     reason = first.trace.failure.message if first.trace.failure else first.score.reason
-    raise PracticumError(
-        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}"
+    raise StepFailed(
+        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}; "
+        "mend that",
+        episodes,
+        [group.task for group in collected.everything],
     )
 
 

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from practicum.core.config.reward_config import RewardConfig
-from practicum.core.config.run_config import DataConfig, RunConfig
+from practicum.core.config.run_config import REFERENCE, DataConfig, RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import ChatCodec, OfflineMethod, Reward
 from practicum.core.sample import Episode, Example, Sample
 from practicum.core.score import Score
 from practicum.core.task import JSON
 from practicum.core.trace import Trace
+from practicum.core.user_code import check_call, load_callable, names_code
 from practicum.store.durable import publish_folder
 from practicum.store.trace_store import SqliteTraceStore
 from practicum.store.where import not_evaluated
@@ -98,6 +99,25 @@ class StageData:
         """The stage's data config; `RunConfig` makes sure that an offline stage has one."""
         assert self.view.data is not None
         return self.view.data
+
+
+def check_data(data: DataConfig, runs_dir: Path) -> None:
+    """Raise `UserError` where a stage's examples cannot be found; none of them is read."""
+    for one in data.imports:
+        if not Path(one).exists():
+            raise UserError(f"data.imports: there is no file or folder {one}; give its path")
+    if names_code(data.source):
+        check_call(load_callable(data.source, "data"), data.source, "data", ())
+        return
+    source = DatasetSource(name=data.source, runs_dir=runs_dir)
+    if data.source == REFERENCE or data.imports:
+        return
+    place = store_path(source) if is_store(source) else Path(data.source)
+    if not place.exists():
+        raise UserError(
+            f"data: there is no {place}; give a store (*.sqlite), a run, a dataset, "
+            "FILE.py:FUNCTION that returns rows, or reference"
+        )
 
 
 async def load_stage(stage: StageData) -> StageExamples:

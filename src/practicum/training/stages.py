@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from practicum.core.errors import EpisodesFailed
 from practicum.core.interfaces import UpdateReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
@@ -19,6 +20,15 @@ class StepResult:
     episodes: tuple[Episode, ...] = ()
     """Episodes of the step, to be stored."""
     tasks: tuple[Task, ...] = field(default=())
+
+
+class StepFailed(EpisodesFailed):
+    """Every episode of a step failed; they are here, to be stored."""
+
+    def __init__(self, told: str, episodes: Sequence[Episode], tasks: Sequence[Task]) -> None:
+        super().__init__(told)
+        self.episodes = episodes
+        self.tasks = tasks
 
 
 def update_metrics(report: UpdateReport) -> dict[str, JSON]:

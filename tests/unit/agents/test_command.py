@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -183,3 +184,15 @@ async def test_a_folder_of_the_users_is_worked_in_and_left(tmp_path: Path) -> No
     worker = python("open('made.txt', 'w').write('x')")
     await work(CommandAgent(command=worker, score="exit_code", workdir=str(tmp_path)))
     assert (tmp_path / "made.txt").exists()
+
+
+async def test_a_program_that_passes_its_deadline_leaves_no_complaint_behind() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, told: complaints.append(told))
+    agent = CommandAgent(command=python("import time; time.sleep(60)"), score="exit_code")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await work(agent)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []

@@ -34,7 +34,7 @@ def test_a_model_learns_from_conversations(tmp_path: Path) -> None:
     assert len(losses) == 6
     assert losses[-1] < losses[0]
     assert one.run is not None
-    assert (one.run / "checkpoints" / "latest").read_text() == "step_6\n"
+    assert (one.run / "checkpoints" / "latest").readlink().name == "step_6"
     (after,) = one.test_inference(["hello"])
     assert after["problem"] == "hello"
     assert isinstance(after["response"], str)

@@ -26,6 +26,10 @@ class Garden:
     all_levels = (1,)
     def __init__(self, options):
         self.options = options
+    def tasks(self, split, seed):
+        return iter(())
+    def open(self, task):
+        raise NotImplementedError
 
 class Bare:
     pass

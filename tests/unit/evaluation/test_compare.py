@@ -151,7 +151,7 @@ def test_nothing_scored_on_both_sides_is_refused_with_a_sentence() -> None:
     left = make_report("a", [(True,), (None,)])
     right = make_report("b", [(None,), (True,)])
 
-    with pytest.raises(UserError, match="no task has a scored success from both"):
+    with pytest.raises(UserError, match="no task has a scored reward from both"):
         compare_reports(left, right)
 
 
@@ -186,7 +186,7 @@ def test_reward_differences_are_covered_93_to_97_percent(n: int, attempts: int) 
     noise = np.random.default_rng(7).poisson(0.5, size=pairs.shape) * 0.5
     rewards = 8.5 * pairs / attempts - noise
 
-    intervals = [reward_difference(row) for row in rewards.tolist()]
+    intervals = [reward_difference(row)[0] for row in rewards.tolist()]
 
     paid = 8.5 * truth - 0.25
     assert 0.93 <= np.mean([i.low <= paid <= i.high for i in intervals]) <= 0.97
@@ -210,6 +210,6 @@ def test_equal_policies_rewards_are_told_apart_at_most_about_5_percent_of_the_ti
     rewards = rng.choice([-9.0, 0.0, 8.5], p=[0.05, 0.9, 0.05], size=(EVALUATIONS, 60))
     rewards *= rng.choice([-1.0, 1.0], size=rewards.shape)
 
-    intervals = [reward_difference(row) for row in rewards.tolist()]
+    intervals = [reward_difference(row)[0] for row in rewards.tolist()]
 
     assert np.mean([not i.low <= 0 <= i.high for i in intervals]) <= 0.055

@@ -93,12 +93,12 @@ def test_no_tasks_is_a_sentence_for_the_user() -> None:
 
 
 def test_every_attempt_masked_is_a_sentence_for_the_user() -> None:
-    with pytest.raises(UserError, match="none of the 2 tasks has scored successes"):
+    with pytest.raises(UserError, match="none of the 2 tasks has a score"):
         make_report([make_task("a", [None]), make_task("b", [None])])
 
 
 def test_no_reward_at_all_is_a_sentence_for_the_user() -> None:
-    with pytest.raises(UserError, match="scored rewards"):
+    with pytest.raises(UserError, match="none of the 1 tasks has a score"):
         make_report([make_task("a", [True], rewards=(None,))])
 
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_loaded_is_said_as_of_an_agent(tmp_path: Path, named: str
     broken.write_text("import nowhere_at_all")
     named = named.format(file=file, broken=broken)
     with pytest.raises(ConfigError) as of_agent:
-        load_callable(named, "reward.components")
+        load_callable(named, "reward")
     with pytest.raises(ConfigError) as of_reward:
         REWARDS.reward(composed(named), build_environment("math"))
     assert str(of_reward.value) == str(of_agent.value)

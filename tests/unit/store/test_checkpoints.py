@@ -8,7 +8,7 @@ import pytest
 
 from practicum.core.checkpoint import Checkpoint
 from practicum.core.errors import CheckpointError, UserError
-from practicum.store.checkpoints import CheckpointStore, verify_checkpoint
+from practicum.store.checkpoints import CheckpointStore, resolve_checkpoint, verify_checkpoint
 
 FILES = (
     "adapter_config.json",
@@ -234,9 +234,23 @@ def test_a_displaced_checkpoint_whose_replacement_never_came_counts_and_is_put_b
 
 def test_a_pointer_left_behind_by_a_kill_is_moved_on(store: CheckpointStore) -> None:
     save(store, 1, 2)
-    (store.folder / "latest").write_text("step_1\n")
+    (store.folder / "latest").unlink()
+    (store.folder / "latest").symlink_to("step_1")
     store.recover()
     assert store.pointed("latest") == 2
+
+
+def test_latest_and_best_are_links_to_folders_and_a_name_in_a_file_is_read_too(
+    store: CheckpointStore,
+) -> None:
+    save(store, 1, 2)
+    store.mark_best(1)
+    for pointer, step in (("latest", 2), ("best", 1)):
+        assert (store.folder / pointer / "manifest.json").is_file()
+        assert resolve_checkpoint(store.folder / pointer, store.run).checkpoint.step == step
+    (store.folder / "best").unlink()
+    (store.folder / "best").write_text("step_2\n")
+    assert store.pointed("best") == 2
 
 
 def test_a_displaced_checkpoint_whose_replacement_came_is_swept(store: CheckpointStore) -> None:
@@ -262,7 +276,7 @@ def test_left_overs_of_a_killed_process_with_the_same_pid_are_no_obstacle(
 def test_a_pointer_that_names_nothing_is_one_sentence(store: CheckpointStore) -> None:
     save(store, 1)
     (store.folder / "best").write_bytes(b"\xff\x00")
-    with pytest.raises(CheckpointError, match="does not name a checkpoint; write a name such as"):
+    with pytest.raises(CheckpointError, match="does not name a checkpoint; remove it"):
         store.pointed("best")
 
 
@@ -277,8 +291,8 @@ def test_checkpoints_may_be_called_epochs_and_whoever_reads_them_need_not_know(
     epochs = CheckpointStore(store.run, layout="epoch")
     saved = save(epochs, 1, 2, 3, keep=2)
     assert [checkpoint.path.name for checkpoint in saved] == ["epoch_1", "epoch_2", "epoch_3"]
-    assert sorted(p.name for p in store.folder.iterdir() if p.is_dir()) == ["epoch_2", "epoch_3"]
-    assert (store.folder / "latest").read_text() == "epoch_3\n"
+    assert sorted(p.name for p in store.folder.glob("epoch_*")) == ["epoch_2", "epoch_3"]
+    assert (store.folder / "latest").readlink() == Path("epoch_3")
     epochs.mark_best(2)
     assert (store.pointed("latest"), store.pointed("best"), store.steps()) == (3, 2, [2, 3])
     assert store.load(2) == saved[1]

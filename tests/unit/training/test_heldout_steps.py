@@ -119,12 +119,12 @@ def test_the_share_in_order_is_the_area_under_the_curve() -> None:
     rows = [replace(make_row(n), label=bool(chance.random() < 0.4)) for n in range(40)]
     labels = np.asarray([row.label for row in rows])
     found = stats.mannwhitneyu(gained[labels], gained[~labels]).statistic
-    assert share_in_order(rows, gained) == pytest.approx(
+    assert share_in_order(rows, gained)[0] == pytest.approx(
         found / (labels.sum() * (~labels).sum()), abs=1e-6
     )
 
 
 def test_without_both_there_is_no_order() -> None:
     rows = [make_row(n, label=True) for n in range(3)]
-    assert share_in_order(rows, np.ones(3, np.float32)) is None
-    assert share_in_order([make_row(1)], np.ones(1, np.float32)) is None
+    assert share_in_order(rows, np.ones(3, np.float32)) == (None, 0)
+    assert share_in_order([make_row(1)], np.ones(1, np.float32)) == (None, 0)

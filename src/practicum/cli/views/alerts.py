@@ -163,9 +163,10 @@ class _Success(NamedTuple):
 def _success(steps: Sequence[StepRow], evaluations: Sequence[EvalPoint]) -> _Success | None:
     """Held-out success has the last word; training success speaks where it points the same way."""
     trained = _trained_success(steps)
-    if len(evaluations) < 2:
+    known = [point.success for point in evaluations if point.success is not None]
+    if len(known) < 2:
         return trained
-    one, two = evaluations[0].success, evaluations[-1].success
+    one, two = known[0], known[-1]
     errors = _share_errors(one.value, one.n, two.value, two.n)
     if 0.0 < errors < SUCCESS_SURE and trained is not None and trained.rose:
         return trained
@@ -422,7 +423,7 @@ def find_alerts(view: RunView, *, has_alarms: bool = True) -> list[Alert]:
 
 def alarms_of(view: RunView) -> Told:
     """The alarms that training told of the run, or would have told."""
-    evaluated = {p.step: (p.success.value, p.success.n) for p in view.evaluations}
+    evaluated = {p.step: (p.success.value, p.success.n) for p in view.evaluations if p.success}
     return find_alarms([(row.step, row.values) for row in view.steps], evaluated)
 
 

@@ -220,6 +220,28 @@ CURVES = (
 )
 
 
+OFFLINE_CURVES = (
+    Curve(field="loss", title="loss", style="cyan"),
+    Curve(field="heldout_loss", title="held-out loss", style="green"),
+    Curve(field="heldout_in_order", title="held-out accuracy", style="green", low=0.0, high=1.0),
+    Curve(field="margin", title="margin", style="magenta"),
+    Curve(field="pairs_in_order", title="accuracy", style="magenta", low=0.0, high=1.0),
+    Curve(field="gain_desirable", title="gain of good ones", style="magenta"),
+    Curve(field="gain_undesirable", title="gain of bad ones", style="red"),
+    Curve(field="kl_to_base", title="KL to base", style="blue"),
+    Curve(field="grad_norm", title="gradient norm", style="bright_black", low=0.0),
+)
+"""Of methods that learn from recorded examples; each is drawn where the method reports it."""
+
+
+def curves_of(view: RunView) -> tuple[Curve, ...]:
+    """What the newest step's method reports."""
+    if view.last_step is None or not view.last_step.is_offline:
+        return CURVES
+    reported = {name for row in view.steps for name in row.values}
+    return tuple(curve for curve in OFFLINE_CURVES if curve.field in reported)
+
+
 def render_charts(view: RunView, canvas: Canvas, plot_height: int) -> RenderableType:
     """The curves as charts, as many in a row as fit."""
     columns = _columns(canvas)
@@ -227,25 +249,26 @@ def render_charts(view: RunView, canvas: Canvas, plot_height: int) -> Renderable
     table = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     for _ in range(columns):
         table.add_column(width=width, no_wrap=True, overflow="crop")
-    charts = [_chart(curve, view, canvas, width, plot_height) for curve in CURVES]
+    charts = [_chart(curve, view, canvas, width, plot_height) for curve in curves_of(view)]
     for start in range(0, len(charts), columns):
         table.add_row(*charts[start : start + columns])
     return table
 
 
-def charts_height(canvas: Canvas, plot_height: int) -> int:
+def charts_height(view: RunView, canvas: Canvas, plot_height: int) -> int:
     """Lines `render_charts` takes."""
-    return ceil(len(CURVES) / _columns(canvas)) * (plot_height + 1)
+    return ceil(len(curves_of(view)) / _columns(canvas)) * (plot_height + 1)
 
 
 def render_sparklines(view: RunView, canvas: Canvas) -> list[RenderableType]:
     """The curves one line each, for a terminal with few lines."""
-    names = max(len(curve.title) for curve in CURVES)
+    curves = curves_of(view)
+    names = max(len(curve.title) for curve in curves)
     has_ends = canvas.width >= NARROW
     labels = 3 if has_ends else 1
     width = canvas.width - names - 1 - labels * (LABEL_WIDTH + 1)
     lines: list[RenderableType] = []
-    for curve in CURVES:
+    for curve in curves:
         values, within = _values(curve, view)
         (drawn,) = plot(values, width=width, height=1, within=within, glyphs=canvas.glyphs)
         line = Text(f"{curve.title:<{names}} ", no_wrap=True)

@@ -60,11 +60,11 @@ def render_run(view: RunView, canvas: Canvas) -> RenderableType:
     parts += [*mastery_line(view, canvas), *render_alerts(view, canvas)]
     used = len(parts) + (2 + len(evaluations) if view.evaluations else 0)
     if view.steps:
-        plot_height = _plot_height(canvas, used)
+        plot_height = _plot_height(view, canvas, used)
         parts.append(canvas.heading(_curves_title(view)))
         if plot_height:
             parts.append(render_charts(view, canvas, plot_height))
-            used += 1 + charts_height(canvas, plot_height)
+            used += 1 + charts_height(view, canvas, plot_height)
         else:
             sparklines = render_sparklines(view, canvas)
             parts += sparklines
@@ -77,13 +77,13 @@ def render_run(view: RunView, canvas: Canvas) -> RenderableType:
     return Group(*parts)
 
 
-def _plot_height(canvas: Canvas, used: int) -> int:
+def _plot_height(view: RunView, canvas: Canvas, used: int) -> int:
     """Lines of each plot; 0 when there is only room for sparklines."""
     if canvas.height is None:
         return USUAL_PLOT
     room = canvas.height - used - EPISODE_LINES - 1
     fitting = [
-        h for h in range(SHORTEST_PLOT, TALLEST_PLOT + 1) if charts_height(canvas, h) <= room
+        h for h in range(SHORTEST_PLOT, TALLEST_PLOT + 1) if charts_height(view, canvas, h) <= room
     ]
     return max(fitting, default=0)
 
@@ -168,7 +168,10 @@ def _describe_last_step(row: StepRow, canvas: Canvas) -> Text:
     )
     acting, learning = row.number("rollout_s"), row.number("update_s")
     rows, unique, turns = (row.number(n) for n in ("row_tokens", "update_tokens", "turns"))
+    examples, epoch = row.number("examples"), row.number("epoch")
     facts = [
+        None if examples is None else f"{examples:.0f} examples",
+        None if epoch is None else f"epoch {epoch:.2f}",
         None if episodes is None else f"{episodes:.0f} episodes",
         None if groups is None or trained is None else f"{trained:.0f}/{groups:.0f} groups",
         None if turns is None else f"{turns:.1f} turns",
@@ -227,7 +230,7 @@ def _evaluations_table(shown: Sequence[EvalPoint], view: RunView, canvas: Canvas
         table.add_column(no_wrap=True, overflow="crop")
     table.add_row(*(Text(heads[i], style="dim") for i in kept))
     for point, (label, success, reward, n) in zip(shown, cells, strict=True):
-        drawn = interval_strip(point.success, strip, canvas.glyphs) if strip else ""
+        drawn = interval_strip(point.success, strip, canvas.glyphs) if point.success else ""
         row = [Text(label), Text(success), Text(drawn, style="green"), Text(reward), Text(n)]
         table.add_row(*(row[i] for i in kept))
     return table
@@ -241,12 +244,23 @@ def _chosen_evaluations(
     return list(points) if len(points) <= most else [points[0], *points[1 - most :]]
 
 
+def _best_step(view: RunView) -> int:
+    """The step of the best checkpoint; 0 for a run that never got better than it began."""
+
+    def key(point: EvalPoint) -> tuple[float, float, int]:
+        return (point.success or point.reward).low, point.reward.value, point.step
+
+    found = max(view.evaluations, key=key).step
+    return found and (view.checkpoints.best or 0)
+
+
 def _evaluation_cells(point: EvalPoint, view: RunView) -> tuple[str, str, str, str]:
     label = "before" if point.step == 0 else f"step {point.step}"
-    if point.step and point.step == view.checkpoints.best:
+    if view.checkpoints.best is not None and point.step == _best_step(view):
         label += " best"
-    success, reward = format_interval(point.success), format_interval(point.reward)
-    return label, success, reward, f"{point.success.n:>5}"
+    success = format_interval(point.success) if point.success else "unknown"
+    counted = point.success or point.reward
+    return label, success, format_interval(point.reward), f"{counted.n:>5}"
 
 
 def render_episode(

@@ -70,7 +70,7 @@ def view_to_json(view: RunView) -> dict[str, JSON]:
 def _point(point: EvalPoint) -> dict[str, JSON]:
     return {
         "step": point.step,
-        "success": point.success.to_json(),
+        "success": point.success.to_json() if point.success else None,
         "reward": point.reward.to_json(),
         "success_by_level": {
             str(level): found.to_json() for level, found in point.success_by_level.items()
@@ -98,6 +98,17 @@ STEP_COLUMNS = (
     ("flat_share", "flat"),
     ("masked_episodes", "masked"),
 )
+OFFLINE_COLUMNS = (
+    ("loss", "loss"),
+    ("heldout_loss", "held-out"),
+    ("heldout_in_order", "accuracy"),
+    ("margin", "margin"),
+    ("kl_to_base", "KL"),
+    ("grad_norm", "gradient"),
+    ("epoch", "epoch"),
+    ("examples", "examples"),
+)
+"""Of steps that learn from recorded examples; accuracy is that of held-out pairs."""
 
 
 class Unreadable(NamedTuple):
@@ -172,12 +183,23 @@ def _short_model(view: RunView) -> str:
 
 def _before_after(view: RunView) -> str:
     if view.before is None and view.after is None:
-        return "-"
+        return _losses(view)
     before, after = (
-        "?" if point is None else f"{point.success.value:.2f}"
+        "?" if point is None else f"{(point.success or point.reward).value:.2f}"
         for point in (view.before, view.after)
     )
     return before if view.after is None else f"{before} → {after}"
+
+
+def _losses(view: RunView) -> str:
+    """The loss on held-out rows, where there is no held-out task."""
+    first, last = (
+        [loss for row in view.steps if (loss := row.number(name)) is not None]
+        for name in ("heldout_loss_before", "heldout_loss")
+    )
+    if not last:
+        return "-"
+    return f"loss {first[0]:.2f} → {last[-1]:.2f}" if first else f"loss {last[-1]:.2f}"
 
 
 def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> RenderableType:
@@ -286,9 +308,11 @@ def _checkpoints_line(view: RunView) -> str:
 
 
 def _steps_table(rows: Sequence[StepRow], canvas: Canvas) -> RenderableType:
-    table = _plain_table("step", *(title for _, title in STEP_COLUMNS), "seconds", numbers=True)
+    is_offline = rows[-1].is_offline
+    columns = OFFLINE_COLUMNS if is_offline else STEP_COLUMNS
+    table = _plain_table("step", *(title for _, title in columns), "seconds", numbers=True)
     for row in rows:
-        numbers = [format_number(row.number(field)) for field, _ in STEP_COLUMNS]
+        numbers = [format_number(row.number(field)) for field, _ in columns]
         table.add_row(str(row.step), *numbers, format_number(row.duration_s))
     return table
 

@@ -36,7 +36,8 @@ class EvalPoint:
     """One evaluation of the policy after `step` steps; step 0 is the untrained policy."""
 
     step: int
-    success: Interval
+    success: Interval | None
+    """None where nobody can say whether a task was done."""
     reward: Interval
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
     masked: int = 0
@@ -87,7 +88,7 @@ def _parse(step: int, values: Mapping[str, Any], *, has_report: bool = False) ->
     levels = values.get("success_by_level", {})
     return EvalPoint(
         step=step,
-        success=_interval(values["success"]),
+        success=_interval(values["success"]) if values["success"] else None,
         reward=_interval(values["reward"]),
         success_by_level={int(level): _interval(found) for level, found in levels.items()},
         masked=int(values.get("masked", 0)),
@@ -221,6 +222,11 @@ class StepRow:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         return float(value)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it learned from recorded examples."""
+        return "examples" in self.values
 
     @property
     def is_refused(self) -> bool:

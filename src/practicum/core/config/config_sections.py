@@ -133,8 +133,8 @@ class WarmStartConfig(ConfigModel):
 class EvalConfig(ConfigModel):
     """Evaluation on held-out tasks."""
 
-    n: int = Field(default=100, ge=1)
-    """Held-out tasks."""
+    n: int = Field(default=100, ge=0)
+    """Held-out tasks; 0 does not evaluate."""
     k: int = Field(default=1, ge=1)
     """Attempts at each."""
     every: int = Field(default=0, ge=0)
@@ -162,9 +162,9 @@ class CheckpointConfig(ConfigModel):
 class HardwareConfig(ConfigModel):
     """What the run may use."""
 
-    profile: Literal["auto", "cpu", "gpu", "ryzen"] = "auto"
-    """`auto` leaves the defaults as they are; the others fill in what the config does not say, as
-    `practicum doctor` shows."""
+    profile: Literal["none", "auto", "cpu", "gpu", "ryzen"] = "none"
+    """`none` leaves the defaults as they are; `auto` and the others fill in what the config does
+    not say (the model, the adapter's rank, group sizes), as `practicum doctor` shows."""
     threads: int = Field(default=0, ge=0)
     """CPU threads; 0 takes `OMP_NUM_THREADS`, or else the cores that the machine or its container
     allows. Recorded in the run, because another number gives other bits."""

@@ -11,7 +11,7 @@ from practicum.core.config.algorithm_config import AlgorithmConfig
 from practicum.core.config.run_config import SHORTHANDS, RunConfig
 from practicum.core.errors import ConfigError
 
-RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse"})
+RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse", "hardware.profile"})
 """Keys a resumed run may change: they do not alter any step already done."""
 
 
@@ -68,7 +68,8 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
     {'env': {'name': 'math', 'level': 2}, 'algorithm': {'lr': '1e-5'}}
     """
     result: dict[str, Any] = _copy(values)
-    for word in overrides:
+    # `model=tiny` stands for a whole section: it comes first, or it would undo `model.device=cpu`.
+    for word in sorted(overrides, key=lambda word: "." in word.partition("=")[0]):
         path, equals, text = word.partition("=")
         if not equals or not path:
             raise ConfigError(
@@ -131,7 +132,10 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         return f"{dotted} = {first['input']!r} cannot be used: write `key: value` lines under it"
     if kind == "union_tag_invalid":
         tag, known = first["ctx"]["tag"], first["ctx"]["expected_tags"]
-        return f"{dotted}.name = {tag!r} cannot be used: input should be {known}"
+        names = [name.strip(" '") for name in known.split(",")]
+        near = difflib.get_close_matches(tag.lower(), names, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"{dotted}.name = {tag!r} cannot be used: choose one of {', '.join(names)}{hint}"
     problem = first["msg"][0].lower() + first["msg"][1:]
     if not path:
         return problem

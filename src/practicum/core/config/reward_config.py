@@ -9,6 +9,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
+from practicum.core.user_code import names_code
 
 LABEL = re.compile(r"[A-Za-z_]\w*")
 
@@ -236,7 +237,8 @@ class JudgeComponent(ComponentConfig):
 
     name: Literal["judge"] = "judge"
     model: str = ""
-    """The judge: a model at the endpoint, or a local one as `model:` names it."""
+    """The judge: a model at the endpoint, a local one as `model:` names it, or `FILE.py:NAME`, a
+    function of yours that takes messages and returns what the judge writes."""
     endpoint: str = ""
     """Address of an OpenAI-compatible server, such as http://localhost:8000/v1; a local model
     judges unless given."""
@@ -278,7 +280,8 @@ class JudgeComponent(ComponentConfig):
             )
         fields = type(self).model_fields
         given = [key for key in OF_WRITING if getattr(self, key) != fields[key].default]
-        if given and not self.endpoint and self.way != "compared":
+        weighs = not self.endpoint and not names_code(self.model) and self.way != "compared"
+        if given and weighs:
             raise PydanticCustomError(
                 "judge",
                 "{key} is for a judge that writes; this one weighs: add way: compared, or leave "
@@ -371,6 +374,9 @@ class RewardConfig(ConfigModel):
     components: tuple[SerializeAsAny[ComponentConfig], ...] = ()
     """In place of all that: parts with weights, such as [{name: outcome}, {name: efficiency,
     turns: 8, weight: 0.2}]; see docs/rewards.md."""
+    success_at: float | None = None
+    """The score from which an episode counts as a success; what the environment says unless given,
+    which is unknown where it cannot tell."""
     combine: Literal["sum", "normalise"] = "sum"
     """With `components`: their weighted sum; or each divided by its spread in the group first, so
     that a part counts by its weight and not by its range."""
@@ -413,6 +419,10 @@ class RewardConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "RewardConfig":
+        if self.success_at is not None and self.combine != "sum":
+            raise PydanticCustomError(
+                "reward", "success_at is held against a sum of scores; leave out combine: normalise"
+            )
         if not self.components and self.combine != "sum":
             raise PydanticCustomError("reward", "combine is for components; add components: [...]")
         labels = [part.logged_as for part in self.components]

@@ -60,7 +60,7 @@ class DataConfig(ConfigModel):
 
     source: str
     """`reference`: the environment's own solutions, played in it; or a store of traces, a run's
-    folder, or a dataset that `practicum dataset build` made."""
+    folder, a dataset that `practicum dataset build` made, or FILE.py:FUNCTION that returns rows."""
     imports: tuple[str, ...] = ()
     """Files or folders that are brought into the store first; what is there already is left."""
     format: str = "auto"

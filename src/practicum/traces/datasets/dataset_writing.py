@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -87,10 +87,11 @@ def write_dataset(
         if replace:
             for old in (places.manifest, places.heldout):
                 old.unlink(missing_ok=True)
-        files = {places.train.name: _write_side(places.train, built.kind, built.train)}
+        shape = _shape(built) if built.heldout else None
+        files = {places.train.name: _write_side(places.train, built.kind, built.train, shape)}
         if built.heldout:
             name = places.heldout.name
-            files[name] = _write_side(places.heldout, built.kind, built.heldout)
+            files[name] = _write_side(places.heldout, built.kind, built.heldout, shape)
         manifest = {
             "version": VERSION,
             "question": dict(question),
@@ -155,9 +156,58 @@ def _check_free(places: Layout, out: Path, replace: bool) -> None:
         raise UserError(f"{there[0]} exists already; choose another --out, or add --replace")
 
 
-def _write_side(path: Path, kind: Kind, units: Sequence[Unit]) -> dict[str, Any]:
+class _Shape(NamedTuple):
+    """The columns of a dataset's rows, and the keys of their messages."""
+
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    def filled(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with null for what only others have."""
+        whole = {column: row.get(column) for column in self.columns}
+        return {name: v if name == "tools" else self._messages(v) for name, v in whole.items()}
+
+    def _messages(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._messages(one) for one in value]
+        return {key: value.get(key) for key in self.keys} if isinstance(value, dict) else value
+
+
+def _dicts(value: Any) -> Iterator[dict[str, Any]]:
+    """The messages of a conversation, or of several."""
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list):
+        yield from (one for inner in value for one in _dicts(inner))
+
+
+def _known(kind: Kind, units: Sequence[Unit]) -> set[str]:
+    """Columns and keys of messages that some row has a value for."""
+    rows = [write_row(kind, unit) for unit in units]
+    messages = (message for row in rows for value in row.values() for message in _dicts(value))
+    return {key for one in (*rows, *messages) for key, value in one.items() if value is not None}
+
+
+def _shape(built: Built) -> _Shape:
+    """What any row of either split has: `datasets` reads no splits of different columns."""
+    columns: dict[str, None] = {}
+    keys: dict[str, None] = {}
+    for unit in (*built.train, *built.heldout):
+        row = write_row(built.kind, unit)
+        columns |= dict.fromkeys(row)
+        for name, value in row.items():
+            if name != "tools":
+                keys |= {key: None for message in _dicts(value) for key in message}
+    return _Shape(tuple(columns), tuple(keys))
+
+
+def _write_side(
+    path: Path, kind: Kind, units: Sequence[Unit], shape: _Shape | None
+) -> dict[str, Any]:
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    rows = (write_row(kind, unit) for unit in units)
+    rows: Iterator[dict[str, Any]] = (write_row(kind, unit) for unit in units)
+    if shape is not None:
+        rows = map(shape.filled, rows)
     try:
         if path.suffix == ".parquet":
             write_parquet(temporary, kind, rows)
@@ -197,6 +247,10 @@ def _hash(path: Path) -> str:
 
 def _card(built: Built, places: Layout) -> str:
     sides = [("train", places.train)] + ([("heldout", places.heldout)] if built.heldout else [])
+    # `datasets` takes the types of all columns from the first split: one that has more of them.
+    more = {"train": len(_known(built.kind, built.train))}
+    more["heldout"] = len(_known(built.kind, built.heldout))
+    sides.sort(key=lambda side: -more[side[0]])
     files = "\n".join(f"  - split: {name}\n    path: {path.name}" for name, path in sides)
     return (
         f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}\n---\n\n"

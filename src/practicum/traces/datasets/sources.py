@@ -7,6 +7,7 @@ from pathlib import Path
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode, Example
+from practicum.core.user_code import names_code
 from practicum.store.run_dir import RunDir, find_run
 from practicum.store.trace_store import SqliteTraceStore
 from practicum.store.where import not_evaluated
@@ -27,7 +28,7 @@ class DatasetSource:
     """What a dataset is built from."""
 
     name: str
-    """A store, a run, a dataset, a file, or `reference`."""
+    """A store, a run, a dataset, a file, a function of the user's, or `reference`."""
     where: str = ""
     """Condition on the episodes of a store or a run."""
     good_at: float = 0.5
@@ -55,7 +56,7 @@ def recorded_examples(
         if train is None:
             raise UserError(f"{path} has no training rows; build the dataset again")
         path = train
-    if path.suffix.removeprefix(".") in FORMATS:
+    if path.suffix.removeprefix(".") in FORMATS or names_code(source.name):
         return _from_file(path, source, left_out, watch)
     return _from_store(store_path(source), source, left_out, watch)
 
@@ -64,7 +65,7 @@ def is_store(source: DatasetSource) -> bool:
     """Whether a source is a store or a run, rather than a file, a dataset or `reference`."""
     path = Path(source.name)
     is_file = path.suffix.removeprefix(".") in FORMATS or (path / "dataset.json").is_file()
-    return source.name != REFERENCE and not is_file
+    return source.name != REFERENCE and not is_file and not names_code(source.name)
 
 
 def _from_file(
@@ -72,7 +73,7 @@ def _from_file(
 ) -> Iterator[Example]:
     if source.where:
         raise UserError(
-            f"--where asks a store or a run, and {path} is a file; choose its rows with --only and "
+            f"--where asks a store or a run, and {path} is none; choose its rows with --only and "
             "--min-score"
         )
 
@@ -97,7 +98,7 @@ def store_path(source: DatasetSource) -> Path:
     except UserError as error:
         raise UserError(
             f"--from {source.name!r} is no store (*.sqlite), run, dataset or file "
-            f"(*.{', *.'.join(FORMATS)}), nor {REFERENCE!r}: {error}"
+            f"(*.{', *.'.join(FORMATS)}), FILE.py:FUNCTION, nor {REFERENCE!r}: {error}"
         ) from None
 
 

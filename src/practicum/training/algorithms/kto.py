@@ -70,6 +70,8 @@ class Kto(ExampleMethod):
         for name, of_class in (("desirable", labels), ("undesirable", ~labels)):
             if of_class.any():
                 metrics[f"gain_{name}"] = float(gained[of_class.numpy()].mean())
+        if len(metrics) == 3:  # both classes are here
+            metrics["margin"] = metrics["gain_desirable"] - metrics["gain_undesirable"]
         return (-gradient).astype(np.float32), loss, metrics
 
 

@@ -46,7 +46,7 @@ def test_charts_take_the_lines_they_say_they_take(
 ) -> None:
     canvas = Canvas(width=width)
     lines = text_of(render_charts(view, canvas, plot_height), width)
-    assert len(lines) == charts_height(canvas, plot_height)
+    assert len(lines) == charts_height(view, canvas, plot_height)
 
 
 def test_a_chart_names_its_newest_value_and_its_ends(tmp_path: Path) -> None:

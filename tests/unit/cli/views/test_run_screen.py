@@ -172,3 +172,33 @@ def test_many_alerts_leave_room_for_the_rest(tmp_path: Path) -> None:
     assert len(lines) <= 24
     assert any("more with: practicum runs" in line for line in lines)
     assert any(line.startswith("reward") for line in lines)
+
+
+def test_a_run_that_never_got_better_than_it_began_has_its_best_there(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path).begin().evaluate(0, 60).steps(1, 10)
+    run = build.checkpoint(10, best=True).evaluate(10, 20).done()
+    lines = frame(read_run(run), Canvas())
+    assert any(line.startswith("before best") for line in lines)
+    assert not any(line.startswith("step 10 best") for line in lines)
+
+
+OFFLINE = {
+    "stage": "dpo",
+    "loss": 0.61,
+    "heldout_loss": 0.66,
+    "heldout_in_order": 0.75,
+    "margin": 0.31,
+    "pairs_in_order": 0.8,
+    "examples": 16,
+    "epoch": 1.5,
+}
+
+
+def test_what_offline_methods_report_is_drawn(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path, config={"env": None}).begin()
+    for step in range(1, 4):
+        build._log.append("step", step=step, values={**OFFLINE, "update_s": 1.0})
+    text = "\n".join(frame(read_run(build.done()), Canvas()))
+    for told in ("loss 0.61", "held-out loss 0.66", "held-out accuracy 0.75", "margin 0.31"):
+        assert told in text
+    assert "16 examples · epoch 1.50" in text

@@ -113,7 +113,8 @@ def test_an_option_of_another_method_is_refused_with_the_nearest_of_its_own() ->
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
-        ({"name": "grop"}, "algorithm.name = 'grop' cannot be used: input should be 'grpo', "),
+        ({"name": "grop"}, "algorithm.name = 'grop' cannot be used: choose one of grpo, "),
+        ({"name": "grop"}, "did you mean 'grpo'?"),
         ({"name": "distill"}, "the key 'algorithm.teacher' is missing; add `algorithm.teacher"),
         ({"name": "grpo", "kl_in": "reward"}, "kl_in: reward changes nothing while kl is 0"),
         ({"name": "ppo", "reference": "start"}, "reference: start changes nothing while kl is 0"),

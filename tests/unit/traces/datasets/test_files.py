@@ -170,6 +170,25 @@ def test_the_datasets_library_loads_the_folder(kind: Kind, form: str, tmp_path: 
         assert rewards == pytest.approx([e.reward for u in made.train for e in u], abs=1e-9)
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_datasets_library_loads_splits_of_which_one_has_more_than_the_other(
+    kind: Kind, tmp_path: Path
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    made = build_varied(kind)
+    units = [*made.train, *made.heldout]
+    bare = [unit for unit in units if not unit[0].tools]
+    rich = [unit for unit in units if unit[0].tools]
+    for name, sides in (("a", (bare, rich)), ("b", (rich, bare))):
+        split = replace(made, train=sides[0], heldout=sides[1])
+        write_dataset(split, tmp_path / name, form="jsonl", question={})
+        loaded = datasets.load_dataset(str(tmp_path / name), cache_dir=str(tmp_path / "cache"))
+        assert [len(loaded[side]) for side in ("train", "heldout")] == [len(s) for s in sides]
+        read = list(read_examples(tmp_path / name / "train.jsonl"))
+        assert [e.messages for e in read] == [e.messages for unit in sides[0] for e in unit]
+
+
 def fault_of(tmp_path: Path, row: object) -> Fault:
     path = tmp_path / "rows.jsonl"
     good = {"prompt": "q", "completion": "a"}

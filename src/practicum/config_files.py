@@ -1,0 +1,135 @@
+"""Config files and `key=value` words, as a user gives them, to a checked `RunConfig`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from practicum.core.config.parse_config import (
+    apply_overrides,
+    build_config,
+    changed_keys,
+    parse_yaml,
+)
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import ConfigError
+from practicum.core.user_code import make_importable, names_code
+from practicum.shipped_configs import find_config
+from practicum.store.forking import find_resumed
+from practicum.store.run_dir import RUNS, RunDir
+
+PROFILES = ("auto", "cpu", "gpu", "ryzen")
+"""Hardware profiles that fill in settings."""
+PLACES = frozenset({"data", "imports", "labeler", "path", "repo", "source", "start", "workdir"})
+"""Keys whose values are places; other values are taken for one if they look like a path."""
+
+
+def config_file(source: str) -> dict[str, Any]:
+    """The values in a YAML file; paths in it are looked for beside it first."""
+    path = find_config(source)
+    try:
+        values = parse_yaml(path.read_text(encoding="utf-8"), source)
+    except FileNotFoundError:
+        raise ConfigError(_missing(path)) from None
+    except (IsADirectoryError, UnicodeDecodeError, PermissionError) as error:
+        raise ConfigError(
+            f"{source} cannot be read as a config ({error.__class__.__name__}); "
+            "give a YAML text file or an environment's name"
+        ) from None
+    make_importable(path.parent.resolve())
+    return {key: _beside(key, value, path.parent) for key, value in values.items()}
+
+
+def _beside(key: str, value: Any, folder: Path) -> Any:
+    """The value with paths to what lies beside the config; others are from the current folder."""
+    if isinstance(value, Mapping):
+        return {inner: _beside(inner, one, folder) for inner, one in value.items()}
+    if isinstance(value, list):
+        return [_beside(key, one, folder) for one in value]
+    if not isinstance(value, str) or key == "runs_dir" or "\n" in value:
+        return value
+    is_code = names_code(value) and value.rpartition(":")[0].endswith(".py")
+    place, colon, name = value.rpartition(":") if is_code else (value, "", "")
+    path = Path(place)
+    looks_so = key in PLACES or len(path.parts) > 1 or bool(path.suffix)
+    if not looks_so or path.is_absolute() or not _exists(folder / path):
+        return value
+    return f"{folder / path}{colon}{name}"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long to be a name, or no name at all
+        return False
+
+
+def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
+    """The checked config of a YAML file or an environment's name, with `key=value` words put in.
+
+    `source` may be such a word too, where a run learns from recorded examples alone.
+    """
+    path = Path(source)
+    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
+    if "=" in source and not is_file:  # no environment is named: the first word is one of the rest
+        given = apply_overrides({}, [source, *overrides])
+    else:
+        given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
+    return build_config(apply_overrides(given, _profile_settings(given)), source)
+
+
+def resumed_config(
+    resume: str | Path, words: Sequence[str], name: str | None = None, *, makes: bool = True
+) -> tuple[RunConfig, RunDir]:
+    """A run and its own config; a config file or overrides given besides must not change it.
+
+    A checkpoint, such as `runs/a/step_10`, goes on as a new run; a plan needs no folder of it.
+    """
+    run = (found := find_resumed(resume, RUNS, name)).run
+    saved = run.config()
+    if words and "=" not in words[0]:
+        config = read_config(words[0], words[1:])
+    else:
+        config = build_config(apply_overrides(saved.model_dump(), words), str(resume))
+    changed = changed_keys(saved, config)
+    if changed:
+        raise ConfigError(
+            f"{run.path} was made with another config; these keys differ: {', '.join(changed)}; "
+            f"resume without them (practicum train --resume {run.path}), or start another run"
+        )
+    if (steps := sum(stage.steps for stage in config.all_stages)) < found.done:
+        raise ConfigError(
+            f"steps={steps} is less than the {found.done} that {run.path} has done; "
+            f"give {found.done} or more"
+        )
+    return config, found.open() if makes else run
+
+
+def _profile_settings(given: Mapping[str, Any]) -> list[str]:
+    """What the config's hardware profile fills in: settings the config itself does not have."""
+    hardware = given.get("hardware")
+    name = hardware.get("profile", "none") if isinstance(hardware, Mapping) else "none"
+    if name not in PROFILES:  # `none`, or a mistake that checking the config will name
+        return []
+    from practicum.engine.planning.machine import detect_machine
+    from practicum.engine.planning.profiles import suggest_profile
+
+    profile = suggest_profile(name, detect_machine())
+    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
+
+
+def _has(given: Mapping[str, Any], dotted: str) -> bool:
+    """Whether a key is given. A preset's one word gives all its fields, a name's only the name."""
+    at: Any = given
+    for key in dotted.split("."):
+        if not isinstance(at, Mapping):
+            return key == "name" or dotted.startswith("lora.")
+        if key not in at:
+            return False
+        at = at[key]
+    return True
+
+
+def _missing(path: Path) -> str:
+    others = sorted(str(p) for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    there = f"; in that folder: {', '.join(others[:5])}" if others else ""
+    return f"there is no config file {str(path)!r}{there}; or give an environment, such as math"

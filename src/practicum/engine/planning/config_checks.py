@@ -1,0 +1,58 @@
+"""What is wrong or odd about a config's numbers on a machine, before anything is loaded."""
+
+from practicum.core.config.algorithm_config import GroupConfig, RlooConfig
+from practicum.core.config.run_config import RunConfig
+from practicum.core.errors import NotEnoughMemory
+from practicum.engine.planning.machine import Machine
+from practicum.engine.planning.memory import format_bytes
+
+EPISODE_BYTES = 16 << 10
+"""Memory of one episode beside the model's, at the least: its messages, tokens and bookkeeping."""
+
+HIGHEST_LR = 1e-2
+"""Above this no adapter is known to learn anything."""
+
+
+def check_sizes(config: RunConfig, machine: Machine) -> None:
+    """Raise `NotEnoughMemory` where the episodes of a step or an evaluation alone cannot fit."""
+    most = machine.memory_bytes // EPISODE_BYTES
+    asked = [
+        ("rollouts.tasks_per_step", r.tasks_per_step, "rollouts.group_size", r.group_size)
+        for r in map(config.rollouts_of, config.all_stages)
+    ]
+    asked.append(("eval.n", config.eval.n, "eval.k", config.eval.k))
+    for first, a, second, b in asked:
+        if a * b > most:
+            larger, other = (first, b) if a > b else (second, a)
+            raise NotEnoughMemory(
+                f"{first}={a} and {second}={b} are {a * b:,} episodes at once, which take "
+                f"{format_bytes(a * b * EPISODE_BYTES)} beside the model, and this machine has "
+                f"{format_bytes(machine.memory_bytes)}; give {larger}={max(1, most // other)} or "
+                "less"
+            )
+
+
+def odd_settings(config: RunConfig, machine: Machine) -> list[str]:
+    """Sentences about settings that can be used and will not do what one hopes for."""
+    told = []
+    for stage in config.all_stages:
+        algorithm, rollouts = stage.algorithm, config.rollouts_of(stage)
+        if isinstance(algorithm, GroupConfig | RlooConfig) and rollouts.temperature == 0.0:
+            told.append(
+                f"rollouts.temperature=0 makes all episodes of a group the same, and "
+                f"{algorithm.name} learns from their differences: nothing will be learned; give "
+                "rollouts.temperature=1"
+            )
+        if algorithm.lr > HIGHEST_LR:
+            told.append(
+                f"algorithm.lr={algorithm.lr:g} is far above the 1e-5 to 1e-3 that adapters learn "
+                "with: the first update may throw away all that the model can do; give "
+                "algorithm.lr=1e-4"
+            )
+    cores, threads = machine.allowed_cores, config.hardware.threads
+    if threads > cores:
+        told.append(
+            f"hardware.threads={threads} is more than the {cores} cores there are: they wait for "
+            f"each other, and all is slower; give hardware.threads={cores} or leave it out"
+        )
+    return told

@@ -1,0 +1,26 @@
+"""A run that fails before it has begun leaves no folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from practicum.store.events import read_metrics
+from practicum.store.run_dir import RunDir
+from practicum.store.trace_store import SqliteTraceStore
+
+
+@contextmanager
+def no_empty_run(run: RunDir, *, is_new: bool) -> Iterator[None]:
+    """Remove a new run's folder where the block fails and there is nothing to look at in it."""
+    try:
+        yield
+    except BaseException:
+        if is_new and not read_metrics(run.metrics_path).rows and not _has_episodes(run):
+            run.discard()
+        raise
+
+
+def _has_episodes(run: RunDir) -> bool:
+    if not run.traces_path.exists():
+        return False
+    with SqliteTraceStore(run.traces_path, read_only=True) as traces:
+        return traces.count_where("") > 0

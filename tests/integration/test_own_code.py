@@ -1,0 +1,200 @@
+"""Code of the user's own: one way to name it, and its mistakes told with file and line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import practicum as pr
+from practicum.store.trace_store import SqliteTraceStore
+
+TINY = (
+    *("model=tiny", "steps=2", "rollouts.tasks_per_step=2", "rollouts.group_size=3"),
+    *("rollouts.max_turns=3", "eval.n=4", "hardware.threads=1", "warm_start=none"),
+)
+
+CODE = """\
+def short(task, trace, outcome):
+    return 1.0 / (1 + len(list(trace.messages())[-1].content))
+
+
+class Short:
+    async def score(self, task, trace, outcome):
+        return short(task, trace, outcome)
+
+
+def text(task, trace, outcome):
+    return "good"
+
+
+def nan(task, trace, outcome):
+    return float("nan")
+
+
+def bug(task, trace, outcome):
+    return task.data["missing"]
+
+
+async def agent(task, client):
+    return float(len(task.id) % 3)
+
+
+class Agent:
+    async def __call__(self, task, client):
+        return await agent(task, client)
+
+
+async def agent_text(task, client):
+    return "good"
+
+
+async def agent_nan(task, client):
+    return float("nan")
+
+
+async def agent_bug(task, client):
+    return [].missing
+
+
+def judge(messages):
+    import json
+
+    return json.dumps({"scores": [{"id": str(n), "score": n / 4} for n in range(1, 4)]})
+
+
+def judge_bug(messages):
+    return [].missing
+
+
+def rows():
+    return [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(12)]
+
+
+def tasks():
+    return [{"id": f"t{n}", "prompt": f"Say {n}."} for n in range(40)]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one, with the user's code in it."""
+    monkeypatch.chdir(tmp_path)
+    # Of its own name: the tests share a process, and a module is loaded once.
+    (tmp_path / "mine.py").write_text(CODE)
+    return tmp_path
+
+
+def line_of(name: str) -> int:
+    lines = CODE.splitlines()
+    return next(n for n, line in enumerate(lines, 1) if f" {name}(" in line or f"s {name}:" in line)
+
+
+ON_TASKS = ("tasks", "env.data=mine.py:tasks")
+JUDGED = "reward={{components: [{{name: judge, model: '{}'}}]}}"
+
+WAYS = {
+    "reward in a file": (*ON_TASKS, "reward=mine.py:short"),
+    "reward of a class": (*ON_TASKS, "reward=mine.py:Short"),
+    "agent in a file": (*ON_TASKS, "agent=mine.py:agent"),
+    "agent of a class": (*ON_TASKS, "agent=mine.py:Agent"),
+    "judge in a file": (*ON_TASKS, JUDGED.format("mine.py:judge")),
+    "data in a file": ("env=none", "algorithm=sft", "data=mine.py:rows"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_code_is_named_by_its_file_and_name(practicum, folder: Path, way: str) -> None:
+    pytest.importorskip("uvicorn")
+    answer = practicum("train", *WAYS[way], *TINY, "--name", "x")
+    assert answer.code == 0, answer.err
+
+
+def test_code_of_a_module_beside_a_config_is_found_from_anywhere(
+    practicum, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "beside.py").write_text(CODE)
+    (folder / "rows.jsonl").write_text(
+        "\n".join(json.dumps({"id": f"t{n}", "prompt": "Say 1."}) for n in range(40))
+    )
+    (folder / "run.yaml").write_text(
+        "env: {name: tasks, data: rows.jsonl}\nreward: 'beside:short'\nmodel: tiny\n"
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    answer = practicum("train", folder / "run.yaml", *TINY, "--name", "x")
+    assert answer.code == 0, answer.err
+
+
+def test_objects_are_given_from_python(folder: Path) -> None:
+    pytest.importorskip("uvicorn")
+
+    def reward(task: pr.Task, trace: pr.Trace, outcome: pr.Outcome) -> float:
+        return float(len(list(trace.messages())))
+
+    async def agent(task: pr.Task, client: object) -> float:
+        return 1.0
+
+    def rows() -> list[dict[str, str]]:
+        return [{"id": f"t{n}", "prompt": "Say 1."} for n in range(40)]
+
+    options = {word.split("=")[0]: json.loads(word.split("=")[1]) for word in TINY[1:-1]}
+    run = pr.train(
+        {"name": "tasks", "data": rows},
+        model="tiny",
+        reward=reward,
+        name="rewarded",
+        quiet=True,
+        **options,
+    )
+    assert run.report is not None
+    assert run.report.reward.value == 2.0
+    acted = pr.train(
+        {"name": "tasks", "data": rows},
+        model="tiny",
+        agent=agent,
+        name="acted",
+        quiet=True,
+        **options,
+    )
+    assert acted.report is not None
+    assert acted.report.reward.value == 1.0
+
+
+BROKEN = {
+    "reward=mine.py:text": ("text gave str", "text"),
+    "reward=mine.py:nan": ("nan gave nan", "nan"),
+    "reward=mine.py:bug": ("KeyError: 'missing'", "bug"),
+    "agent=mine.py:agent_text": ("agent_text", "agent_text"),
+    "agent=mine.py:agent_nan": ("nan", "agent_nan"),
+    "agent=mine.py:agent_bug": ("AttributeError", "agent_bug"),
+    JUDGED.format("mine.py:judge_bug"): ("AttributeError", "judge_bug"),
+}
+
+
+@pytest.mark.parametrize("word", BROKEN)
+@pytest.mark.parametrize("when", ["evaluation", "training", "eval"])
+def test_a_mistake_in_ones_code_is_told_with_its_line_at_once_and_its_episodes_are_kept(
+    practicum, folder: Path, word: str, when: str
+) -> None:
+    pytest.importorskip("uvicorn")
+    said, name = BROKEN[word]
+    if when == "eval":
+        answer = practicum(
+            "eval", "tiny", "--env", "tasks", "env.data=mine.py:tasks", word, "--n", 4
+        )
+    else:
+        more = ("eval.n=0",) if when == "training" else ()
+        answer = practicum("train", *ON_TASKS, *TINY, word, *more, "--name", "x")
+    assert answer.code == 2, answer.err
+    body = line_of(name)
+    places = [f"(mine.py, line {line}" for line in (body, body + 1)]
+    assert said in answer.sentence
+    assert any(place in answer.sentence for place in places), answer.sentence
+    if name != "judge_bug":  # a judge comes when the whole group is there
+        first = answer.err.index("warning: an episode failed")
+        assert first < answer.err.index("practicum: ")
+    if when != "eval":
+        assert "practicum traces list --store" in answer.sentence
+        with SqliteTraceStore(folder / "runs/x/traces.sqlite", read_only=True) as kept:
+            assert kept.count_where("") > 0
