@@ -42,7 +42,7 @@ import torch
 from gateway_checks import compare_with_store, problems_of, show
 from gateway_trouble import MARK
 
-from practicum.assemble.build_gateway import EpisodeKeeper, load_served
+from practicum.assemble.build_gateway import load_served
 from practicum.assemble.policies import PolicyHandle, SampledModel, json_grammars
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 from practicum.core.conversation import RolloutLimits
@@ -50,10 +50,12 @@ from practicum.core.sample import Episode
 from practicum.core.sampling import SamplingRequest
 from practicum.core.trace import Message
 from practicum.engine.compute_thread import pin_threads, run_attended
+from practicum.engine.planning.machine import give_back_heap
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import ChatRequest
 from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController
 from practicum.gateway.standalone import GatewayPlan, build_gateway
+from practicum.store.closed_rollouts import EpisodeKeeper
 from practicum.store.trace_store import SqliteTraceStore
 
 CLIENTS = str(Path(__file__).with_name("gateway_clients.py"))
@@ -115,7 +117,7 @@ async def serving(model: str) -> AsyncIterator[Site]:
         plan = GatewayPlan(port=0, control_key=secrets.token_hex(32))
         with SqliteTraceStore(store) as traces:
             rollouts = OpenRollouts()
-            controller = WatchedController(rollouts, served, EpisodeKeeper(traces))
+            controller = WatchedController(rollouts, served, EpisodeKeeper(traces, give_back_heap))
             assert served.model is not None
             grammars = json_grammars(served.model.tokenizer)
             gateway = build_gateway(

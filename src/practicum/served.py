@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from practicum.api import RUNS, find_checkpoint, policy_config
+from practicum.api import find_checkpoint, policy_config
 from practicum.assemble.environments import open_environment
 from practicum.assemble.policies import (
     json_grammars,
@@ -52,6 +52,7 @@ from practicum.store.checkpoints import (
     base_of_adapter,
     verify_checkpoint,
 )
+from practicum.store.run_dir import RUNS
 from practicum.store.study_dir import find_study
 from practicum.traces.traffic import TrafficStore
 

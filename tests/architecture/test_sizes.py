@@ -10,9 +10,9 @@ TREES = ("src", "tests", "benchmarks", "examples")
 FILES = sorted(path for tree in TREES for path in (REPOSITORY / tree).rglob("*.py"))
 
 MODULE_LINES = 600
-SOURCE_LINES = 99_500
-SOURCE_MODULES = 490
-ASSEMBLE_LINES = 1_310
+SOURCE_LINES = 101_500
+SOURCE_MODULES = 495
+ASSEMBLE_LINES = 1_300
 FUNCTION_LINES = 60
 PARAMETERS = 8
 VAGUE = {"util", "utils", "common", "helper", "helpers", "misc"}

@@ -6,16 +6,15 @@ recognises it. A file gets its name only when it is complete.
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from practicum.core.errors import MissingExtra, PracticumError, UserError
+from practicum.core.errors import MissingExtra, UserError
 from practicum.core.sample import Episode
-from practicum.core.task import JSON, Task
+from practicum.core.task import JSON
 from practicum.store.durable import storage_errors, write_file
 from practicum.store.episode_codec import HASHED, episode_to_json
 from practicum.store.trace_store import SqliteTraceStore
@@ -95,46 +94,6 @@ def _records(store: SqliteTraceStore, where: str) -> Iterator[dict[str, Any]]:
         }
 
 
-ASIDE_FILE = "practicum-rollouts-{pid}.jsonl"
-"""Name of the file of episodes that their store does not take."""
-
-
-def put_aside(episode: Episode, task: Task, why: str) -> str:
-    """Writes an episode that its store does not take to the first folder that does; says where."""
-    lost = f"the rollout {episode.trace.id} is not in the store ({why})"
-    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
-        out = folder / ASIDE_FILE.format(pid=os.getpid())
-        try:
-            append_episode(out, episode, task)
-        except (PracticumError, OSError):
-            continue
-        return f"{lost}; it is in {out}, which is read by: practicum traces import {out}"
-    return f"{lost}, and no folder takes it: it is lost"
-
-
-def append_episode(out: Path, episode: Episode, task: Task) -> None:
-    """Adds one episode to a file of JSON lines, as `practicum traces import` reads it."""
-    record = {
-        "practicum": VERSION,
-        "episode": episode_to_json(episode),
-        "task": asdict(task),
-        "labels": [],
-        "identity": "",
-    }
-    before = out.stat().st_size if out.exists() else None
-    try:
-        with storage_errors(out), out.open("a", encoding="utf-8") as file:
-            file.write(_text(record) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        if before is None:
-            out.unlink(missing_ok=True)
-        else:
-            os.truncate(out, before)  # half a record is none
-        raise
-
-
 def _columns(episode: Episode) -> dict[str, JSON]:
     """The columns of a Parquet export besides the whole record."""
     trace, outcome = episode.trace, episode.outcome
@@ -160,7 +119,8 @@ def _columns(episode: Episode) -> dict[str, JSON]:
     }
 
 
-def _text(record: dict[str, Any]) -> str:
+def record_text(record: dict[str, Any]) -> str:
+    """A record as a line of JSON."""
     kept = {name: value for name, value in record.items() if name != "_columns"}
     return json.dumps(kept, ensure_ascii=False)
 
@@ -179,14 +139,14 @@ def _temporary_file(out: Path) -> Iterator[Path]:
 def _write_lines(out: Path, records: Iterator[dict[str, Any]]) -> None:
     with _temporary_file(out) as path, path.open("w", encoding="utf-8") as file:
         for record in records:
-            file.write(_text(record) + "\n")
+            file.write(record_text(record) + "\n")
 
 
 def _write_array(out: Path, records: Iterator[dict[str, Any]]) -> None:
     with _temporary_file(out) as path, path.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, record in enumerate(records):
-            file.write(("," if number else "") + "\n" + _text(record))
+            file.write(("," if number else "") + "\n" + record_text(record))
         file.write("\n]\n")
 
 
@@ -216,7 +176,7 @@ def _write_parquet(out: Path, records: Iterator[dict[str, Any]]) -> None:
     ):
         rows: list[dict[str, Any]] = []
         for record in records:
-            rows.append({**record["_columns"], "record": _text(record)})
+            rows.append({**record["_columns"], "record": record_text(record)})
             if len(rows) == ROW_GROUP:
                 file.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
                 rows = []

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from tests.unit.gateway.pieces import say, talk
 
-from practicum.assemble.build_gateway import EpisodeKeeper
 from practicum.core.conversation import RolloutLimits
-from practicum.core.task import Task
 from practicum.gateway.requests import ChatRequest, Refused
 from practicum.gateway.rollouts import OpenRollouts, RolloutController
-from practicum.store.trace_export import put_aside
+from practicum.store.closed_rollouts import EpisodeKeeper, put_aside
 from practicum.store.trace_store import SqliteTraceStore
 
 
@@ -35,8 +33,7 @@ async def test_a_full_disk_is_survived_and_nothing_said_is_lost(
         made.close(opened[0].id)
         store._db.execute("PRAGMA max_page_count = 1")
 
-        task = Task(id="t", env="gateway", split="train", instruction="q")
-        made.close_all(lambda episode, why: said.append(put_aside(episode, task, why)))
+        made.close_all(lambda episode, why: said.append(put_aside(episode, why)))
         assert [row.trace.id for row in store.query("")] == [f"gateway/{opened[0].id}"]
     assert "disk is full" in said[0]
     assert opened[1].id in said[0]
