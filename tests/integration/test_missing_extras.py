@@ -52,8 +52,8 @@ print(json.dumps(found))
 RUNS = [
     *("doctor", "models", "tasks math --n 2", "tasks math --check 1 --level 1", "play math"),
     *("train math model=tiny --dry-run", "eval reference --env math --n 3", "runs", "agents list"),
-    *("traces import rows.jsonl --store s.sqlite", "traces list --store s.sqlite", "--version"),
-    *("dataset build --kind sft --from rows.jsonl --out out.jsonl", "served"),
+    *("traces import chat.jsonl --store s.sqlite", "traces list --store s.sqlite", "--version"),
+    *("dataset build --kind sft --from rows.jsonl --out out.jsonl", "served list"),
     "train math algorithm=sft data=reference model=tiny --dry-run",
 ]
 """Commands that run without any extra."""
@@ -83,8 +83,11 @@ NEEDS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    rows = [{"id": f"t{n}", "prompt": f"Say {n}.", "completion": f"{n}"} for n in range(20)]
+    asked = [{"id": f"t{n}", "prompt": f"Say {n}."} for n in range(20)]
+    rows = [{**row, "completion": row["prompt"][4:], "label": True} for row in asked]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    said = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes?"}]
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": said}))
     (tmp_path / "mine.py").write_text("async def act(task, client):\n    return 1.0\n")
     return tmp_path
 
