@@ -382,6 +382,11 @@ def measure_candidate(trained: TrainedRun, config: RunConfig) -> Measured:
     run = trained.run
     if config.env is not None:
         reports = read_evaluations(run)
+        if not {0, config.steps} <= reports.keys():
+            raise UserError(
+                f"{run.path} was not evaluated before and after, so nobody can say whether it is "
+                "better; leave out eval.n=0 and eval.before=false"
+            )
         before, after = reports[0], reports[config.steps]
         difference = compare_reports(after, before).decisive[1]
         return Measured(of="tasks", difference=difference, before=before, after=after)

@@ -126,3 +126,23 @@ def test_mistakes_are_one_sentence(practicum: Any, tmp_path: Path) -> None:
 def test_a_model_by_its_name_may_answer_at_length(words: list[str], longest: int) -> None:
     _, _, rollouts = chosen_model("tiny", words)
     assert rollouts.max_tokens == longest
+
+
+def test_a_rollout_is_rewarded_from_the_command_line_and_a_shell_gets_its_lines(
+    practicum: Any, tmp_path: Path
+) -> None:
+    words = ("tiny", "--port", "0", "--store", "t.sqlite", "--key-file", "key", "--export")
+    with running(tmp_path, *words) as (line, said):
+        (place,) = json.loads(Path(named(said, "keys of these rollouts")).read_text())["rollouts"]
+        assert line == f"export OPENAI_BASE_URL={place['url']}/v1"
+        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+        headers = {"Authorization": f"Bearer {place['key']}"}
+        url = f"{place['url']}/v1/chat/completions"
+        assert httpx.post(url, json=body, headers=headers, timeout=60).status_code == 200
+        where = ("--socket", named(said, "control socket"), "--key-file", tmp_path / "key")
+        assert practicum("gateway", "reward", "nobody", "1", *where).code == 2
+        assert practicum("gateway", "reward", place["id"], "much", *where).code == 2
+        answer = practicum("gateway", "reward", f"{place['id']}=-0.5", *where)
+        assert (answer.code, answer.out) == (0, f"rollout {place['id']}: reward -0.5\n")
+    with SqliteTraceStore(tmp_path / "t.sqlite", read_only=True) as store:
+        assert [episode.score.value for episode in store.episodes()] == [-0.5]

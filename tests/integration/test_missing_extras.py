@@ -14,14 +14,24 @@ PROGRAM = '''
 import contextlib, io, json, sys
 
 class Missing:
-    """Finds none of the packages that are said not to be installed."""
+    """Asks other finders, but for the packages that are said not to be installed."""
+
+    def __init__(self, others):
+        self.others = others
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in PACKAGES:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return None
+        found = (finder.find_spec(name, path, target) for finder in self.others)
+        return next((spec for spec in found if spec is not None), None)
+
+    def find_distributions(self, *context):
+        for finder in self.others:
+            if hasattr(finder, "find_distributions"):
+                yield from finder.find_distributions(*context)
 
 PACKAGES, COMMANDS = json.load(sys.stdin)
-sys.meta_path.insert(0, Missing())
+sys.meta_path[:] = [Missing(list(sys.meta_path))]
 from practicum.cli.main import main
 found = {}
 for line in COMMANDS:
@@ -42,8 +52,8 @@ print(json.dumps(found))
 RUNS = [
     *("doctor", "models", "tasks math --n 2", "tasks math --check 1 --level 1", "play math"),
     *("train math model=tiny --dry-run", "eval reference --env math --n 3", "runs", "agents list"),
-    *("traces import rows.jsonl --store s.sqlite", "traces list --store s.sqlite", "--version"),
-    *("dataset build --kind sft --from rows.jsonl --out out.jsonl", "served"),
+    *("traces import chat.jsonl --store s.sqlite", "traces list --store s.sqlite", "--version"),
+    *("dataset build --kind sft --from rows.jsonl --out out.jsonl", "served list"),
     "train math algorithm=sft data=reference model=tiny --dry-run",
 ]
 """Commands that run without any extra."""
@@ -61,23 +71,24 @@ NEEDS = {
     "gateway": [
         "gateway tiny --port 0",
         "serve tiny --port 0",
-        "train tasks env.data=rows.jsonl agent=mine.py:act model=tiny steps=1 eval.n=2",
-        "eval tiny --env tasks env.data=rows.jsonl agent=mine.py:act --n 2",
+        "train tasks env.data=rows.jsonl agent=mine.py:act model=tiny steps=1 eval.n=1",
+        "eval tiny --env tasks env.data=rows.jsonl agent=mine.py:act --n 1",
     ],
     "serve": ["env serve math --port 0", "tasks remote url=http://127.0.0.1:1"],
     "parquet": ["dataset build --kind sft --from rows.jsonl --out out.parquet"],
-    "export": ["eval my.gguf --env math model.runtime=llama.cpp --n 1"],
+    "export": ["export tiny out --to gguf", "export tiny out --to ollama"],
 }
 """Commands that need an extra."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    row = {"prompt": "Say 1.", "completion": "1"}
-    lines = [json.dumps({"id": f"t{n}", "answer": "1", **row}) for n in range(20)]
-    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    asked = [{"id": f"t{n}", "prompt": f"Say {n}."} for n in range(20)]
+    rows = [{**row, "completion": row["prompt"][4:], "label": True} for row in asked]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    said = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes?"}]
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": said}))
     (tmp_path / "mine.py").write_text("async def act(task, client):\n    return 1.0\n")
-    (tmp_path / "my.gguf").write_bytes(b"GGUF")
     return tmp_path
 
 

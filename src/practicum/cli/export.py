@@ -58,7 +58,7 @@ def export(
     from rich.console import Console
 
     folder, options = _read_words(words or [])
-    _check_policy(policy)
+    _check_policy(policy, to or [])
     from practicum.exports import export as write
 
     options |= {"env": env} if env else {}
@@ -73,13 +73,15 @@ def export(
         _show(done)
 
 
-def _check_policy(policy: str) -> None:
+def _check_policy(policy: str, to: list[str]) -> None:
     """Refuse what names nothing, before what exports is loaded, which takes seconds."""
     from practicum.api import find_checkpoint
     from practicum.core.errors import MissingExtra
     from practicum.engine.models.loading import check_model_name
 
     MissingExtra.unless("torch", "train", "practicum export")
+    if {"gguf", "ollama"} & set(to):
+        MissingExtra.unless("sentencepiece", "export", "writing a .gguf file")
     if find_checkpoint(policy) is None:
         check_model_name(policy)
 
