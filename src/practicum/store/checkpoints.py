@@ -144,9 +144,12 @@ class CheckpointStore:
     def pointed(self, pointer: str) -> int | None:
         """The step that `latest` or `best` names; None if there is no such link.
 
-        A file with the name in it counts too: where no links can be made there is one.
+        A file with the name in it counts too: where no links can be made there is one. A copy of
+        a run whose links were followed has a folder there, and is believed.
         """
         path = self.folder / pointer
+        if not path.is_symlink() and path.is_dir():
+            return _read(path / MANIFEST).step
         if not path.is_symlink() and not path.is_file():
             return None
         told = (
@@ -244,6 +247,8 @@ class CheckpointStore:
             write_file(path, f"{self._name(step)}\n".encode())
             return
         with storage_errors(path), durable_step(DurableStep.FILE_RENAME):
+            if not path.is_symlink() and path.is_dir():  # in a copy that followed the link
+                shutil.rmtree(path)
             os.replace(temporary, path)
             sync_folder(self.folder)
 

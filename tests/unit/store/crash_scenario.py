@@ -116,7 +116,7 @@ def kill_everywhere(root: Path) -> None:
                 shutil.rmtree(killed)
                 break
             resumed = root / "resumed" / name / str(nth)
-            shutil.copytree(killed, resumed)
+            shutil.copytree(killed, resumed, symlinks=True)
             assert in_a_fork(lambda folder=resumed: train(folder)) == 0
 
 

@@ -253,6 +253,18 @@ def test_latest_and_best_are_links_to_folders_and_a_name_in_a_file_is_read_too(
     assert store.pointed("best") == 2
 
 
+def test_a_copy_of_a_run_whose_links_were_followed_goes_on(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    save(store, 1, 2)
+    store.mark_best(1)
+    copied = CheckpointStore(tmp_path / "copy")
+    shutil.copytree(store.folder, copied.folder)  # as zip and many copying programs do
+    assert [copied.pointed(name) for name in ("latest", "best")] == [2, 1]
+    save(copied, 3)
+    assert [copied.pointed(name) for name in ("latest", "best")] == [3, 1]
+
+
 def test_a_displaced_checkpoint_whose_replacement_came_is_swept(store: CheckpointStore) -> None:
     (saved,) = save(store, 1)
     shutil.copytree(saved.path, store.folder / ".step_1.old-99999")
