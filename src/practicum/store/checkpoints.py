@@ -207,6 +207,9 @@ class CheckpointStore:
             else:
                 shutil.rmtree(path)
                 removed.append(path)
+        for pointer in (LATEST, BEST):
+            for unfinished in self.folder.glob(f".{pointer}.tmp-*"):
+                unfinished.unlink()
         steps = self.steps()
         if steps and self.pointed("latest") != steps[-1]:
             self._point("latest", steps[-1])
