@@ -380,10 +380,10 @@ _LORA = [
     *_rows(
         LORA,
         "flag",
-        ("--mode evaluate", "practicum eval RUN", "left out"),
+        ("--mode evaluate", "", ALWAYS),
         ("--mode merge", "practicum export RUN --to merged DIR"),
         ("--mode both", "practicum export RUN --to merged DIR", "evaluates both"),
-        ("--config_path FILE", "practicum eval RUN", "a run knows its own config"),
+        ("--config_path FILE", "", "a run knows its own config"),
         ("--lora_weights_path runs/a/epoch_10", "runs/a/epoch_10"),
         ("--num_samples 50", "--n 50"),
         ("--use_merged_model", "practicum eval MERGED --env shell", "as any model"),

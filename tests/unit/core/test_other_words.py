@@ -96,7 +96,8 @@ def test_a_flag_is_translated_or_answered(word: Word) -> None:
     keys = [one for one in translated[1:] if "=" in one]
     if keys:
         accepted(keys[0].partition("=")[0])
-    words = ["RUN" if word.verb == "eval" and word.ours.startswith("--") else "", *translated[1:]]
+    is_named = word.verb != "eval" or not (not word.ours or word.ours.startswith("--"))
+    words = ["" if is_named else "RUN", *translated[1:]]
     parse(shlex.join(["practicum", word.verb, *filter(None, words)]))
 
 
@@ -212,3 +213,9 @@ def test_the_whole_line_of_the_lora_guide_becomes_ours() -> None:
     ours = in_our_words(line.split(), VERBS)
     assert ours[:3] == ["train", "configs/shell_ppo.yaml", "runs_dir=./lora_checkpoints"]
     assert {"steps=10", "algorithm.batch_size=4", "lora.alpha=32"} <= set(ours)
+    line = (
+        "evaluate_lora --mode evaluate --config_path standard.yaml "
+        "--lora_weights_path ./lora_checkpoints/epoch_10 --num_samples 50"
+    )
+    ours = in_our_words(line.split(), VERBS)
+    assert ours == ["eval", "./lora_checkpoints/epoch_10", "--n", "50"]
