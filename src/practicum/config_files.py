@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from practicum.core.config.parse_config import (
     apply_overrides,
@@ -16,6 +16,10 @@ from practicum.core.user_code import make_importable, names_code
 from practicum.shipped_configs import find_config
 from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RUNS, RunDir
+
+if TYPE_CHECKING:
+    from practicum.engine.planning.machine import Machine
+    from practicum.engine.planning.profiles import Profile
 
 PROFILES = ("auto", "cpu", "gpu", "ryzen")
 """Hardware profiles that fill in settings."""
@@ -110,11 +114,17 @@ def _profile_settings(given: Mapping[str, Any]) -> list[str]:
     name = hardware.get("profile", "none") if isinstance(hardware, Mapping) else "none"
     if name not in PROFILES:  # `none`, or a mistake that checking the config will name
         return []
+    _, profile = profile_here(name)
+    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
+
+
+def profile_here(name: str) -> "tuple[Machine, Profile]":
+    """This machine, and what a hardware profile suggests for it."""
     from practicum.engine.planning.machine import detect_machine
     from practicum.engine.planning.profiles import suggest_profile
 
-    profile = suggest_profile(name, detect_machine())
-    return [s.setting for s in profile.suggestions if not _has(given, s.setting.split("=")[0])]
+    machine = detect_machine()
+    return machine, suggest_profile(name, machine)
 
 
 def _has(given: Mapping[str, Any], dotted: str) -> bool:

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "feedback_loop": {
         *("api", "assemble", "environments", "evaluation", "store", "traces", "training"),
     },
-    "compat": {"api", "assemble", "engine", "exports", "traces"},
+    "compat": {"api", "assemble", "config_files", "exports", "traces"},
     "cli": {
         *("agents", "api", "assemble", "config_files", "delivery", "engine", "environments"),
         *("evaluation", "exports", "feedback_loop", "sandboxes", "served", "store", "studies"),
@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 MOST_FOLDERS = 15
-MOST_EDGES = 29
+MOST_EDGES = 28
 """Pairs of folders beside `core` of which one imports the other: what a newcomer has to learn."""
 
 ANYWHERE = {"numpy", "typing_extensions"}

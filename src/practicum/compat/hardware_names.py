@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from practicum.engine.planning.machine import detect_machine
-from practicum.engine.planning.profiles import Profile, suggest_profile
+from practicum.config_files import profile_here
 
 
 class HardwareProfile(StrEnum):
@@ -63,10 +62,9 @@ class HardwareConfig:
 
 def detect_hardware(profile: str = HardwareProfile.AUTO_DETECT) -> HardwareConfig:
     """Look at the machine, as its container allows it, and take a profile's settings."""
-    machine = detect_machine()
-    suggested = suggest_profile(str(profile), machine)
+    machine, suggested = profile_here(str(profile))
     usable = [device for device in machine.devices if device.is_usable]
-    values = _values(suggested)
+    values = {one.key: one.value for one in suggested.suggestions}
     return HardwareConfig(
         cpu_name=machine.cpu,
         cpu_cores=machine.physical_cores,
@@ -89,7 +87,3 @@ def detect_hardware(profile: str = HardwareProfile.AUTO_DETECT) -> HardwareConfi
 def get_ryzen_optimized_config() -> HardwareConfig:
     """The settings for a Ryzen 9 5950X with 40 GB, whatever is here."""
     return detect_hardware(HardwareProfile.RYZEN_OPTIMIZED)
-
-
-def _values(profile: Profile) -> dict[str, str | int]:
-    return {one.key: one.value for one in profile.suggestions}
