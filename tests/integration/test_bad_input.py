@@ -127,6 +127,23 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_not_started_again(
     assert_refused(practicum("eval", finished, "--n", 2), "damaged")
 
 
+def test_an_evaluation_says_what_it_took_and_what_it_passed_over(practicum, finished: Path) -> None:
+    damage(finished, 2)
+    answer = practicum("eval", finished, "--n", 2)
+    assert answer.code == 0
+    assert f"taking {finished}/checkpoints/step_1" in answer.err
+    assert "warning: passed over: " in answer.err
+
+
+def test_a_run_that_fails_before_it_began_leaves_no_folder(
+    practicum, runs_dir: Path, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "mine.py", "def rows():\n    return [1 / 0]\n")
+    words = ("env=none", "model=tiny", "algorithm=sft", f"data={path}:rows", f"runs_dir={runs_dir}")
+    assert_refused(practicum("train", *words), "ZeroDivisionError", "(mine.py, line 2, in rows)")
+    assert list(runs_dir.iterdir()) == []
+
+
 def damage(run: Path, step: int) -> None:
     path = run / f"checkpoints/step_{step}/adapter_model.safetensors"
     content = bytearray(path.read_bytes())

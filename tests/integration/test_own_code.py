@@ -139,26 +139,11 @@ def test_objects_are_given_from_python(folder: Path) -> None:
         return [{"id": f"t{n}", "prompt": "Say 1."} for n in range(40)]
 
     options = {word.split("=")[0]: json.loads(word.split("=")[1]) for word in TINY[1:-1]}
-    run = pr.train(
-        {"name": "tasks", "data": rows},
-        model="tiny",
-        reward=reward,
-        name="rewarded",
-        quiet=True,
-        **options,
-    )
-    assert run.report is not None
-    assert run.report.reward.value == 2.0
-    acted = pr.train(
-        {"name": "tasks", "data": rows},
-        model="tiny",
-        agent=agent,
-        name="acted",
-        quiet=True,
-        **options,
-    )
-    assert acted.report is not None
-    assert acted.report.reward.value == 1.0
+    for key, given, reward_of_each in (("reward", reward, 2.0), ("agent", agent, 1.0)):
+        place = {"name": "tasks", "data": rows}
+        run = pr.train(place, model="tiny", name=key, quiet=True, **{key: given}, **options)
+        assert run.report is not None
+        assert run.report.reward.value == reward_of_each
 
 
 BROKEN = {

@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from practicum.config_files import read_config
+from practicum.core.errors import NotEnoughMemory
+from practicum.engine.planning.config_checks import check_sizes, odd_settings
+from practicum.engine.planning.machine import detect_machine
+
+MACHINE = replace(detect_machine(look_for_devices=False), allowed_cores=4, memory_bytes=8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("word", "give"),
+    [
+        ("rollouts.group_size=100000000", "give rollouts.group_size=65536 or less"),
+        ("rollouts.tasks_per_step=100000000", "give rollouts.tasks_per_step=65536 or less"),
+        ("eval.n=100000000", "give eval.n=524288 or less"),
+        ("eval.k=100000000", "give eval.k=5242 or less"),
+    ],
+)
+def test_episodes_that_cannot_fit_are_refused_with_the_most_that_can(word: str, give: str) -> None:
+    with pytest.raises(NotEnoughMemory) as refused:
+        check_sizes(read_config("math", [word]), MACHINE)
+    assert word in str(refused.value)
+    assert give in str(refused.value)
+
+
+def test_usual_settings_fit_and_are_not_odd() -> None:
+    config = read_config("math", [])
+    check_sizes(config, MACHINE)
+    assert odd_settings(config, MACHINE) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rollouts.temperature=0"], "nothing will be learned; give rollouts.temperature=1"),
+        (["algorithm=rloo", "rollouts.temperature=0"], "rloo learns from their differences"),
+        (["algorithm.lr=1e30"], "algorithm.lr=1e+30 is far above"),
+        (["hardware.threads=64"], "more than the 4 cores there are"),
+    ],
+)
+def test_what_will_not_do_what_one_hopes_for_is_told_with_its_reason(
+    words: list[str], said: str
+) -> None:
+    (told,) = odd_settings(read_config("math", words), MACHINE)
+    assert said in told
+
+
+def test_a_method_that_compares_nothing_may_be_cold() -> None:
+    words = ["algorithm=ppo", "rollouts.temperature=0"]
+    assert odd_settings(read_config("math", words), MACHINE) == []
