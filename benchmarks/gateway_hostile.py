@@ -84,10 +84,12 @@ def _brackets(number: int) -> tuple[str, str, bytes]:
     return "a million lists", CHAT, b'{"x%d": [%s[]]}' % (number, values)
 
 
-async def be_hostile(address: str, place: Json, count: int) -> Counter[str]:
+async def be_hostile(
+    address: str, place: Json, requests: list[tuple[str, str, bytes]]
+) -> Counter[str]:
     """Sends them all, some at a time; what each kind was answered with."""
     seen: Counter[str] = Counter()
-    waiting = hostile_requests(count)[::-1]
+    waiting = requests[::-1]
 
     async def one_after_the_other() -> None:
         while waiting:
@@ -106,17 +108,12 @@ async def be_hostile(address: str, place: Json, count: int) -> Counter[str]:
 
 async def stream_on(address: str, place: Json, tokens: int, is_over: asyncio.Event) -> Json:
     """One agent: turns until the hostile requests are over; what it was sent of each."""
-    turns, messages = [], [SAID]
-    async with await Connection.to(address) as connection:
-        while not turns or not is_over.is_set():
-            body = {
-                "messages": messages,
-                "max_tokens": tokens,
-                "stream": True,
-                "return_token_ids": True,
-            }
+    turns: list[Json] = []
+    asked = {"max_tokens": tokens, "stream": True, "return_token_ids": True}
+    while not turns or not is_over.is_set():
+        body = {"messages": [{"role": "user", "content": f"Go on, {len(turns)}."}], **asked}
+        async with await Connection.to(address) as connection:
             turns.append(await stream_turn(connection, path_of(place) + CHAT, place["key"], body))
-            messages = [{"role": "user", "content": f"Go on, {len(turns)}."}]
     return {"rollout": place["id"], "turns": turns}
 
 
@@ -147,6 +144,7 @@ async def measure(process: subprocess.Popen[str], rollouts: list[Json], options:
     """Both at once, and `/health` meanwhile."""
     address = rollouts[0]["url"].split("/rollouts")[0]
     *honest, attacked = rollouts
+    requests = hostile_requests(options.requests)  # before anybody waits for this process
     found, stop = multiprocessing.Queue(), multiprocessing.Event()
     async with await Connection.to(address) as connection:  # the first request loads what is lazy
         path = path_of(attacked) + CHAT
@@ -161,7 +159,7 @@ async def measure(process: subprocess.Popen[str], rollouts: list[Json], options:
     ]
     await asyncio.sleep(1.0)
     began = time.perf_counter()
-    seen = await be_hostile(address, attacked, options.requests)
+    seen = await be_hostile(address, attacked, requests)
     took_s = time.perf_counter() - began
     is_over.set()
     records = await asyncio.gather(*streams)

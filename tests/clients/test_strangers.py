@@ -88,6 +88,12 @@ STRANGERS = (
     Stranger(name="agno", script="agno_agent.py", environment="agno"),
     Stranger(name="autogen", script="autogen_agent.py", environment="autogen"),
     Stranger(
+        name="strands",
+        script="strands_agent.py",
+        environment="strands",
+        turns=(("typed", (ADD, call("Result", answer=42))),),
+    ),
+    Stranger(
         name="mini-swe-agent",
         script="mini_swe_agent.py",
         environment="mini-swe-agent",
@@ -128,9 +134,9 @@ def command_of(one: Stranger, feature: str, folder: Path) -> list[str]:
 
 
 async def run(command: list[str], served: Served, folder: Path) -> tuple[str, str]:
-    """What the script prints last, and what it complains of."""
+    """What the script prints last, and all that it prints, in one line: some fold their logs."""
     _, said, complained = await run_script(command, served, folder, PATIENCE_S)
-    return "".join(said.strip().splitlines()[-1:]), complained
+    return "".join(said.strip().splitlines()[-1:]), " ".join(f"{said} {complained}".split())
 
 
 @pytest.fixture(scope="module", autouse=True)
