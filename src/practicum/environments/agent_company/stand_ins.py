@@ -91,8 +91,8 @@ class BenchmarkCompany:
             stand_in = _stand_in(name, task if name in about else None)
             if name in self.clones:  # the code is the clone's; issues and requests stand in
                 clone = self.clones[name]
-                own = {"path": f"root/{clone.name}", "origin": str(clone), "description": ""}
-                yield replace(stand_in, files={}, **own)
+                path, origin = f"root/{clone.name}", str(clone)
+                yield replace(stand_in, path=path, origin=origin, description="", files={})
             elif not is_made_by_the_agent(name, task, self.named):
                 yield stand_in
 
