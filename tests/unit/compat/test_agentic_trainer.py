@@ -102,3 +102,11 @@ def test_what_is_not_known_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_trainer_without_an_environment_invents_none() -> None:
     assert AgenticTrainer("tiny")._config(source="a.jsonl").env is None
+
+
+async def test_the_calls_work_where_an_event_loop_runs_already(tmp_path: Path) -> None:
+    one = trainer(tmp_path)
+    one.setup_model()
+    dataset = one.prepare_training_data([talk(f"say {n}", f"number {n}") for n in range(6)])
+    assert len(one.train(dataset, steps=1, quiet=True)) == 1
+    assert len(one.test_inference(["hello"])) == 1
