@@ -32,7 +32,7 @@ make_environment instructor instructor==1.17.0
 make_environment agno agno==3.1.10 openai
 make_environment autogen autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5"
 make_environment strands "strands-agents[openai]==1.62.0"
-make_environment mini-swe-agent mini-swe-agent==2.4.6
+make_environment mini-swe-agent mini-swe-agent==2.4.6 mcp
 
 # The libraries of npm share one folder. Without npm their tests are skipped.
 if [ ! -e "$folder/node/.ready" ] && command -v npm > /dev/null; then

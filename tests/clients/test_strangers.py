@@ -58,6 +58,8 @@ class Stranger:
     turns: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Features for which the model says other turns than usual."""
     said: tuple[tuple[str, str], ...] = ()
+    rewrites: bool = False
+    """Whether it asks for its last turn without the tools, which is another prompt."""
 
 
 STRANGERS = (
@@ -86,7 +88,7 @@ STRANGERS = (
         said=(("tools", "42"), ("streaming", "42")),
     ),
     Stranger(name="agno", script="agno_agent.py", environment="agno"),
-    Stranger(name="autogen", script="autogen_agent.py", environment="autogen"),
+    Stranger(name="autogen", script="autogen_agent.py", environment="autogen", rewrites=True),
     Stranger(
         name="strands",
         script="strands_agent.py",
@@ -187,7 +189,7 @@ async def test_it_works_unmodified(
             assert said, complained[-2000:]
             assert said == dict(one.said).get(feature, SAID[feature])
             assert served.check_all_recorded() == sum(len(t.encode()) + 1 for t in turns)
-            assert served.conversation.graph.retokenised == 0
+            assert one.rewrites or served.conversation.graph.retokenised == 0
         _seen[one.name, feature] = "yes"
 
 

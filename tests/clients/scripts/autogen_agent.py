@@ -5,6 +5,7 @@ import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from pydantic import BaseModel
 
@@ -20,6 +21,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+TOOL = FunctionTool(add, description="Add two numbers.", strict=True)
 INFO = {
     "vision": False,
     "function_calling": True,
@@ -35,7 +37,7 @@ async def main() -> None:
     agent = AssistantAgent(
         "adder",
         client,
-        tools=[add],
+        tools=[TOOL],
         reflect_on_tool_use=True,
         model_client_stream=feature == "streaming",
         output_content_type=Result if feature == "typed" else None,
