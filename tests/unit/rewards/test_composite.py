@@ -39,7 +39,7 @@ async def test_one_part_without_a_score_leaves_the_whole_without() -> None:
     score = await composed(part("a", 1.0), part("b", "nonsense"))
     assert score.value is None
     assert score.components == {"a": 1.0, "b": None}
-    assert "a number or a Score is needed" in score.reason
+    assert "a finite number or a Score is needed" in score.reason
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -196,7 +196,7 @@ def test_a_set_of_one_class_is_said(tmp_path: Path) -> None:
         ("dpo", {"source": "a.sqlite"}, "has nothing that dpo could learn from"),
         ("kto", {"source": "a.sqlite", "where": "success > >"}, "success"),
         ("kto", {"source": "b.jsonl", "reward": "os"}, "data.reward scores the traces of a store"),
-        ("kto", {"source": "b.jsonl", "where": "success"}, "b.jsonl is a file"),
+        ("kto", {"source": "b.jsonl", "where": "success"}, "and b.jsonl is none"),
     ],
 )
 def test_data_that_cannot_be_used_is_one_sentence(

@@ -19,7 +19,7 @@ from practicum.core.trace import StopReason
 from practicum.training.algorithms.build_algorithms import build_algorithm, build_method
 from practicum.training.algorithms.credit import loss_lengths
 
-ELSEWHERE = {"teacher", "value_lr", "batch", "updates", "reference"}
+ELSEWHERE = {"teacher", "value_lr", "batch", "batch_size", "updates", "reference"}
 """Options that the learner or the stage reads, not the method."""
 
 
