@@ -202,7 +202,11 @@ def test_data_that_cannot_be_used_is_one_sentence(
     assert sentence in answer.sentence
 
 
-def test_a_config_without_an_environment_cannot_act() -> None:
+def test_a_config_without_an_environment_cannot_act(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").touch()
     with pytest.raises(ValueError, match="grpo learns from episodes it makes, and env is none"):
         open_run_environment(build_config({}))
     with pytest.raises(ValueError, match="plays an environment's solutions, and env is none"):

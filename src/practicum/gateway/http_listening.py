@@ -5,7 +5,6 @@ Sockets are bound before the servers start, so that a port in use is a `UserErro
 
 import asyncio
 import os
-import resource
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -67,6 +66,10 @@ class HeadMerger:
 
 def most_open() -> int:
     """Connections that may be open: half of the files that the process may have, or fewer."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return MOST_OPEN
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_OPEN if files == resource.RLIM_INFINITY else min(MOST_OPEN, files // 2)
 

@@ -62,8 +62,13 @@ def float32_bytes(file: Path) -> int:
 
 
 def require_chat_template(file: Path) -> None:
-    """Refuses a file without a chat template, in milliseconds."""
-    if not _text_entry(file, "tokenizer.chat_template"):
+    """Refuses a file without a chat template. One that has it is known in milliseconds."""
+    try:
+        template = _text_entry(file, "tokenizer.chat_template")
+    except (ValueError, struct.error):  # empty, or it ends within the template
+        template = ""
+    if not template:
+        float32_bytes(file)  # raises where the file is damaged: then that is what to say
         raise UserError(
             f"{file.name!r} has no chat template, so it cannot hold a conversation; {GIVE_TEMPLATE}"
         )

@@ -138,7 +138,7 @@ def test_a_dry_run_shows_what_was_chosen_for_the_card_and_why(
     machine = make_machine(64, devices=(make_device(24),))
     config = make_config(f"model={BIG}", "rollouts.tasks_per_step=4")
 
-    print_plan(config, plan_memory(config, machine), machine)
+    print_plan(config, plan_memory(config, machine), machine, None)
 
     page = capsys.readouterr().out
     assert "1,536 tokens" in page
@@ -247,7 +247,7 @@ def test_a_frozen_model_that_cannot_be_counted_is_named(make_machine, capsys) ->
     plan = plan_memory(config, machine, models)
     assert plan is not None
     assert plan.total_bytes == plan_memory(config, machine).total_bytes  # type: ignore[union-attr]
-    print_plan(config, plan, machine)
+    print_plan(config, plan, machine, None)
     page = capsys.readouterr().out
     assert "not counted: judge someone/never-heard-of: its shape is not known here" in page
     assert f"not counted: teacher {BIG}: it goes to cuda" in page
