@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,12 +49,10 @@ def runs_dir(tmp_path: Path) -> Path:
 IN_SANDBOXES = ("tests/sandboxes", "tests/unit/sandboxes", "tests/integration/test_shell")
 """Tests that look at what the whole machine holds: processes, mounts, control groups."""
 
+PAGES = "tests/integration/test_readme.py"
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_together(item.path)))
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for marker, why_not in (("gpu", _why_no_gpu), ("smollm2", _why_no_smollm2)):
         marked = [item for item in items if item.get_closest_marker(marker)]
         reason = why_not() if marked else None
@@ -61,10 +60,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def _together(path: Path) -> str:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Tests of one file share a process and what it set up; `--dist loadgroup` loses groups.
+
+    pytest-xdist 3.8 writes a group into a private field of tests that pytest 9.2 does not read.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _together(nodeid)
+
+    config.option.loadscopereorder = False  # long integration tests first, as they are collected
+    return ByFile(config, log)
+
+
+def _together(test: str) -> str:
     """What a test must share a process with: its file, or all that looks at the machine."""
-    name = path.relative_to(Path(__file__).parents[1]).as_posix()
-    return "sandboxes" if name.startswith(IN_SANDBOXES) else name
+    file = test.partition("::")[0]
+    if file.endswith(PAGES):
+        return test  # pages share nothing, and some take minutes
+    return "sandboxes" if file.startswith(IN_SANDBOXES) else file
 
 
 def _why_no_gpu() -> str | None:
