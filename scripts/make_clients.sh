@@ -35,7 +35,7 @@ make_environment autogen autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5"
 make_environment strands "strands-agents[openai]==1.62.0"
 make_environment mini-swe-agent mini-swe-agent==2.4.6 mcp
 make_environment dspy dspy==3.4.1
-make_environment haystack haystack-ai==3.4.1
+make_environment haystack haystack-ai==3.4.0
 make_environment semantic-kernel semantic-kernel==1.45.0
 make_environment google-adk google-adk==2.13.0 litellm==1.106.2
 make_environment inspect-ai inspect-ai==0.3.285 openai==3.51.0 anthropic==2.9.0
