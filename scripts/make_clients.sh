@@ -37,7 +37,7 @@ make_environment mini-swe-agent mini-swe-agent==2.4.6 mcp
 make_environment dspy dspy==3.4.1
 make_environment haystack haystack-ai==3.4.0
 make_environment semantic-kernel semantic-kernel==1.45.0
-make_environment google-adk google-adk==2.13.0 litellm==1.106.2
+make_environment google-adk google-adk==2.13.0 litellm==1.106.2 mcp
 make_environment inspect-ai inspect-ai==0.3.285 openai==3.51.0 anthropic==2.9.0
 make_environment outlines outlines==1.3.3 openai==3.51.0
 make_environment guidance guidance==0.3.1 openai==3.51.0

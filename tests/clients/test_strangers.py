@@ -8,8 +8,8 @@ that are written for it:
 - typed: it calls a tool and then answers in the form it asked for;
 - errors: a wrong key is its own exception, with the gateway's sentence.
 
-Then all of it but the wrong key is run once more on the tiny model, whose nonsense a client may give
-up on. Every token that left the sampler has to be in the trace, and the learner has to give each of
+Then all but the wrong key is run once more on the tiny model, whose nonsense a client may give up
+on. Every token that left the sampler has to be in the trace, and the learner has to give each of
 the model's its log-probability again. `make clients` installs the clients.
 """
 
@@ -45,6 +45,16 @@ TURNS = {
 SAID = {"tools": ANSWER, "streaming": ANSWER, "typed": "42"}
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """What mini-swe-agent's commands say when a task is done."""
+
+
+NUMBERS = '{"a": 17, "b": 25}'
+
+
+def in_fields(**fields: str) -> str:
+    """A turn in dspy's own form; its calls too, of models that litellm does not know."""
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in fields.items()) + (
+        "\n\n[[ ## completed ## ]]"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +137,12 @@ STRANGERS = (
             script="inspect_task.py",
             environment="inspect-ai",
             arguments=(f"{provider}/tiny",),
+            features=features,
         )
-        for provider in ("openai", "anthropic")
+        for provider, features in (
+            ("openai", ("tools", "typed", "errors")),
+            ("anthropic", tuple(TURNS)),
+        )
     ),
     Stranger(name="haystack", script="haystack_agent.py", environment="haystack"),
     Stranger(
@@ -136,8 +150,15 @@ STRANGERS = (
         script="dspy_program.py",
         environment="dspy",
         turns=(
-            ("tools", (ADD, call("submit", answer=ANSWER))),
-            ("streaming", (f"[[ ## answer ## ]]\n{ANSWER}\n\n[[ ## completed ## ]]",)),
+            (
+                "tools",
+                (
+                    in_fields(next_thought="Add.", next_tool_name="add", next_tool_args=NUMBERS),
+                    in_fields(next_thought="Done.", next_tool_name="finish", next_tool_args="{}"),
+                    in_fields(reasoning="The tool said so.", answer=ANSWER),
+                ),
+            ),
+            ("streaming", (in_fields(answer=ANSWER),)),
             ("typed", (RESULT,)),
         ),
     ),

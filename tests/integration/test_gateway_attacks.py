@@ -174,7 +174,7 @@ async def test_requests_beyond_the_limit_wait_for_their_turn_but_not_for_ever(
         if status == 429:
             site.samplers[
                 0
-            ]._pause_s = 3600  # the first holds the place until the others are refused
+            ]._pause_s = 3600  # until the others are refused
         first = asyncio.create_task(post(url, endpoint.key))
         while not use.under_way:
             await asyncio.sleep(0.01)
@@ -197,7 +197,7 @@ async def test_what_is_under_way_ends_with_its_deadline_or_its_rollout(
             0.8,
             3,
             12,
-        ):  # on a busy machine the first may be over before it is asked
+        ):  # the first may be over before it is asked
             _, late = site.open(deadline_s=deadline_s)
             site.samplers[-1]._answer = lambda request: "w" * 500
             answer = await post(f"{late.url}/v1/chat/completions", late.key, body)

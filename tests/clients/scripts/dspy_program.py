@@ -14,7 +14,7 @@ def add(a: int, b: int) -> int:
 
 feature = sys.argv[1]
 lm = dspy.LM("openai/tiny", api_base=os.environ["OPENAI_BASE_URL"], cache=False, num_retries=0)
-dspy.configure(lm=lm, adapter=dspy.ChatAdapter(use_native_function_calling=True))
+dspy.configure(lm=lm)
 
 
 async def stream() -> str:
@@ -34,5 +34,5 @@ elif feature == "typed":
         program = dspy.Predict("question -> answer: int")
         print(program(question="What is 17 + 25?").answer)
 else:
-    agent = dspy.ReActV2("question -> answer", tools=[add], max_iters=3)
+    agent = dspy.ReAct("question -> answer", tools=[add], max_iters=3)
     print(agent(question="What is 17 + 25?").answer)

@@ -31,6 +31,7 @@ pieces: list[str] = []
 model = OpenAIChatGenerator(
     model="tiny",
     max_retries=0,
+    tools_strict=True,
     streaming_callback=collect if feature == "streaming" else None,
     generation_kwargs={"response_format": Result} if feature == "typed" else None,
 )

@@ -33,12 +33,15 @@ def add() -> Tool:
 
 
 feature, model = sys.argv[1:]
+streams = {"streaming": True} if feature == "streaming" else {}
 form = ResponseSchema(name="Result", json_schema=json_schema(Result))
 config = GenerateConfig(response_schema=form if feature == "typed" else None, max_retries=0)
 task = Task(
     dataset=[Sample(input="What is 17 + 25?")], solver=[use_tools(add()), generate()], config=config
 )
-(log,) = eval(task, model=model, display="none", log_dir=".", message_limit=8)
+(log,) = eval(
+    task, model=model, model_args=streams, display="none", log_dir=".", message_limit=8
+)
 if log.status != "success" or not log.samples:
     raise SystemExit(str(log.error.traceback if log.error else log.status))
 said = log.samples[0].output.completion

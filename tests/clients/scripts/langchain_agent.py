@@ -1,4 +1,4 @@
-"""langchain: an agent over the Responses API or Anthropic's messages, its stream, a typed result."""
+"""langchain: an agent over the Responses API or Anthropic's messages, a stream, typed results."""
 
 import os
 import sys
