@@ -168,6 +168,7 @@ STRANGERS = (
         script="guidance_model.py",
         environment="guidance",
         turns=(("typed", (RESULT,)),),
+        rewrites=True,
     ),
     Stranger(
         name="aider",

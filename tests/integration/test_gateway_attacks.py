@@ -172,9 +172,7 @@ async def test_requests_beyond_the_limit_wait_for_their_turn_but_not_for_ever(
         use = site.rollouts.find(None, rollout.key).use
         site.samplers[0]._answer = lambda request: "w" * 2
         if status == 429:
-            site.samplers[
-                0
-            ]._pause_s = 3600  # until the others are refused
+            site.samplers[0]._pause_s = 3600  # until the others are refused
         first = asyncio.create_task(post(url, endpoint.key))
         while not use.under_way:
             await asyncio.sleep(0.01)

@@ -39,9 +39,7 @@ config = GenerateConfig(response_schema=form if feature == "typed" else None, ma
 task = Task(
     dataset=[Sample(input="What is 17 + 25?")], solver=[use_tools(add()), generate()], config=config
 )
-(log,) = eval(
-    task, model=model, model_args=streams, display="none", log_dir=".", message_limit=8
-)
+(log,) = eval(task, model=model, model_args=streams, display="none", log_dir=".", message_limit=8)
 if log.status != "success" or not log.samples:
     raise SystemExit(str(log.error.traceback if log.error else log.status))
 said = log.samples[0].output.completion
