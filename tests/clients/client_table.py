@@ -34,18 +34,25 @@ def note(client: str, column: str, seen: str) -> None:
 def table(shown: Sequence[str] = ()) -> str:
     """A row for each client; of those that were not run, the row `shown` before."""
     rows = ["| client | " + " | ".join(COLUMNS) + " |", "|---|" + "---|" * len(COLUMNS)]
+    kept = [row for row in shown if row.startswith("| ") and name_in(row) not in {"client", *_rows}]
+    rows += kept  # of a module that was not collected
     for client, seen in _rows.items():
         if set(seen.values()) - {LACKS}:
             cells = " | ".join(seen.get(column, "") for column in COLUMNS)
             rows.append(f"| {client} | {cells} |")
         else:
-            rows += [row for row in shown if row.startswith(f"| {client} |")]
+            rows += [row for row in shown if name_in(row) == client]
     return "\n".join(rows)
 
 
-def shown_rows() -> list[str]:
-    """The rows that the page has."""
-    return PAGE.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()
+def name_in(row: str) -> str:
+    """The client that a row is of."""
+    return row.partition(" | ")[0].removeprefix("| ")
+
+
+def shown_names() -> set[str]:
+    """The clients that the page has rows of."""
+    return {name_in(row) for row in PAGE.read_text().partition(BEGIN)[2].split(END)[0].splitlines()}
 
 
 def clients() -> list[str]:
