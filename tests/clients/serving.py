@@ -156,20 +156,24 @@ async def serving(
         )
 
 
-def check_recomputed(policy: TorchPolicy, served: Served) -> None:
-    """The learner gives every sampled token the log-probability it was recorded with."""
+def check_recomputed(policy: TorchPolicy, served: Served) -> float:
+    """The learner gives every sampled token the log-probability it was recorded with.
+
+    Returns how far apart the two were at most.
+    """
     trace = served.trace()
     credit = Credit(advantages=(1.0,) * len(trace.turns))
     samples = episode_samples(trace, credit, 1.0)
     batches = build_batches(samples, 100_000)
     measured = policy.learner.measure(batches, frozenset())
-    compared = 0
+    compared, furthest = 0, 0.0
     for batch, found in zip(batches, measured, strict=True):
         apart = np.abs(found.logprobs - batch.term_old_logprob)
-        assert apart.max() < TOLERANCE
-        compared += apart.size
+        compared, furthest = compared + apart.size, max(furthest, float(apart.max()))
+    assert furthest < TOLERANCE
     carrying = sum(sum(node.sampled.loss_mask) for node in served.sampled if node.sampled)
     assert compared == carrying > 0
+    return furthest
 
 
 def call(name: str, **arguments: Any) -> str:

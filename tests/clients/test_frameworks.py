@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.clients.client_table import APART, TOKENS, expect, note
 from tests.clients.serving import Served, call, check_recomputed, run_script, serving
 
 from practicum.core.conversation import RolloutLimits
@@ -61,6 +62,8 @@ FRAMEWORKS = (
     Framework(script="litellm", environment="litellm"),
     Framework(script="crewai", environment="crewai"),
 )
+for one in FRAMEWORKS:
+    expect(one.script)
 RUN_ELSEWHERE = ("openhands_sdk",)
 """Scripts that tests of their own run."""
 
@@ -116,6 +119,8 @@ async def test_its_tool_loop_goes_round(
         ]
         assert served.conversation.graph.retokenised == 0
         assert len(served.trace().leaves()) == framework.branches
+        if ADD in framework.turns:
+            note(framework.script, "tools", "yes")
 
 
 @every_framework
@@ -124,8 +129,9 @@ async def test_every_token_of_the_model_is_recorded(
 ) -> None:
     async with serving(policy, limits=RolloutLimits(max_turns=6)) as served:
         await run(framework, served, tmp_path)
-        assert served.check_all_recorded() > 0
-        check_recomputed(policy, served)
+        tokens = served.check_all_recorded()
+        note(framework.script, TOKENS, f"all {tokens}")
+        note(framework.script, APART, f"{check_recomputed(policy, served):.0e}")
 
 
 def test_each_snippet_of_the_page_is_part_of_a_script_that_is_run() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,7 @@ async def test_a_head_that_does_not_arrive_is_given_up(
 
 
 async def test_a_reader_that_stops_reading_holds_nobody_up(tmp_path: Path) -> None:
-    async with site_with(tmp_path, write_timeout_s=0.3) as site:
+    async with site_with(tmp_path, write_timeout_s=3600) as site:
         slow, endpoint = site.open()
         sampler = site.samplers[0]
         sampler._answer = lambda request: "w" * 4000
@@ -145,17 +144,16 @@ async def test_a_reader_that_stops_reading_holds_nobody_up(tmp_path: Path) -> No
         )
         await writer.drain()
         _, other = site.open()
-        started = time.monotonic()
         for _ in range(5):
             answer = await post(f"{other.url}/v1/chat/completions", other.key)
             assert answer.status_code == 200
-        assert time.monotonic() - started < 5
-        for _ in range(300):
-            if slow.conversation.nodes and not slow.use.under_way:
-                break
-            await asyncio.sleep(0.02)
-        assert len(slow.conversation.nodes[-1].token_ids) == 4001
-        writer.close()
+        async with asyncio.timeout(60):
+            while not slow.conversation.nodes:
+                await asyncio.sleep(0.02)
+            assert len(slow.conversation.nodes[-1].token_ids) == 4001
+            writer.close()
+            while slow.use.under_way:
+                await asyncio.sleep(0.02)
 
 
 async def test_a_connection_outlives_the_patience_of_clients(site: Site) -> None:

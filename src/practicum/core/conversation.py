@@ -159,10 +159,17 @@ class HistoryCodec(ChatCodec, Protocol):
     def read(self, token_ids: Sequence[int], tools: Sequence[ToolSpec] = ()) -> Message:
         """A sampled turn as a message: its content, reasoning and tool calls."""
 
-    def reader(self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False) -> TurnReader:
+    def reader(
+        self,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        may_be_json: bool = False,
+        is_plain: bool = False,
+    ) -> TurnReader:
         """Parses one turn while it is sampled.
 
-        With `may_be_json`, a turn that does not begin with a call has none.
+        With `may_be_json`, a turn that does not begin with a call has none. With `is_plain`, all
+        of it is content, its markup too.
         """
 
     def calls_form(self, tools: Sequence[ToolSpec], *, many: bool = False) -> CallsForm:

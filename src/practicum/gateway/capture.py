@@ -238,7 +238,8 @@ class CapturedConversation:
             request.on_prompt(len(prompt))
         callable_ = request.tools if request.callable_tools is None else request.callable_tools
         tools = callable_ if request.may_call else ()
-        reader = codec.reader(tools, may_be_json=request.may_be_json)
+        is_plain = request.text is not None
+        reader = codec.reader(tools, may_be_json=request.may_be_json, is_plain=is_plain)
         delta_filter = DeltaFilter(
             request.on_delta or _ignore, params.stop, one_call=request.one_call
         )
@@ -259,8 +260,6 @@ class CapturedConversation:
         if request.one_call and reader.message().tool_calls:
             cut_call = None
         message = apply_filter(reader.message(), params.stop, one_call=request.one_call)
-        if request.text is not None:  # nothing in it is markup
-            message = Message(role="assistant", content=completion.text)
         parent = self.graph.place(prompt, request.messages)
         node = self.graph.add_turn(parent, message, completion, duration_s)
         self.graph.remember(node, request.messages)

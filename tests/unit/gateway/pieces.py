@@ -41,7 +41,11 @@ class CharacterCodec:
         return reader.message()
 
     def reader(
-        self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False
+        self,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        may_be_json: bool = False,
+        is_plain: bool = False,
     ) -> "CharacterReader":
         return CharacterReader()
 

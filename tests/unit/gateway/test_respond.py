@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.engine.chat.families import codec_of
 from tests.unit.gateway.pieces import say, talk
 
 from practicum.core.conversation import TurnDelta
@@ -43,6 +44,19 @@ async def test_a_stop_text_is_neither_told_nor_said_but_kept_as_it_was_sampled()
     back = (*QUESTION.messages, turn.message, say("user", "more"))
     await conversation.respond(replace(QUESTION, messages=back))
     assert conversation.nodes[2].parent == turn.node
+
+
+async def test_of_a_plain_text_thinking_is_told_and_a_stop_text_is_not() -> None:
+    conversation, _ = talk(lambda request: "<think>\nSo.\n</think>\n\nYes. STOP")
+    conversation.codec = codec_of("qwen3")  # type: ignore[assignment]
+    told: list[TurnDelta] = []
+    params = SamplingParams(max_tokens=50, stop=("STOP",))
+    asked = replace(QUESTION, text="q", params=params, on_delta=told.append)
+    turn = await conversation.respond(asked)
+    assert turn.message.content == "<think>\nSo.\n</think>\n\nYes. "
+    assert {delta.kind for delta in told} == {"content"}
+    assert "".join(delta.text for delta in told) == turn.message.content
+    assert not turn.message.reasoning
 
 
 async def test_a_request_longer_than_the_context_is_refused_and_one_that_fits_is_cut() -> None:

@@ -25,7 +25,11 @@ class LetterCodec:
         return Message(role="assistant", content="".join(map(chr, token_ids)))
 
     def reader(
-        self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False
+        self,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        may_be_json: bool = False,
+        is_plain: bool = False,
     ) -> "LetterReader":
         return LetterReader()
 

@@ -214,17 +214,26 @@ class TemplateCodec:
         parser.end()
         return parser.message()
 
-    def reader(self, tools: Sequence[ToolSpec] = (), *, may_be_json: bool = False) -> TurnParser:
+    def reader(
+        self,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        may_be_json: bool = False,
+        is_plain: bool = False,
+    ) -> TurnParser:
         """A parser that does the same incrementally, while the turn is sampled.
 
         With `may_be_json`, a turn that does not begin with a call has none: its text is an answer
-        in a form that was asked for, whatever it looks like.
+        in a form that was asked for, whatever it looks like. With `is_plain`, tags are content.
         """
         specials = self._renderer.specials
         shown = {specials[text]: text for text in self._markup.texts if text in specials}
         hidden = {*specials.values(), *self.end_of_turn_ids} - (shown.keys() - self.end_of_turn_ids)
         text = IncrementalDetokenizer(self._tokenizer, shown=shown, hidden=frozenset(hidden))
         markup = self._markup
+        if is_plain:
+            bare = replace(markup, thinking=None, opens_thinking=False)
+            return TurnParser(text, bare, ())
         if may_be_json and markup.bare_calls and not self._call_grammar.is_bare:
             markup = replace(markup, bare_calls=False)
         return TurnParser(text, markup, tools, may_be_json=may_be_json)

@@ -257,6 +257,17 @@ def test_a_template_that_knows_no_thinking_leaves_it_in_the_content() -> None:
     assert read_text("qwen2.5", text)[0] == Message(role="assistant", content=text)
 
 
+@pytest.mark.parametrize("name", ALL_FAMILIES)
+def test_in_a_plain_text_every_tag_is_content_however_its_tokens_come(name: str) -> None:
+    codec, dice = codec_of(name), random.Random(name)
+    text = "<think>\nSo.\n</think>\n\n <tool_call>{}</tool_call> {"
+    ids = sampled(codec, text, dice)
+    reader = codec.reader(TOOLS, is_plain=True)
+    deltas = [delta for chunk in chunks(ids, dice) for delta in reader.feed(chunk)]
+    told = put_together([*deltas, *reader.end()])
+    assert told == reader.message() == Message(role="assistant", content=text)
+
+
 def test_tags_in_the_middle_of_an_answer_are_content() -> None:
     text = "Write <think>this</think>."
     assert read_text("qwen3", text)[0] == Message(role="assistant", content=text)
