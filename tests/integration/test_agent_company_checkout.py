@@ -1,5 +1,6 @@
 """The whole of TheAgentCompany, where `PRACTICUM_TAC` names a checkout of it.
 
+`PRACTICUM_TAC_CLONES` may name a folder of clones: two references need one of sotopia.
 Takes about an hour; the graders' packages are installed with the first run.
 """
 
@@ -24,6 +25,7 @@ from practicum.environments.reference_policies import ScriptActor, play_episode
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
+CLONES = os.environ.get("PRACTICUM_TAC_CLONES", "")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHECKOUT, reason="set PRACTICUM_TAC to a checkout of TheAgentCompany"),
@@ -69,7 +71,7 @@ async def test_the_official_graders_execute() -> None:
 
 @pytest.mark.parametrize("name", sorted(PLANS))
 async def test_reference_play_gets_full_marks(name: str) -> None:
-    async with opened() as environment:
+    async with opened(repositories=CLONES) as environment:
         task = environment.find(name)
         if task not in environment.every_task():
             pytest.skip("it needs what the checkout has not; see its verdict")

@@ -42,7 +42,7 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
     total = sum(row[column] for row in values)
     file = path.rpartition("/")[2]
     sums = f"awk -F, '{{s += ${column + 2}}} END {{print s}}' {file} > total.txt"
-    reference = (f"{bash.fetch(path)}\n{sums}",)
+    reference = (f"{bash.fetch(path)}\nhead -1 {file} | tr , '\\n' | cat -n", sums)
     return OfficePlan(
         instruction=ADD_UP_A_COLUMN.format(path=path, value1=names[column]),
         company=company,

@@ -357,6 +357,7 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     line = (
         f'office plane POST $P/issues/ name={bash.q(name)} priority=urgent "assignees:=[\\"$U\\"]"'
     )
+    look += f"\n{bash.PLANE_PEOPLE}"
     reference = (look, bash.on_board(board, f"U={bash.plane_user(on_call)}", line))
 
     def made(seen: Evidence) -> list[BoardIssue]:
