@@ -99,7 +99,7 @@ async def test_every_helper_function_of_the_benchmark_works(
     for name, text in files.items():
         (task / name).write_text(text)
     monkeypatch.setenv("JUDGE", KEY)
-    with scripted([says("yes")] * 9) as judge:
+    with scripted([lambda asked: says("no" if "indicate time" in str(asked) else "yes")]) as judge:
         own = {"judge_endpoint": judge.url, "judge_model": "m", "judge_key_env": "JUDGE"}
         async with (
             opened(str(copy), **own) as environment,
