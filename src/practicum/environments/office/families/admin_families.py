@@ -220,6 +220,12 @@ COLLECT_SUPPLIES = brief(
 )
 
 
+def numbers(of: list[tuple[str, int, str]]) -> list[tuple[str, list[int]]]:
+    """The numbers that were asked for, by item; `of` has who, how many and what."""
+    items = sorted({what for _, _, what in of})
+    return [(item, [n for _, n, what in of if what == item]) for item in items]
+
+
 @family(level=3, domain="admin", services=("rocketchat", "owncloud"), split="train")
 def collect_supplies(setting: Setting) -> OfficePlan:
     """Add up what people asked for in a channel."""
@@ -233,10 +239,6 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     posts.insert(rng.randrange(len(posts)), talk)
     posts.append(Post(sender=cancelled[0], text="Please cancel my order."))
     kept = [one for one in wishes if one != cancelled]
-
-    def numbers(of: list[tuple[str, int, str]]) -> list[tuple[str, list[int]]]:
-        items = sorted({what for _, _, what in of})
-        return [(item, [n for _, n, what in of if what == item]) for item in items]
 
     def totals(of: list[tuple[str, int, str]]) -> str:
         return table([("item", "quantity"), *((item, sum(ns)) for item, ns in numbers(of))])
