@@ -24,7 +24,7 @@ def served() -> Iterator[Served]:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_rocketchat_api(served: Served, tmp_path: Path) -> None:
     library = pytest.importorskip(
-        "rocketchat_API.rocketchat", reason="needs rocketchat_API; pip install rocketchat_API"
+        "rocketchat_API.rocketchat", reason="needs rocketchat_API; pip install -e '.[clients]'"
     )
     errors = importlib.import_module("rocketchat_API.APIExceptions.RocketExceptions")
     name = "theagentcompany"

@@ -1,9 +1,11 @@
 """Episodes of a small benchmark in TheAgentCompany's format, graded by its own graders."""
 
 import json
+import random
+import socket
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,15 @@ from tests.integration.machines import why_no_machine
 from tests.integration.scripted_endpoint import KEY, says, scripted
 from tests.unit.environments.agent_company.tiny_benchmark import write_benchmark
 
-from practicum.core.errors import EnvironmentFailure
+from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.environments.agent_company import agent_company_environment
 from practicum.environments.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
 )
+from practicum.environments.office.checkout_company import company_from_checkout
+from practicum.environments.office.companies import Companies, OpenCompany
+from practicum.environments.office.services.all_services import PORTS
 from practicum.environments.shell.protocol import bash_turn
 from practicum.sandboxes.opening import unchecked_sandboxes
 
@@ -200,3 +205,51 @@ async def test_a_judge_that_fails_masks_the_episode(
         async with opened(benchmark, **own) as environment:
             with pytest.raises(EnvironmentFailure, match="answered 500"):
                 await played(environment, "admin-ask", ask)
+
+
+@contextmanager
+def servers(benchmark: Path) -> Iterator[tuple[str, OpenCompany]]:
+    """A host with all services at their real ports: a loopback address of its own, no sandbox."""
+    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.1"
+    companies = Companies()
+    listeners = [socket.create_server((host, port)) for port in PORTS]
+    company = companies.open_now(company_from_checkout(benchmark), listeners)
+    try:
+        yield host, company
+    finally:
+        company.close()
+        companies.close()
+
+
+async def test_servers_of_a_host_are_reset_worked_on_and_graded(benchmark: Path) -> None:
+    reset = "curl -sf -X POST http://the-agent-company.com:2999/api/reset-rocketchat\n"
+    (benchmark / "workspaces/base_image/reset.sh").write_text(reset)
+    with servers(benchmark) as (host, company):
+        async with opened(benchmark, server_hostname=host) as environment:
+            done, _ = await played(environment, "pm-greet", SAY)
+            said = [one["msg"] for one in company.office.messages("general")]
+            idle, _ = await played(environment, "pm-greet")
+            left = [one["msg"] for one in company.office.messages("general")]
+    assert points(done) == ([0, 1, 2], {"total": 4, "result": 4})
+    assert "good morning" in said
+    assert points(idle) == ([0, 1, 0], {"total": 4, "result": 1})
+    assert "good morning" not in left
+
+
+async def test_servers_that_do_not_answer_are_a_failure_and_at_first_the_users_mistake(
+    benchmark: Path,
+) -> None:
+    with servers(benchmark) as (host, company):
+        async with (
+            opened(benchmark, server_hostname=host) as environment,
+            environment.open(environment.find("pm-greet")) as session,
+        ):
+            company.close()
+            with suppress(ConnectionError):  # until its process has ended
+                while True:
+                    socket.create_connection((host, PORTS[0])).close()
+            with pytest.raises(EnvironmentFailure, match=f"nothing answers at {host}:"):
+                await session.outcome()
+        async with opened(benchmark, server_hostname=host) as environment:
+            with pytest.raises(UserError, match=r"nothing answers at .*leave the option out"):
+                await played(environment, "pm-greet")

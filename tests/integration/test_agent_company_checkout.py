@@ -1,5 +1,6 @@
 """The whole of TheAgentCompany, where `PRACTICUM_TAC` names a checkout of it.
 
+`PRACTICUM_TAC_CLONES` may name a folder of clones: two references need one of sotopia.
 Takes about an hour; the graders' packages are installed with the first run.
 """
 
@@ -24,6 +25,7 @@ from practicum.environments.reference_policies import ScriptActor, play_episode
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
+CLONES = os.environ.get("PRACTICUM_TAC_CLONES", "")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHECKOUT, reason="set PRACTICUM_TAC to a checkout of TheAgentCompany"),
@@ -69,7 +71,7 @@ async def test_the_official_graders_execute() -> None:
 
 @pytest.mark.parametrize("name", sorted(PLANS))
 async def test_reference_play_gets_full_marks(name: str) -> None:
-    async with opened() as environment:
+    async with opened(repositories=CLONES) as environment:
         task = environment.find(name)
         if task not in environment.every_task():
             pytest.skip("it needs what the checkout has not; see its verdict")
@@ -97,7 +99,7 @@ async def test_every_helper_function_of_the_benchmark_works(
     for name, text in files.items():
         (task / name).write_text(text)
     monkeypatch.setenv("JUDGE", KEY)
-    with scripted([says("yes")] * 9) as judge:
+    with scripted([lambda asked: says("no" if "indicate time" in str(asked) else "yes")]) as judge:
         own = {"judge_endpoint": judge.url, "judge_model": "m", "judge_key_env": "JUDGE"}
         async with (
             opened(str(copy), **own) as environment,

@@ -186,7 +186,7 @@ _TAC = [
         ("openhands.timeout", "agent.deadline_s"),
         ("openhands.enable_auto_lint", "agent", "openhands, with its options"),
         ("openhands.use_host_network", "", "agents have no network but the gateway"),
-        ("environment.server_hostname", "env.url", "env: remote"),
+        ("environment.server_hostname", "env.server_hostname", "env: agent_company"),
         ("environment.services", "", "env: office has them all"),
         ("monitoring.use_wandb", "", LOGGED),
         ("monitoring.project_name", "runs_dir"),

@@ -25,6 +25,7 @@ from practicum.environments.agent_company.grader_packages import (
 )
 from practicum.environments.agent_company.judge_relay import JudgeRelay
 from practicum.environments.agent_company.official_grading import Grade, GraderFailed, grade
+from practicum.environments.agent_company.official_servers import OfficialServers
 from practicum.environments.agent_company.reference_plans import PLANS
 from practicum.environments.agent_company.stand_ins import BenchmarkCompany
 from practicum.environments.agent_company.verdicts import Offered, missing_parts
@@ -61,6 +62,8 @@ class AgentCompanyOptions(WorkOptions):
     """A folder with the files of the benchmark's ownCloud, which its repository has not."""
     repositories: str = ""
     """A folder of git clones, each for the GitLab project of its name."""
+    server_hostname: str = ""
+    """Host of the benchmark's own servers, where you have them; an office unless given."""
     judge_endpoint: str = ""
     """Address of an OpenAI-compatible model that judges where graders ask for one."""
     judge_model: str = ""
@@ -85,6 +88,9 @@ class AgentCompanyOptions(WorkOptions):
     def _names_the_judge(self) -> "AgentCompanyOptions":
         if self.judge_endpoint and not self.judge_model:
             raise PydanticCustomError("judge", "judge_endpoint needs judge_model, the model's name")
+        if self.server_hostname and (self.documents or self.repositories):
+            text = "servers have documents and projects of their own; leave out those of the office"
+            raise PydanticCustomError("server_hostname", text)
         return self
 
 
@@ -104,6 +110,8 @@ class AgentCompanyEnvironment(MachineEnvironment):
         self._checkout = Checkout(options.repo)
         self._company = BenchmarkCompany(self._checkout, options.documents, options.repositories)
         self._companies = options.open_companies()
+        host = options.server_hostname
+        self._servers = OfficialServers(host) if host else None
         self._judge = (
             JudgeRelay(
                 endpoint=options.judge_endpoint,
@@ -122,6 +130,7 @@ class AgentCompanyEnvironment(MachineEnvironment):
         offered = Offered(
             has_judge=self._judge is not None,
             has_documents=bool(self._options.documents),
+            has_servers=self._servers is not None,
             projects=frozenset(self._company.clones),
         )
         for one in self._checkout.tasks:
@@ -137,6 +146,8 @@ class AgentCompanyEnvironment(MachineEnvironment):
             yield TaskVerdict(task=task, missing=missing, notes=self._notes(one))
 
     def _notes(self, task: BenchmarkTask) -> tuple[str, ...]:
+        if self._servers is not None:
+            return ()
         stand_ins = self._company.stand_ins(task)
         scripted = bool(task.scenarios) and not self._options.colleague_endpoint
         return (
@@ -191,8 +202,13 @@ class AgentCompanyEnvironment(MachineEnvironment):
     @asynccontextmanager
     async def _prepared(
         self, task: BenchmarkTask, *, beside_another: bool = False
-    ) -> AsyncIterator[tuple[Sandbox, OpenCompany]]:
+    ) -> AsyncIterator[tuple[Sandbox, OpenCompany | None]]:
         await self._show_packages()
+        if self._servers is not None:
+            async with self._servers.open(self._machines) as box:
+                await initialise(box, task, self._checkout)
+                yield box, None
+            return
         seed = self._company.seed(task)
         opening = open_office(self._machines, self._companies, seed, beside_another=beside_another)
         async with opening as (box, company):
@@ -225,15 +241,23 @@ class AgentCompanyEnvironment(MachineEnvironment):
         return [*turns, finish_turn(protocol)] if turns else []
 
     async def idle_grade(self, task: BenchmarkTask) -> Grade:
-        """What the grader gives in a fresh company, while an episode of the task is open."""
+        """What the grader gives in a fresh company, while an episode of the task is open.
+
+        `GraderFailed` where the company is that of the benchmark's servers: there is one.
+        """
+        if self._servers is not None:
+            raise GraderFailed("there is no second company")
         async with self._prepared(task, beside_another=True) as (box, company):
             return await self.official_grade(task, box, company, ())
 
     async def official_grade(
-        self, task: BenchmarkTask, box: Sandbox, company: OpenCompany, said: Sequence[str]
+        self, task: BenchmarkTask, box: Sandbox, company: OpenCompany | None, said: Sequence[str]
     ) -> Grade:
         """What the benchmark's grader gives for what was left; `said` are turns and outputs."""
-        require_company(company)
+        if self._servers is not None:
+            await self._servers.require_answers()
+        if company is not None:
+            require_company(company)
         files = self._checkout.grading_files(task)
         environment = {"DECRYPTION_KEY": self._checkout.decryption_key}
         if self._judge is None or not isinstance(box, ServesPorts):
@@ -269,7 +293,7 @@ class BenchmarkGrader:
         environment: AgentCompanyEnvironment,
         task: BenchmarkTask,
         box: Sandbox,
-        company: OpenCompany,
+        company: OpenCompany | None,
     ) -> None:
         self._environment = environment
         self._task = task

@@ -14,6 +14,8 @@ from practicum.environments.office.office_plan import WORKSPACE
 
 INIT_S = 300.0
 """Seconds for each script that initialises a task."""
+RESET_S = 900.0
+"""Seconds to reset the services, as the benchmark gives them."""
 HIDDEN = (UTILS, "/npc")
 """Folders of the images that an agent must not see."""
 SQLITE = """#!/usr/bin/python3 -I
@@ -66,7 +68,7 @@ async def initialise(box: Sandbox, task: BenchmarkTask, checkout: Checkout) -> N
             await _run(box, step.command, f"RUN {step.command}")
     await fill_utils(box, checkout.grading_files(task))
     if (checkout.base / "reset.sh").is_file():
-        await run_script(box, f"{UTILS}/reset.sh", SERVER, INIT_S)
+        await run_script(box, f"{UTILS}/reset.sh", SERVER, RESET_S)
     for script in init_scripts(task.folder):
         await box.write(f"{UTILS}/{script.name}", Path(script).read_bytes())
         await run_script(box, f"{UTILS}/{script.name}", SERVER, INIT_S)

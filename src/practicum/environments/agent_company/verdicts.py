@@ -42,6 +42,8 @@ class Offered:
     """A model that answers the graders' questions."""
     has_documents: bool = False
     """An export of ownCloud's files."""
+    has_servers: bool = False
+    """The benchmark's own servers, with all that is in their images."""
     projects: frozenset[str] = frozenset()
     """GitLab projects of which there is a clone, in lower case."""
 
@@ -113,8 +115,12 @@ def issue_numbers_of(task: BenchmarkTask) -> list[int]:
 
 def missing_parts(task: BenchmarkTask, offered: Offered, named: dict[str, int]) -> tuple[str, ...]:
     """What keeps a task from being played, each in a few words; nothing where it can be."""
+    if offered.has_servers:
+        content = ["colleagues, whom the benchmark's own images run"] if task.scenarios else []
+    else:
+        content = list(_missing_content(task, offered, named))
     return (
-        *_missing_content(task, offered, named),
+        *content,
         *_missing_programs(task),
         *(["a judge (env.judge_endpoint)"] if _needs_judge(task) and not offered.has_judge else []),
     )

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import socket
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
@@ -221,20 +222,24 @@ async def open_office(
 ) -> AsyncIterator[tuple[Sandbox, OpenCompany]]:
     """A new machine in which a new company's services are served; both are gone afterwards."""
     async with machines.open(beside_another=beside_another) as box:
-        if not isinstance(box, ServesPorts):
-            raise UserError(
-                f"a {box.kind} sandbox has no network of its own, which the office needs; "
-                "write env.sandbox=bubblewrap"
-            )
-        try:
-            listeners = await box.listen(PORTS)
-        except ValueError as error:
-            raise EnvironmentFailure(f"the ports of the services: {error}") from error
-        company = await companies.open(seed, listeners)
+        company = await companies.open(seed, await listeners_of(box))
         try:
             yield box, company
         finally:
             company.close()
+
+
+async def listeners_of(box: Sandbox) -> list[socket.socket]:
+    """Sockets that listen at the ports of the services inside a machine."""
+    if not isinstance(box, ServesPorts):
+        raise UserError(
+            f"a {box.kind} sandbox has no network of its own, which the office needs; "
+            "write env.sandbox=bubblewrap"
+        )
+    try:
+        return await box.listen(PORTS)
+    except ValueError as error:
+        raise EnvironmentFailure(f"the ports of the services: {error}") from error
 
 
 def office_session(

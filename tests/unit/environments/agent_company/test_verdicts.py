@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tests.unit.environments.agent_company.tiny_benchmark import write_benchmark
 
 from practicum.core.errors import UserError
@@ -61,6 +62,18 @@ def test_what_the_user_adds_is_no_longer_missing(benchmark: Path, tmp_path: Path
     company = BenchmarkCompany(Checkout(str(benchmark)), added["documents"])
     task = Checkout(str(benchmark)).find("finance-read")
     assert company.seed(task).files["budget.pdf"] == b"%PDF"
+
+
+def test_servers_of_the_benchmark_have_everything_but_colleagues(benchmark: Path) -> None:
+    found = verdicts(benchmark, server_hostname="h")
+    assert found["finance-read"].missing == ()
+    assert found["pm-greet"].missing == ()
+    assert found["admin-ask"].missing == (
+        "colleagues, whom the benchmark's own images run",
+        "a judge (env.judge_endpoint)",
+    )
+    with pytest.raises(ValidationError, match="documents and projects of their own"):
+        AgentCompanyOptions(repo=str(benchmark), server_hostname="h", documents="d")
 
 
 def test_the_internet_programs_and_packages_are_missing(benchmark: Path) -> None:

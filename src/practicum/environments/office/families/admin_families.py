@@ -220,6 +220,12 @@ COLLECT_SUPPLIES = brief(
 )
 
 
+def numbers(of: list[tuple[str, int, str]]) -> list[tuple[str, list[int]]]:
+    """The numbers that were asked for, by item; `of` has who, how many and what."""
+    items = sorted({what for _, _, what in of})
+    return [(item, [n for _, n, what in of if what == item]) for item in items]
+
+
 @family(level=3, domain="admin", services=("rocketchat", "owncloud"), split="train")
 def collect_supplies(setting: Setting) -> OfficePlan:
     """Add up what people asked for in a channel."""
@@ -235,9 +241,7 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     kept = [one for one in wishes if one != cancelled]
 
     def totals(of: list[tuple[str, int, str]]) -> str:
-        items = sorted({what for _, _, what in of})
-        counts = [(item, sum(n for _, n, what in of if what == item)) for item in items]
-        return table([("item", "quantity"), *counts])
+        return table([("item", "quantity"), *((item, sum(ns)) for item, ns in numbers(of))])
 
     channel = rng.choice(("office-supplies", "orders", "stationery"))
     path = f"Orders/{setting.date()}.csv"
@@ -252,8 +256,9 @@ def collect_supplies(setting: Setting) -> OfficePlan:
         'grep \'"msg"\\|"username"\''
     )
 
-    def solve(text: str) -> tuple[str, ...]:
-        return (look, bash.upload("order.csv", text, path))
+    def solve(of: list[tuple[str, int, str]]) -> tuple[str, ...]:
+        add_up = [f'echo "{item},$(({" + ".join(map(str, ns))}))"' for item, ns in numbers(of)]
+        return (look, "\n".join(add_up), bash.upload("order.csv", totals(of), path))
 
     wanted = rows_of(totals(kept).encode())
     return OfficePlan(
@@ -274,10 +279,10 @@ def collect_supplies(setting: Setting) -> OfficePlan:
                 ),
             ),
         ),
-        reference=solve(totals(kept)),
+        reference=solve(kept),
         near_misses=(
-            solve(totals(wishes)),
-            (*solve(totals(kept)), bash.post(f"#{channel}", "Your supplies are ordered.")),
+            solve(wishes),
+            (*solve(kept), bash.post(f"#{channel}", "Your supplies are ordered.")),
         ),
     )
 
@@ -326,9 +331,10 @@ def order_equipment(setting: Setting) -> OfficePlan:
         folders=("Orders",),
         colleagues=colleagues_of_order_equipment(clerk, boss, item, total, price, center),
     )
-    steps = bash.ask(
-        (clerk, f"What is the price of one {item}?"),
-        (boss, f"The total is {total}. Which cost center shall I use?"),
+    steps = (
+        *bash.ask((clerk, f"What is the price of one {item}?")),
+        f"python3 -c 'print(\"%.2f\" % ({count} * {price}))'",
+        *bash.ask((boss, f"The total is {total}. Which cost center shall I use?")),
     )
 
     def order(*cells: object) -> str:

@@ -4,6 +4,8 @@ import shlex
 
 from practicum.environments.office.company_seed import Person
 
+PLANE_PEOPLE = "office plane GET members/ | grep email"
+"""Show the addresses by which Plane knows people."""
 GIT = "git -c user.name=agent -c user.email=agent@example.com"
 """git with a name to commit under."""
 

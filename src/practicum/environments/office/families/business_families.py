@@ -85,7 +85,7 @@ from decimal import Decimal as D, ROUND_HALF_UP
 rows = list(csv.reader(open("{file}")))
 for r in rows[1:]:
     if r[1] == "{group}":
-        r[2] = (D(r[2]) * {value1} / 100).quantize(D("0.01"), ROUND_HALF_UP)
+        r[2] = (D(r[2]) * (100 + {percent}) / 100).quantize(D("0.01"), ROUND_HALF_UP)
 csv.writer(open("new.csv", "w")).writerows(rows)
 """
 
@@ -109,7 +109,7 @@ def raise_prices(setting: Setting) -> OfficePlan:
     path = f"Sales/prices-{rng.choice(CITIES).lower()}-{rng.randrange(10, 100)}.csv"
     company = setting.base + CompanySeed(files={path: table([head, *rows])})
     file = path.rpartition("/")[2]
-    solve = RAISE_PRICES_SOLUTION.format(file=file, group=group, value1=100 + percent)
+    solve = RAISE_PRICES_SOLUTION.format(file=file, group=group, percent=percent)
     reference = (bash.fetch(path) + f"\nhead -4 {file}", bash.make(solve, "new.csv", path))
 
     def is_raised(seen: Evidence) -> bool:
@@ -131,7 +131,7 @@ def raise_prices(setting: Setting) -> OfficePlan:
         reference=reference,
         near_misses=(
             edited(reference, (f'if r[1] == "{group}":', "if True:")),
-            edited(reference, (f"* {100 + percent} / 100", f"* {101 + percent} / 100")),
+            edited(reference, (f"(100 + {percent})", f"(101 + {percent})")),
             edited(reference, ('D("0.01")', 'D("0.001")')),
         ),
     )
@@ -398,12 +398,12 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
         (boss, f"Which discount does {customer} get?"),
         (maker, f"When can we deliver {count} x {item}?"),
     )
-    steps = (bash.fetch("Sales/prices.csv") + "\ncat prices.csv", *bash.ask(*questions))
+    add_up = f"python3 -c 'print(\"%.2f\" % ({count} * {price} * (100 - {percent}) / 100))'"
+    steps = (bash.fetch("Sales/prices.csv") + "\ncat prices.csv", *bash.ask(*questions), add_up)
 
     def offer(value: object, when: str) -> str:
-        sums = f"python3 -c 'print({count} * {price} * (100 - {percent}) / 100)'"
         text = f'{{"customer": "{customer}", "total": {value}, "delivery": "{when}"}}'
-        return f"{sums}\n{bash.upload('offer.json', text, target)}"
+        return bash.upload("offer.json", text, target)
 
     wanted = {"customer": customer, "total": float(right), "delivery": day}
     return OfficePlan(

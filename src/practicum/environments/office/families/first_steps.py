@@ -118,8 +118,12 @@ def make_a_channel(setting: Setting) -> OfficePlan:
         known = {first.username, second.username, "theagentcompany"}
         return has_both(seen) and present(seen) <= known
 
+    look = "office rocketchat GET users.list count=0 " + " ".join(
+        shlex.quote(f"/users/name={one.name}/username") for one in (first, second)
+    )
+
     def create(where: str, who: str) -> tuple[str, ...]:
-        return (f"office rocketchat POST channels.create name={where} members={who}",)
+        return (look, f"office rocketchat POST channels.create name={where} members={who}")
 
     return OfficePlan(
         instruction=(

@@ -334,7 +334,7 @@ def means(name):
     head, *rows = csv.reader(open(name))
     return {h: sum(float(r[i]) for r in rows) / len(rows) for i, h in enumerate(head)}
 old, new = means("last-month.csv"), means("this-month.csv")
-print({h: round(new[h] - old[h], 6) for h in old})
+print({h: round(new[h] - old[h]) for h in old})
 """
 
 

@@ -400,7 +400,7 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
         colleagues=colleagues_of_find_who_takes_it(first, second, task, day),
     )
     question = f"Can you take the issue '{task}'? By when would it be done?"
-    steps = bash.ask((first, question), (second, question))
+    steps = (*bash.ask((first, question), (second, question)), bash.PLANE_PEOPLE)
     act = bash.on_board(
         name,
         f"U={bash.plane_user(second)}",

@@ -322,6 +322,9 @@ ESCALATE_AN_INCIDENT = brief(
 )
 
 
+ALERTS = ("critical", "critical", "warning", "critical")
+
+
 @family(level=3, domain="quality", services=("rocketchat", "plane"), split="heldout")
 def escalate_an_incident(setting: Setting) -> OfficePlan:
     """Open an urgent issue for the alert that is still open, for whoever is on call."""
@@ -329,9 +332,8 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     bot, on_call, other = setting.people(3)
     areas, numbers = rng.sample(AREAS, 4), rng.sample(range(1000, 10_000), 4)
     board = f"Operations {rng.randrange(2, 90)}"
-    levels = ["critical", "critical", "warning", "critical"]
     posts = [
-        f"ALERT {n} {level} {area}" for n, level, area in zip(numbers, levels, areas, strict=True)
+        f"ALERT {n} {level} {area}" for n, level, area in zip(numbers, ALERTS, areas, strict=True)
     ]
     order = rng.sample(range(4), 4)
     said = [posts[n] for n in order] + [f"RESOLVED {numbers[n]}" for n in rng.sample((1, 3), 2)]
@@ -352,7 +354,8 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     card = BoardIssue(name=name, priority="urgent", assignees=(on_call.username,))
     look = (
         f"office rocketchat GET channels.info roomName={channel} /channel/topic\n"
-        f"office rocketchat GET channels.messages roomName={channel} count=0 | grep '\"msg\"'"
+        f"office rocketchat GET channels.messages roomName={channel} count=0 | grep '\"msg\"'\n"
+        f"{bash.PLANE_PEOPLE}"
     )
     line = (
         f'office plane POST $P/issues/ name={bash.q(name)} priority=urgent "assignees:=[\\"$U\\"]"'

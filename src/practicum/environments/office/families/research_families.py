@@ -352,6 +352,7 @@ def collect_reviews(setting: Setting) -> OfficePlan:
         for one in people
         for step in (bash.post(f"@{one.username}", ask), bash.read_talk(one.username))
     )
+    add_up = f"python3 -c 'print(({scores[0]} + {scores[1]}) / 2)'"
 
     def record(values: list[int], verdict: str) -> str:
         text = f"scores: {values[0]}, {values[1]}\nmean: {sum(values) / 2:.1f}\ndecision: {verdict}"
@@ -383,7 +384,7 @@ def collect_reviews(setting: Setting) -> OfficePlan:
                 ),
             ),
         ),
-        reference=(*steps, record(scores, decision)),
+        reference=(*steps, add_up, record(scores, decision)),
         near_misses=(
             (*steps, record(scores, wrong)),
             (*steps, record([scores[0], scores[1] + 1], decision)),

@@ -173,6 +173,8 @@ def cut_a_release(setting: Setting) -> OfficePlan:
     old, version = (".".join(map(str, one)) for one in (last, new))
     wrong = ".".join(map(str, [*last[:part], last[part] + 2, 0, 0][:3]))
     kind = ("major", "minor", "patch")[part]
+    parts = ("$1 + 1, 0, 0", "$1, $2 + 1, 0", "$1, $2, $3 + 1")[part]
+    count_on = f"echo {old} | awk -F. -v OFS=. '{{print {parts}}}' | sed 'p;s/^/v/'"
     headline = f"{rng.choice(('Faster', 'Safer', 'Simpler'))} {rng.choice(AREAS)}"
     files = {"VERSION": f"{old}\n", "README.md": "# Code\n"}
     company = setting.base + CompanySeed(projects=(Project(path=path, files=files),))
@@ -183,7 +185,7 @@ def cut_a_release(setting: Setting) -> OfficePlan:
         fields = f"branch=main commit_message='Version {to}' content={to}"
         bump = f"office gitlab PUT {route}/repository/files/VERSION {fields}"
         more = f"tag_name={tag} ref=main name={tag} description={bash.q(says)}"
-        return (look, bump, f"office gitlab POST {route}/releases {more}")
+        return (look, count_on, bump, f"office gitlab POST {route}/releases {more}")
 
     def is_raised(seen: Evidence) -> bool:
         return seen.repository(path).get("VERSION", "").strip() == version
