@@ -81,14 +81,14 @@ def wanted_steps(steps: list[Step], given: dict[str, str]) -> tuple[str, list[St
     return name, found
 
 
-def make_root(base: str, root: Path, sources: Path) -> None:
+def make_root(base: str, root: Path, sources: Path, packages: str = PYTHON) -> None:
     """A clean root in place of the base image."""
-    suite = base.rpartition("-")[2]
+    suite = re.split("[-:]", base)[-1]
     if root.exists():
         print(f"== FROM {base}: {root} is there and taken for it", flush=True)
         return
-    print(f"== FROM {base}: Debian {suite} with its own Python", flush=True)
-    words = ["mmdebstrap", "--variant=minbase", f"--include={PYTHON}", suite, str(root)]
+    print(f"== FROM {base}: Debian {suite} with {packages}", flush=True)
+    words = ["mmdebstrap", "--variant=minbase", f"--include={packages}", suite, str(root)]
     subprocess.run([*words, str(sources)], check=True)
 
 
