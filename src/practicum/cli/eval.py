@@ -1,5 +1,7 @@
 """`practicum eval`: held-out scores with intervals, and paired comparisons."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
     from practicum.core.interfaces import Environment
+    from practicum.core.sample import Group
 
 
 def evaluate(
@@ -39,6 +42,9 @@ def evaluate(
             metavar="OTHER", help="Compare pairwise with another policy; `base` is a run's model."
         ),
     ] = None,
+    store: Annotated[
+        str, typer.Option(metavar="FILE", help="Keep all episodes there, not only failed ones.")
+    ] = "",
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Evaluate a policy on tasks it has not been trained on.
@@ -67,11 +73,11 @@ def evaluate(
     config = policy_config(policy, env, [*words, *(options or [])])
     environment = open_environment(config.env)
     console = Console(stderr=True)
-    report = _evaluate(policy, config, environment, console)
+    report = _evaluate(policy, config, environment, console, store)
     other = None
     if against is not None:
         named = config.model.name if against == "base" else against
-        other = _evaluate(named, config, environment, console)
+        other = _evaluate(named, config, environment, console, store)
     _show(report, other, json_output)
     if not json_output and find_checkpoint(policy) is not None:
         Console().print(ONE_SEED, highlight=False)
@@ -95,8 +101,12 @@ def _refuse_ignored(options: list[str]) -> None:
             )
 
 
+FAILED = "eval_failures.sqlite"
+"""Where episodes go that came to nothing, unless --store says where all go."""
+
+
 def _evaluate(
-    policy: str, config: "RunConfig", environment: "Environment", console: "Console"
+    policy: str, config: "RunConfig", environment: "Environment", console: "Console", store: str
 ) -> "EvalReport":
     from practicum.api import find_checkpoint, open_policy
     from practicum.assemble.policies import evaluate_policy
@@ -111,9 +121,33 @@ def _evaluate(
         taken = found.checkpoint
         console.print(f"taking {taken.path}", markup=False, highlight=False, soft_wrap=True)
     handle: PolicyHandle = open_policy(policy, config, environment)
+
+    def keep(groups: "Sequence[Group]") -> None:
+        if told := _keep(groups, handle.fingerprint, store):
+            console.print(told, markup=False, highlight=False, soft_wrap=True)
+
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
-        work = evaluate_policy(handle, environment, config, bar.episode_done, policy)
+        work = evaluate_policy(
+            handle, environment, config, bar.episode_done, policy, on_groups=keep
+        )
         return run_to_end(run_and_close(environment, work)).report
+
+
+def _keep(groups: "Sequence[Group]", fingerprint: str, store: str) -> str:
+    """Keep all episodes in a store, or without one those that failed; says where."""
+    from practicum.evaluation.evaluate import named_episodes
+    from practicum.store.trace_store import SqliteTraceStore
+
+    chosen = [
+        e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable
+    ]
+    if not chosen:
+        return ""
+    path = Path(store or FAILED)
+    with SqliteTraceStore(path) as kept:
+        kept.add_imported(chosen, tasks=[group.task for group in groups], purpose="eval")
+    what = "episodes" if store else "failed episodes"
+    return f"{len(chosen)} {what} kept; look at them: practicum traces list --store {path}"
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:
