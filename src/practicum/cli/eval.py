@@ -138,9 +138,7 @@ def _keep(groups: "Sequence[Group]", fingerprint: str, store: str) -> str:
     from practicum.evaluation.evaluate import named_episodes
     from practicum.store.trace_store import SqliteTraceStore
 
-    chosen = [
-        e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable
-    ]
+    chosen = [e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable]
     if not chosen:
         return ""
     path = Path(store or FAILED)
