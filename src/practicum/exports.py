@@ -505,22 +505,23 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
     checkpoint = found.checkpoint if found is not None else None
     loaded = load_model(config.model.name, chat_template=config.model.chat_template)
     fingerprint = checkpoint.fingerprint if checkpoint else loaded.fingerprint
-    trained_on, known_base, _ = fingerprint.partition("+")
-    if checkpoint and known_base and trained_on != loaded.fingerprint[:16]:
+    trained_on, is_known, _ = fingerprint.partition("+")
+    if checkpoint and is_known and trained_on != loaded.fingerprint[:16]:
         raise CheckpointError(
             f"{checkpoint.path} was trained on other weights than {config.model.name!r} has here "
             f"({trained_on} and {loaded.fingerprint[:16]}); give the model it "
             "was trained on: model=NAME"
         )
     adapted = read_adapter(loaded.module, checkpoint.path) if checkpoint else loaded.module
+    base, licence = known_base(config.model.name)
     lineage = Lineage(
-        base=known_base(config.model.name)[0],
+        base=base,
         model=config.model.name,
         base_fingerprint=loaded.fingerprint,
         policy=policy,
         fingerprint=fingerprint,
         env=config.env_name,
-        licence=known_base(config.model.name)[1],
+        licence=licence,
     )
     source = Source(
         policy=policy,

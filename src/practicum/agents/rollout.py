@@ -236,8 +236,8 @@ async def run_groups(
 ) -> list[Group]:
     """Runs `group_size` episodes for each task; the groups are in the order of the tasks.
 
-    `label`, such as `step-3`, is part of the trace ids and of every seed. `on_episode` is given each
-    episode that has ended, and again at once if its group's reward leaves it without a score.
+    `label`, such as `step-3`, is part of the trace ids and of every seed. `on_episode` is given
+    each episode that has ended, and again at once if its group's reward leaves it unscored.
     """
 
     async def one(task: Task, position: int, number: int) -> Episode:

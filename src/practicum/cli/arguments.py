@@ -102,7 +102,7 @@ def arrange_examples(text: str) -> str:
 
 
 def _columns(examples: list[str]) -> list[str]:
-    pairs = [(re.split(r"  +", example, maxsplit=1) + [""])[:2] for example in examples]
+    pairs = [[*re.split(r"  +", example, maxsplit=1), ""][:2] for example in examples]
     left = max(len(command) for command, _ in pairs) + 2
     if all(left + len(told) <= HELP_WIDTH for _, told in pairs):
         return [f"{command:{left}}{told}".rstrip() for command, told in pairs]

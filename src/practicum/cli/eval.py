@@ -1,11 +1,13 @@
 """`practicum eval`: held-out scores with intervals, and paired comparisons."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.cli.arguments import takes_options
 from practicum.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,35 +20,41 @@ if TYPE_CHECKING:
     from practicum.core.sample import Group
 
 
-def evaluate(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions:
+    """What an evaluation is told."""
+
     policy: Annotated[
         str,
         typer.Argument(
             metavar="RUN|CHECKPOINT|MODEL", help="What to evaluate; also reference or random."
         ),
-    ],
+    ]
     options: Annotated[
         list[str] | None,
         typer.Argument(metavar="[key=value]...", help="Config values, such as env.level=2."),
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None,
-    n: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 100,
-    k: Annotated[int, typer.Option(min=1, help="Attempts at each task.")] = 1,
+    ] = None
+    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None
+    n: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 100
+    k: Annotated[int, typer.Option(min=1, help="Attempts at each task.")] = 1
     temperature: Annotated[
         float | None,
         typer.Option(min=0.0, help="0 takes the likeliest action; the default if k is 1, else 1."),
-    ] = None,
+    ] = None
     against: Annotated[
         str | None,
         typer.Option(
             metavar="OTHER", help="Compare pairwise with another policy; `base` is a run's model."
         ),
-    ] = None,
+    ] = None
     store: Annotated[
         str, typer.Option(metavar="FILE", help="Keep all episodes there, not only failed ones.")
-    ] = "",
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+    ] = ""
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@takes_options(EvalOptions)
+def evaluate(told: EvalOptions) -> None:
     """Evaluate a policy on tasks it has not been trained on.
 
     practicum eval runs/demo                                    a run's newest checkpoint
@@ -67,19 +75,20 @@ def evaluate(
     from practicum.assemble.environments import open_environment
     from practicum.evaluation.study_report import ONE_SEED
 
-    _refuse_ignored(options or [])
-    words = [f"eval.n={n}", f"eval.k={k}"]
-    words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
-    config = policy_config(policy, env, [*words, *(options or [])])
+    options = told.options or []
+    _refuse_ignored(options)
+    warmth = told.temperature if told.temperature is not None else float(told.k > 1)
+    words = [f"eval.n={told.n}", f"eval.k={told.k}", f"eval.temperature={warmth}"]
+    config = policy_config(told.policy, told.env, [*words, *options])
     environment = open_environment(config.env)
     console = Console(stderr=True)
-    report = _evaluate(policy, config, environment, console, store)
+    report = _evaluate(told.policy, config, environment, console, told.store)
     other = None
-    if against is not None:
-        named = config.model.name if against == "base" else against
-        other = _evaluate(named, config, environment, console, store)
-    _show(report, other, json_output)
-    if not json_output and find_checkpoint(policy) is not None:
+    if told.against is not None:
+        named = config.model.name if told.against == "base" else told.against
+        other = _evaluate(named, config, environment, console, told.store)
+    _show(report, other, told.json_output)
+    if not told.json_output and find_checkpoint(told.policy) is not None:
         Console().print(ONE_SEED, highlight=False)
 
 

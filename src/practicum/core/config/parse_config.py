@@ -118,7 +118,7 @@ def _key_in(at: dict[str, Any] | list[Any], path: list[str], depth: int) -> Any:
     dotted = ".".join(path[:depth])
     places = f"one of 0 to {len(at) - 1}" if at else "nothing: the list is empty"
     raise ConfigError(
-        f"{'.'.join(path)!r} cannot be set: {dotted!r} is a list, and {word!r} in it is none of its "
+        f"{'.'.join(path)!r} cannot be set: {dotted!r} is a list, and {word!r} is none of its "
         f"places; write {places}, such as {dotted}.0"
     )
 
