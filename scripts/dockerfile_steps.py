@@ -95,13 +95,17 @@ def make_root(base: str, root: Path, sources: Path, packages: str = PYTHON) -> N
 class Root:
     """Runs commands in a root."""
 
-    def __init__(self, root: Path, binds: list[str], passed: list[str]) -> None:
+    def __init__(
+        self, root: Path, binds: list[str], passed: list[str], *, is_machine: bool = False
+    ) -> None:
+        # A container's /proc is partly hidden, and no sandbox can be opened over that.
+        self._proc = ["--bind", "/proc", "/proc"] if is_machine else ["--proc", "/proc"]
         self._root, self._binds = root, [bind for bind in binds if Path(bind).exists()]
         self._passed = {name: os.environ[name] for name in passed if name in os.environ}
 
     def run(self, words: list[str], image: Image) -> None:
         """Run a command with the image's variables, folder and user."""
-        fixed = ["--bind", str(self._root), "/", "--dev", "/dev", "--proc", "/proc"]
+        fixed = ["--bind", str(self._root), "/", "--dev", "/dev", *self._proc]
         fixed += [
             "--perms",
             "1777",

@@ -180,7 +180,9 @@ def main() -> int:
     clone(asked.root)
     readme = (asked.root / HOME.lstrip("/") / "practicum" / "README.md").read_text()
     steps = type_commands(
-        commands_of(readme, asked.leave_out), Root(asked.root, asked.bind, asked.passed), asked.root
+        commands_of(readme, asked.leave_out),
+        Root(asked.root, asked.bind, asked.passed, is_machine=True),
+        asked.root,
     )
     asked.out.mkdir(parents=True)
     for number, step in enumerate(steps):

@@ -22,10 +22,11 @@ def runs(
     runs_dir: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the runs, the one started last first, and studies; or show one in full.
+    """List runs and studies, or show one in full.
 
-    In full: config, each start, every held-out evaluation and what training
-    gained on the same tasks, checkpoints, last steps and last episodes.
+    The one started last is first. In full: config, each start, every
+    held-out evaluation and what training gained on the same tasks,
+    checkpoints, last steps and last episodes.
     """
     from practicum.store.study_dir import find_study
 
