@@ -28,7 +28,7 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure, as_failure, user_line
+from practicum.core.errors import AgentFailure, MissingExtra, as_failure, user_line
 from practicum.core.sampling import ActionForm
 from practicum.core.score import Score
 from practicum.core.trace import StopReason, ToolCall, ToolSpec
@@ -255,6 +255,9 @@ class PlainClient:
 
     base_url: str
     api_key: str
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(str(MissingExtra.for_extra("agents", f"client.{name}")))
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Posts a JSON body, such as `client.post("chat/completions", {"messages": [...]})`.
