@@ -49,7 +49,8 @@ HEAD = """<!-- made by scripts/new_user.py -->
 # README, typed by a new user
 
 A new Debian, a clone, and README's commands from top to bottom, as `scripts/new_user.py` types
-them, on {cores} cores: how long each took, and what it printed.
+them, on {cores} cores: how long each took, and what it printed. The first column is time on the
+clock, which whatever else the machine does makes longer; the second is the work of all cores.
 
 {table}
 """
@@ -154,7 +155,9 @@ def screen(step: Told) -> str:
     if len(shown) > LONGEST:
         shown = [*shown[:LONGEST], f"... {len(shown) - LONGEST} lines more"]
     text = "\n".join(line[:COLUMNS] if step.is_download else line for line in shown)
-    return f"\n```text\n$ {step.command.rstrip()}\n{text.replace('```', '')}\n```\n"
+    return (
+        f"\n```text\n$ {step.command.rstrip()}\n{text.replace('```', '').replace(HOME, '~')}\n```\n"
+    )
 
 
 def clone(root: Path) -> None:
