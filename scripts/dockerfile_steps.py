@@ -81,27 +81,31 @@ def wanted_steps(steps: list[Step], given: dict[str, str]) -> tuple[str, list[St
     return name, found
 
 
-def make_root(base: str, root: Path, sources: Path) -> None:
+def make_root(base: str, root: Path, sources: Path, packages: str = PYTHON) -> None:
     """A clean root in place of the base image."""
-    suite = base.rpartition("-")[2]
+    suite = re.split("[-:]", base)[-1]
     if root.exists():
         print(f"== FROM {base}: {root} is there and taken for it", flush=True)
         return
-    print(f"== FROM {base}: Debian {suite} with its own Python", flush=True)
-    words = ["mmdebstrap", "--variant=minbase", f"--include={PYTHON}", suite, str(root)]
+    print(f"== FROM {base}: Debian {suite} with {packages}", flush=True)
+    words = ["mmdebstrap", "--variant=minbase", f"--include={packages}", suite, str(root)]
     subprocess.run([*words, str(sources)], check=True)
 
 
 class Root:
     """Runs commands in a root."""
 
-    def __init__(self, root: Path, binds: list[str], passed: list[str]) -> None:
+    def __init__(
+        self, root: Path, binds: list[str], passed: list[str], *, is_machine: bool = False
+    ) -> None:
+        # A container's /proc is partly hidden, and no sandbox can be opened over that.
+        self._proc = ["--bind", "/proc", "/proc"] if is_machine else ["--proc", "/proc"]
         self._root, self._binds = root, [bind for bind in binds if Path(bind).exists()]
         self._passed = {name: os.environ[name] for name in passed if name in os.environ}
 
     def run(self, words: list[str], image: Image) -> None:
         """Run a command with the image's variables, folder and user."""
-        fixed = ["--bind", str(self._root), "/", "--dev", "/dev", "--proc", "/proc"]
+        fixed = ["--bind", str(self._root), "/", "--dev", "/dev", *self._proc]
         fixed += [
             "--perms",
             "1777",

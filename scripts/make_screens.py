@@ -1,8 +1,10 @@
 """Writes docs/screens.md: what each command shows in a terminal of 80 columns.
 
-python scripts/make_screens.py       takes about a minute; look at what it wrote
+python scripts/make_screens.py                 takes about a minute; look at what it wrote
+python scripts/make_screens.py --only=--help   commands with this in them; the other screens stay
 """
 
+import argparse
 import os
 import re
 import subprocess
@@ -102,9 +104,18 @@ def screen(command: str, folder: Path) -> list[str]:
     return lines if len(lines) <= LONGEST else [*lines[:LONGEST], "..."]
 
 
+def kept_screens() -> dict[str, str]:
+    """The screens that the page has, by their commands."""
+    found = re.findall(r"^```text\n\$ (.*?)\n(.*?)\n```$", PAGE.read_text(), re.M | re.S)
+    return dict(found)
+
+
 def main() -> None:
     """Run every command in a folder of its own and write the page."""
-    parts = [HEAD]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="run commands that have this in them alone")
+    only = parser.parse_args().only
+    parts, kept = [HEAD], kept_screens() if only else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for needed in ("configs", "examples"):
@@ -112,7 +123,9 @@ def main() -> None:
         for verb, commands in SCREENS:
             parts.append(f"\n## {verb or 'practicum'}\n")
             for command in commands:
-                told = re.sub(r"```", "'''", "\n".join(screen(command, folder)))
+                if only in command or command not in kept:
+                    kept[command] = "\n".join(screen(command, folder)).replace("```", "'''")
+                told = kept[command]
                 parts.append(f"\n```text\n$ {command}\n{told}\n```\n")
     PAGE.write_text("".join(parts), encoding="utf-8")
 

@@ -23,7 +23,7 @@ from practicum.assemble.policies import (
     sampling_params,
     sampling_policy,
 )
-from practicum.core.checkpoint import EXPORT_RESULTS, EvalReport
+from practicum.core.checkpoint import CARD, EXPORT_RESULTS, EvalReport
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.json_values import as_json
@@ -38,11 +38,11 @@ from practicum.delivery.agreement import (
 )
 from practicum.delivery.form_probing import find_form
 from practicum.delivery.go_template import write_go
-from practicum.delivery.model_card import CARD, Exported, Lineage, results_to_json, write_card
+from practicum.delivery.model_card import Exported, Lineage, results_to_json, write_card
 from practicum.delivery.ollama import MODELFILE, Modelfile, choose_profile
 from practicum.delivery.turn_form import Messages, Tools
 from practicum.engine.compute_thread import run_to_end
-from practicum.engine.models.catalog import find_known
+from practicum.engine.models.catalog import known_base
 from practicum.engine.models.download import create_atomically, require_space, sha256_of
 from practicum.engine.models.file_types import BITS, FILE_TYPES, read_file_types, recommended_type
 from practicum.engine.models.gguf_checks import check_template, check_tokenizer, check_tokens
@@ -505,23 +505,23 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
     checkpoint = found.checkpoint if found is not None else None
     loaded = load_model(config.model.name, chat_template=config.model.chat_template)
     fingerprint = checkpoint.fingerprint if checkpoint else loaded.fingerprint
-    trained_on, known_base, _ = fingerprint.partition("+")
-    if checkpoint and known_base and trained_on != loaded.fingerprint[:16]:
+    trained_on, is_known, _ = fingerprint.partition("+")
+    if checkpoint and is_known and trained_on != loaded.fingerprint[:16]:
         raise CheckpointError(
             f"{checkpoint.path} was trained on other weights than {config.model.name!r} has here "
             f"({trained_on} and {loaded.fingerprint[:16]}); give the model it "
             "was trained on: model=NAME"
         )
     adapted = read_adapter(loaded.module, checkpoint.path) if checkpoint else loaded.module
-    known = find_known(config.model.name)
+    base, licence = known_base(config.model.name)
     lineage = Lineage(
-        base=known.hub_id or known.name if known else config.model.name,
+        base=base,
         model=config.model.name,
         base_fingerprint=loaded.fingerprint,
         policy=policy,
         fingerprint=fingerprint,
         env=config.env_name,
-        licence=known.licence if known else "other",
+        licence=licence,
     )
     source = Source(
         policy=policy,

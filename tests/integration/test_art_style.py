@@ -14,6 +14,7 @@ from practicum.compat.art.local import link_groups
 from practicum.core.errors import RunBusy, UserError
 from practicum.core.sample import Credit, Group
 from practicum.core.score import JudgeReply
+from practicum.engine.learning.learner import steps_taken
 from practicum.training.prefix_tree import build_batches, episode_samples
 
 pytest.importorskip("openai")
@@ -255,6 +256,12 @@ async def test_a_backend_is_told_what_a_config_is_told(tmp_path: Path) -> None:
             model.get_inference_name(step=7)
         with pytest.raises(UserError, match="is registered already"):
             await model.register(model.backend())
+
+
+async def test_a_batch_size_divides_a_step_into_updates(tmp_path: Path) -> None:
+    async with registered(tmp_path, overrides=["algorithm.batch_size=2"]) as model:
+        await model.train([await group(model, 1.0, 0.0, 0.0, 0.0)])
+        assert steps_taken(policy_of(model)._policy.learner._optimizer) == 2
 
 
 async def test_two_models_of_one_backend_do_not_mix(tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ def words(folder: Path, *more: str) -> list[str]:
         f"runs_dir={folder}",
         f"data.source={folder / 'traces.sqlite'}",
         f"data.imports={TRACES}",
+        "steps=8",
+        "eval.every=4",
+        "checkpoints.every=4",
         "hardware.threads=1",
         *more,
     ]

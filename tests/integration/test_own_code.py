@@ -72,6 +72,55 @@ def rows():
 
 def tasks():
     return [{"id": f"t{n}", "prompt": f"Say {n}."} for n in range(40)]
+
+
+async def silent(task, client):
+    await client.chat.completions.create(
+        model="policy", messages=[{"role": "user", "content": task.instruction}]
+    )
+"""
+
+ENDING = """from contextlib import asynccontextmanager
+
+import practicum as pr
+
+
+class Ending:
+    name = "ending"
+    all_levels = (1,)
+
+    class Options(pr.ConfigModel):
+        pass
+
+    def __init__(self, options):
+        pass
+
+    def tasks(self, split, seed):
+        for n in range(3):
+            yield pr.Task(id=f"{split}-{n}", env="ending", split=split)
+
+    @asynccontextmanager
+    async def open(self, task):
+        yield Session()
+
+    def reference(self, task):
+        return ("go",)
+
+
+class Session:
+    def prompt(self):
+        return [pr.Message(role="user", content="go or stay")]
+
+    def actions(self):
+        return [pr.ActionForm(name="go"), pr.ActionForm(name="stay")]
+
+    async def act(self, text):
+        self.went = text == "go"
+        over = pr.Message(role="user", content="over")
+        return pr.Observation(message=over, reward=float(self.went), terminated=True)
+
+    async def outcome(self):
+        return pr.Outcome(success=self.went, turn_rewards=(float(self.went),))
 """
 
 
@@ -98,6 +147,9 @@ WAYS = {
     "agent in a file": (*ON_TASKS, "agent=mine.py:agent"),
     "agent of a class": (*ON_TASKS, "agent=mine.py:Agent"),
     "judge in a file": (*ON_TASKS, JUDGED.format("mine.py:judge")),
+    "agent that leaves its score to a reward": (
+        *(*ON_TASKS, "agent=mine.py:silent", "reward=mine.py:short", "rollouts.max_tokens=4"),
+    ),
     "data in a file": ("env=none", "algorithm=sft", "data=mine.py:rows"),
 }
 
@@ -183,3 +235,41 @@ def test_a_mistake_in_ones_code_is_told_with_its_line_at_once_and_its_episodes_a
         assert "practicum traces list --store" in answer.sentence
         with SqliteTraceStore(folder / "runs/x/traces.sqlite", read_only=True) as kept:
             assert kept.count_where("") > 0
+
+
+def test_actions_may_be_a_list_and_training_tasks_begin_anew(practicum, folder: Path) -> None:
+    (folder / "ending.py").write_text(ENDING)
+    answer = practicum("train", "ending.py:Ending", *TINY, "eval.n=3", "--name", "x")
+    assert answer.code == 0, answer.err  # 2 steps of 2 tasks and replacements, of 3 there are
+
+
+def test_without_held_out_tasks_the_way_out_is_said(practicum, folder: Path) -> None:
+    (folder / "ending.py").write_text(ENDING.replace("range(3)", "range(3 * (split == 'train'))"))
+    answer = practicum("train", "ending.py:Ending", *TINY, "--name", "x")
+    assert answer.code == 2
+    assert "has 0 held-out tasks with these options; let `tasks` give some" in answer.err
+
+
+def test_failed_episodes_of_an_evaluation_are_kept_and_can_be_looked_at(
+    practicum, folder: Path
+) -> None:
+    pytest.importorskip("uvicorn")
+    words = ("eval", "tiny", "--env", "math", "agent=mine.py:agent_bug", "--n", "2")
+    answer = practicum(*words)
+    assert answer.code == 2
+    assert "2 failed episodes kept" in answer.err
+    with SqliteTraceStore(folder / "eval_failures.sqlite", read_only=True) as store:
+        failures = [episode.trace.failure for episode in store.query("")]
+        assert store.counts_by("purpose") == {"eval": 2}
+    assert [failure is not None and "mine.py" in failure.message for failure in failures] == [
+        True,
+        True,
+    ]
+
+
+def test_an_evaluation_keeps_every_episode_where_it_is_told(practicum, folder: Path) -> None:
+    answer = practicum("eval", "random", "--env", "math", "--n", "3", "--store", "all.sqlite")
+    assert answer.code == 0, answer.err
+    assert not (folder / "eval_failures.sqlite").exists()
+    with SqliteTraceStore(folder / "all.sqlite", read_only=True) as store:
+        assert store.counts_by("purpose") == {"eval": 3}

@@ -33,28 +33,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from scripts.page_blocks import PageFault, commands_and_output, page_blocks
 from tests.integration.machines import why_no_machine
 
 from practicum.core.config.parse_config import build_config, parse_yaml
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
-LANGUAGES = {"bash", "console", "python", "yaml"}
 BLOCK_SECONDS = 300
 NEEDED = ("configs", "examples", "benchmarks", "README.md")
 """What a reader has in the folder where the commands are typed."""
 
-FENCE = re.compile(r"^```(\w*)\s*$")
-DIRECTIVE = re.compile(r"^<!-- test: (.*?) -->$")
 SKIP = re.compile(r"skip, because \S.*")
 REPLACE = re.compile(r"replace (.+?) with (.*)")
 SAME_OUTPUT = "same output"
 NEEDS_MACHINE = "needs a machine"
 SET_UP = re.compile(r"(sudo )?(make|git clone|cd|pip install|apt-get|python3? -m venv|source)\b")
-
-
-class PageFault(AssertionError):
-    """Something on a page that is not right, with its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +60,6 @@ class Block:
     text: str
     skipped: bool
     compares_output: bool
-
-
-def directives_above(lines: list[str], fence: int) -> list[str]:
-    """The test comments right above a fence; one blank line may lie between."""
-    found: list[str] = []
-    at = fence - 1
-    if at >= 0 and not lines[at].strip():
-        at -= 1
-    while at >= 0 and (match := DIRECTIVE.match(lines[at].strip())):
-        found.insert(0, match.group(1))
-        at -= 1
-    return found
 
 
 def make_block(where: str, language: str, text: str, directives: list[str]) -> Block:
@@ -110,41 +92,10 @@ def make_block(where: str, language: str, text: str, directives: list[str]) -> B
 
 def blocks_of(page: str, text: str) -> list[Block]:
     """The blocks of a page that are tested, in order."""
-    lines = text.splitlines()
-    blocks: list[Block] = []
-    start: int | None = None
-    language = ""
-    for number, line in enumerate(lines):
-        fence = FENCE.match(line)
-        if fence is None:
-            continue
-        if start is None:
-            start, language = number, fence.group(1)
-            continue
-        if language in LANGUAGES:
-            body = "\n".join(lines[start + 1 : number])
-            where = f"{page}, line {start + 1}"
-            blocks.append(make_block(where, language, body, directives_above(lines, start)))
-        start = None
-    if start is not None:
-        raise PageFault(f"{page}, line {start + 1}: the block is never closed")
-    return blocks
-
-
-def commands_and_output(block: Block) -> tuple[list[str], list[str]]:
-    """Lines to run and lines shown as output; a command goes on after a backslash."""
-    if block.language != "console":
-        return block.text.splitlines(), []
-    commands: list[str] = []
-    shown: list[str] = []
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            commands.append(line.removeprefix("$ "))
-        elif commands and commands[-1].endswith("\\") and not shown:
-            commands.append(line)
-        else:
-            shown.append(line.rstrip())
-    return commands, shown
+    return [
+        make_block(found.where, found.language, found.text, found.directives)
+        for found in page_blocks(page, text)
+    ]
 
 
 def check_set_up(command: str, where: str) -> None:
@@ -192,7 +143,7 @@ def run_block(block: Block, folder: Path) -> None:
     if block.language == "python":
         command = [sys.executable, "-c", block.text]
     else:
-        commands, shown = commands_and_output(block)
+        commands, shown = commands_and_output(block.language, block.text)
         command = ["bash", "-euo", "pipefail", "-c", script_of(commands, block.where)]
     done = subprocess.run(
         command,

@@ -83,6 +83,18 @@ def test_a_study_is_a_folder_of_ordinary_runs(practicum, shared: StudyDir) -> No
     assert "is done" in practicum("train", "--resume", runs[0].path).out
 
 
+def test_a_study_is_listed_and_shown(practicum, shared: StudyDir) -> None:
+    there = ("--runs-dir", shared.path.parent)
+    assert "study s: 2 of 2 seeds done; practicum compare s" in practicum("runs", *there).out
+    [listed] = json.loads(practicum("runs", *there, "--json").out)["studies"]
+    assert listed == {"name": "s", "seeds": 2, "done": 2}
+    for words in (("runs", "s"), ("watch", "s", "--once")):
+        answer = practicum(*words, *there)
+        assert answer.code == 0, answer.err
+        assert "seed_0" in answer.out
+        assert "seed_1" in answer.out
+
+
 def test_a_finished_study_has_nothing_left_to_do(practicum, shared: StudyDir) -> None:
     before = [run.facts() for run in shared.runs().values()]
     answer = practicum("train", "--resume", shared.path)

@@ -51,7 +51,10 @@ def build_agent(
     if agent.name == "function":
         load_client()
         return FunctionAgent(
-            function=_function(agent), name=str(agent.path), success_at=_number(agent.success_at)
+            function=_function(agent),
+            name=str(agent.path),
+            success_at=_number(agent.success_at),
+            is_scored_elsewhere=config.reward.name != "auto" or bool(config.reward.components),
         )
     if agent.name == "command":
         return _command(environment, agent)

@@ -28,7 +28,7 @@ from practicum.core.conversation import (
     Limited,
     ReachableConversation,
 )
-from practicum.core.errors import AgentFailure, as_failure, user_line
+from practicum.core.errors import AgentFailure, MissingExtra, as_failure, user_line
 from practicum.core.sampling import ActionForm
 from practicum.core.score import Score
 from practicum.core.trace import StopReason, ToolCall, ToolSpec
@@ -132,9 +132,10 @@ class ThreadedSession:
 class FunctionAgent:
     """Calls `function(task, client)`, or `function(task, client, session)` if it takes three.
 
-    What it returns is its score. A function that takes the session may return None; then the
-    environment's outcome is scored. The function may be async or not; it runs in a thread apart
-    from the model's, so that one that blocks or hangs stops neither the model nor the run.
+    What it returns is its score. A function that takes the session, or whose run has a reward of
+    its own, may return None; then what it left behind is scored. The function may be async or not;
+    it runs in a thread apart from the model's, so that one that blocks or hangs stops neither the
+    model nor the run.
     """
 
     function: Callable[..., Any]
@@ -142,6 +143,8 @@ class FunctionAgent:
     """For error messages."""
     success_at: float = 1.0
     """The score from which an episode counts as a success."""
+    is_scored_elsewhere: bool = False
+    """Whether the run has a reward of its own."""
     threads: FunctionThreads = field(default_factory=FunctionThreads)
 
     async def work(
@@ -171,7 +174,7 @@ class FunctionAgent:
                 raise AgentFailure(message) from error
             # The error comes from a limit of the episode: no failure, but no score either.
             return AgentReport(stop=limit, score=None if more else Score.unscored(message))
-        if result is None and more:
+        if result is None and (more or self.is_scored_elsewhere):
             return AgentReport(stop=StopReason.FINISHED)
         score = score_of(result, f"{self.name}{place_of(self.function)}")
         value = score.value
@@ -252,6 +255,9 @@ class PlainClient:
 
     base_url: str
     api_key: str
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(str(MissingExtra.for_extra("agents", f"client.{name}")))
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Posts a JSON body, such as `client.post("chat/completions", {"messages": [...]})`.

@@ -96,7 +96,7 @@ class DiscreteAgent:
             messages = session.prompt()
         for _ in range(self.max_turns):
             async with timed_boundary(EnvironmentFailure, "the environment"):
-                actions = session.actions()
+                actions = tuple(session.actions())
             try:
                 completion = await conversation.complete(messages, actions)
             except ContextFull:

@@ -236,7 +236,8 @@ async def run_groups(
 ) -> list[Group]:
     """Runs `group_size` episodes for each task; the groups are in the order of the tasks.
 
-    `label`, such as `step-3`, is part of the trace ids and of every seed.
+    `label`, such as `step-3`, is part of the trace ids and of every seed. `on_episode` is given
+    each episode that has ended, and again at once if its group's reward leaves it unscored.
     """
 
     async def one(task: Task, position: int, number: int) -> Episode:
@@ -262,7 +263,7 @@ async def run_groups(
         return groups
     seconds = parts.answer_timeout_s
     with interrupting_blocked_answers(seconds), answer_timeout(seconds):
-        scored = await _rescore_all(groups, parts.group_reward)
+        scored = await _rescore_all(groups, parts.group_reward, on_episode)
     return [
         replace(group, episodes=tuple(_with_success(e, parts.success_at) for e in group.episodes))
         for group in scored
@@ -289,11 +290,21 @@ def _serving(parts: RolloutParts) -> AbstractAsyncContextManager[None]:
     return nullcontext() if parts.server is None else parts.server.serving()
 
 
-async def _rescore_all(groups: Sequence[Group], reward: GroupReward) -> list[Group]:
+async def _rescore_all(
+    groups: Sequence[Group], reward: GroupReward, on_unscored: Callable[[Episode], None]
+) -> list[Group]:
     """The groups as rescored by a group reward."""
+
+    async def one(group: Group) -> Group:
+        scored = await _rescore(group, reward)
+        for before, after in zip(group.episodes, scored.episodes, strict=True):
+            if not after.is_usable and before.trace.failure is None:
+                on_unscored(after)
+        return scored
+
     try:
         async with asyncio.TaskGroup() as jobs:
-            running = [jobs.create_task(_rescore(group, reward)) for group in groups]
+            running = [jobs.create_task(one(group)) for group in groups]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [job.result() for job in running]

@@ -159,7 +159,8 @@ class SharedPolicy:
 
     def _update(self, groups: Sequence[Group], config: RunConfig) -> UpdateReport | None:
         learner, stage = self._policy.learner, config.all_stages[0]
-        algorithm = build_algorithm(stage.algorithm, config.rollouts)
+        chosen = stage.algorithm.for_episodes(sum(len(group.usable) for group in groups))
+        algorithm = build_algorithm(chosen, config.rollouts)
         budget = stage_view(config, stage).algorithm.micro_batch_tokens
         estimates = estimate(groups, algorithm.credit_needs, learner, None, budget)
         batches = step_batches(

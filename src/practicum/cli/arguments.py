@@ -70,6 +70,45 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return inspect.Parameter.empty if missing else field.default
 
 
+EXAMPLE = re.compile(r"practicum \S.*")
+HELP_WIDTH = 76
+"""Columns of a paragraph of help in a terminal of 80."""
+
+
+def arrange_examples(text: str) -> str:
+    r"""Help whose examples, a paragraph each, are lines below each other that are never wrapped.
+
+    What an example says of itself, after two spaces, stands in a column beside it, or below it
+    where one of them would not fit.
+
+    >>> print(arrange_examples("Does it.\n\npracticum a   once\n\npracticum bc  twice"))
+    Does it.
+    <BLANKLINE>
+    \b
+    practicum a   once
+    practicum bc  twice
+    """
+    found: list[list[str]] = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        if not EXAMPLE.fullmatch(paragraph):
+            found.append([paragraph])
+        elif found and found[-1][0] == "\b":
+            found[-1].append(paragraph)
+        else:
+            found.append(["\b", paragraph])
+    return "\n\n".join(
+        "\n".join(["\b", *_columns(part[1:])] if part[0] == "\b" else part) for part in found
+    )
+
+
+def _columns(examples: list[str]) -> list[str]:
+    pairs = [[*re.split(r"  +", example, maxsplit=1), ""][:2] for example in examples]
+    left = max(len(command) for command, _ in pairs) + 2
+    if all(left + len(told) <= HELP_WIDTH for _, told in pairs):
+        return [f"{command:{left}}{told}".rstrip() for command, told in pairs]
+    return [line for command, told in pairs for line in (command, *([f"    {told}"] * bool(told)))]
+
+
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.?)", re.DOTALL)
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters but tab and line feed, and those that turn the direction of writing."""

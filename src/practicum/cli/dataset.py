@@ -93,13 +93,13 @@ class BuildWords:
 def build(words: BuildWords) -> None:
     """Make a training set, and say what is in it and what was left out.
 
-    practicum dataset build --kind sft --from reference --env math --n 500 --out data/math
+    practicum dataset build --kind sft --from reference --env math --out math
 
-    practicum dataset build --kind kto --from traces.sqlite --where "source = openhands" --out kto
+    practicum dataset build --kind kto --from traces.sqlite --out kto
 
-    practicum dataset build --kind dpo --from runs/demo --margin 0.5 --heldout 0.1 --out dpo
+    practicum dataset build --kind dpo --from runs/demo --heldout 0.1 --out dpo
 
-    practicum dataset build --kind sft --from runs/demo --weight-by score --out good.parquet
+    practicum dataset build --kind sft --from runs/demo --out good.parquet
 
     Only recorded answers are used. A task with one answer makes no pair: none is invented.
     """

@@ -1,9 +1,13 @@
 """`practicum eval`: held-out scores with intervals, and paired comparisons."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.cli.arguments import takes_options
 from practicum.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -13,34 +17,44 @@ if TYPE_CHECKING:
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
     from practicum.core.interfaces import Environment
+    from practicum.core.sample import Group
 
 
-def evaluate(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions:
+    """What an evaluation is told."""
+
     policy: Annotated[
         str,
         typer.Argument(
             metavar="RUN|CHECKPOINT|MODEL", help="What to evaluate; also reference or random."
         ),
-    ],
+    ]
     options: Annotated[
         list[str] | None,
         typer.Argument(metavar="[key=value]...", help="Config values, such as env.level=2."),
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None,
-    n: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 100,
-    k: Annotated[int, typer.Option(min=1, help="Attempts at each task.")] = 1,
+    ] = None
+    env: Annotated[str | None, typer.Option(help="Environment; a run's own unless given.")] = None
+    n: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 100
+    k: Annotated[int, typer.Option(min=1, help="Attempts at each task.")] = 1
     temperature: Annotated[
         float | None,
         typer.Option(min=0.0, help="0 takes the likeliest action; the default if k is 1, else 1."),
-    ] = None,
+    ] = None
     against: Annotated[
         str | None,
         typer.Option(
             metavar="OTHER", help="Compare pairwise with another policy; `base` is a run's model."
         ),
-    ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+    ] = None
+    store: Annotated[
+        str, typer.Option(metavar="FILE", help="Keep all episodes there, not only failed ones.")
+    ] = ""
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+@takes_options(EvalOptions)
+def evaluate(told: EvalOptions) -> None:
     """Evaluate a policy on tasks it has not been trained on.
 
     practicum eval runs/demo                                    a run's newest checkpoint
@@ -61,19 +75,20 @@ def evaluate(
     from practicum.assemble.environments import open_environment
     from practicum.evaluation.study_report import ONE_SEED
 
-    _refuse_ignored(options or [])
-    words = [f"eval.n={n}", f"eval.k={k}"]
-    words.append(f"eval.temperature={temperature if temperature is not None else float(k > 1)}")
-    config = policy_config(policy, env, [*words, *(options or [])])
+    options = told.options or []
+    _refuse_ignored(options)
+    warmth = told.temperature if told.temperature is not None else float(told.k > 1)
+    words = [f"eval.n={told.n}", f"eval.k={told.k}", f"eval.temperature={warmth}"]
+    config = policy_config(told.policy, told.env, [*words, *options])
     environment = open_environment(config.env)
     console = Console(stderr=True)
-    report = _evaluate(policy, config, environment, console)
+    report = _evaluate(told.policy, config, environment, console, told.store)
     other = None
-    if against is not None:
-        named = config.model.name if against == "base" else against
-        other = _evaluate(named, config, environment, console)
-    _show(report, other, json_output)
-    if not json_output and find_checkpoint(policy) is not None:
+    if told.against is not None:
+        named = config.model.name if told.against == "base" else told.against
+        other = _evaluate(named, config, environment, console, told.store)
+    _show(report, other, told.json_output)
+    if not told.json_output and find_checkpoint(told.policy) is not None:
         Console().print(ONE_SEED, highlight=False)
 
 
@@ -95,8 +110,12 @@ def _refuse_ignored(options: list[str]) -> None:
             )
 
 
+FAILED = "eval_failures.sqlite"
+"""Where episodes go that came to nothing, unless --store says where all go."""
+
+
 def _evaluate(
-    policy: str, config: "RunConfig", environment: "Environment", console: "Console"
+    policy: str, config: "RunConfig", environment: "Environment", console: "Console", store: str
 ) -> "EvalReport":
     from practicum.api import find_checkpoint, open_policy
     from practicum.assemble.policies import evaluate_policy
@@ -111,9 +130,31 @@ def _evaluate(
         taken = found.checkpoint
         console.print(f"taking {taken.path}", markup=False, highlight=False, soft_wrap=True)
     handle: PolicyHandle = open_policy(policy, config, environment)
+
+    def keep(groups: "Sequence[Group]") -> None:
+        if told := _keep(groups, handle.fingerprint, store):
+            console.print(told, markup=False, highlight=False, soft_wrap=True)
+
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
-        work = evaluate_policy(handle, environment, config, bar.episode_done, policy)
+        work = evaluate_policy(
+            handle, environment, config, bar.episode_done, policy, on_groups=keep
+        )
         return run_to_end(run_and_close(environment, work)).report
+
+
+def _keep(groups: "Sequence[Group]", fingerprint: str, store: str) -> str:
+    """Keep all episodes in a store, or without one those that failed; says where."""
+    from practicum.evaluation.evaluate import named_episodes
+    from practicum.store.trace_store import SqliteTraceStore
+
+    chosen = [e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable]
+    if not chosen:
+        return ""
+    path = Path(store or FAILED)
+    with SqliteTraceStore(path) as kept:
+        kept.add_imported(chosen, tasks=[group.task for group in groups], purpose="eval")
+    what = "episodes" if store else "failed episodes"
+    return f"{len(chosen)} {what} kept; look at them: practicum traces list --store {path}"
 
 
 def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:

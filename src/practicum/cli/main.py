@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from practicum.cli.agents import app as agents
-from practicum.cli.arguments import ConfigWords
+from practicum.cli.arguments import ConfigWords, arrange_examples
 from practicum.cli.compare_studies import compare
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
@@ -35,7 +35,7 @@ USER_MISTAKE = 2
 app = typer.Typer(
     name="practicum",
     help="Train the model that does the work, by doing the work.",
-    epilog="Start with: practicum doctor, then practicum train configs/tiny.yaml: it learns.",
+    epilog="Start with practicum doctor, then practicum train configs/tiny.yaml.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # loading rich would double the time of --help
@@ -62,6 +62,22 @@ app.add_typer(env, name="env")
 app.command()(gateway)
 app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
+
+
+def _arrange(of: typer.Typer) -> None:
+    """Let the examples in every verb's help be as wide as they are."""
+    for command in of.registered_commands:
+        command.help = arrange_examples(command.help or (command.callback.__doc__ or ""))
+    for group in of.registered_groups:
+        inner = group.typer_instance
+        if inner is not None:
+            about = inner.registered_callback
+            if about is not None and about.callback is not None:
+                about.help = arrange_examples(about.callback.__doc__ or "")
+            _arrange(inner)
+
+
+_arrange(app)
 
 
 def _print_version(asked: bool) -> None:

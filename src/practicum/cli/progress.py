@@ -56,11 +56,14 @@ class EpisodeBar(ShownBars):
         self._bars = _bar(console)
         self._task = self._bars.add_task(label, total=total)
         self._failures = FirstFailures(lambda sentence: _warn(console, sentence))
+        self._counted: set[str] = set()
 
     def episode_done(self, episode: Episode) -> None:
-        """One more episode."""
+        """One more episode, or one that is told of again since it got no score."""
         self._failures.look_at(episode)
-        self._bars.advance(self._task)
+        if episode.trace.id not in self._counted:
+            self._counted.add(episode.trace.id)
+            self._bars.advance(self._task)
 
 
 def _warn(console: Console, sentence: str) -> None:
@@ -100,16 +103,20 @@ class TrainingProgress(ShownBars):
         self._part = self._bars.add_task("episodes", total=1, visible=False)
         self._heading = ""
         self._failures = FirstFailures(self.warned)
+        self._counted: set[str] = set()
 
     def step_started(self, step: int, episodes: int) -> None:
         """A step begins."""
+        self._counted.clear()
         self._bars.update(self._run, completed=step - 1)
         self._bars.reset(self._part, total=episodes, description=f"step {step}", visible=True)
 
     def episode_done(self, episode: Episode) -> None:
-        """One more episode."""
+        """One more episode, or one that is told of again since it got no score."""
         self._failures.look_at(episode)
-        self._bars.advance(self._part)
+        if episode.trace.id not in self._counted:
+            self._counted.add(episode.trace.id)
+            self._bars.advance(self._part)
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
         """A step is complete."""
@@ -125,6 +132,7 @@ class TrainingProgress(ShownBars):
 
     def evaluation_started(self, step: int, episodes: int) -> None:
         """A held-out evaluation begins."""
+        self._counted.clear()
         self._bars.update(self._run, completed=step)
         label = f"evaluating after {step} steps" if step else "evaluating before training"
         self._bars.reset(self._part, total=episodes, description=label, visible=True)

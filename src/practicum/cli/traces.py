@@ -34,11 +34,13 @@ def record(
 
     practicum traces record smollm2-135m --env math --n 250 --k 2
 
-    practicum traces record runs/demo/step_4 --n 250 --k 2 --store mediocre.sqlite
+    practicum traces record runs/demo/step_4 --n 250 --store mediocre.sqlite
 
     practicum traces record smollm2-135m --env math eval.seed=1         other tasks, other draws
 
-    What is recorded can be learned from:  practicum train math algorithm=kto data=mediocre.sqlite
+    What is recorded can be learned from:
+
+    practicum train math algorithm=kto data=mediocre.sqlite
     """
     import asyncio
     from pathlib import Path

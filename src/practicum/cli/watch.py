@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def watch(
     run: Annotated[
-        str, typer.Argument(metavar="RUN|latest", help="A run's name or folder.")
+        str, typer.Argument(metavar="RUN|STUDY|latest", help="A run's name or folder.")
     ] = "latest",
     runs_dir: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
     once: Annotated[bool, typer.Option("--once", help="Print one frame and leave.")] = False,
@@ -24,7 +24,7 @@ def watch(
 ) -> None:
     """Watch a run while it trains, or look at one that has ended.
 
-    Shows progress and time left, curves, held-out evaluations with their
+    Of a study, its runs. Shows progress and time left, curves, held-out evaluations with their
     intervals, the latest episode turn by turn, and what is worth a
     person's eye. It only reads the run's folder: leave with Ctrl-C at any
     time, and the training goes on.
@@ -33,11 +33,18 @@ def watch(
 
     from practicum.cli.views.charts import Canvas
     from practicum.cli.views.run_screen import render_run
+    from practicum.cli.views.run_tables import read_runs, render_runs
     from practicum.cli.views.run_view import read_run
-    from practicum.store.run_dir import find_run
+    from practicum.store.run_dir import find_run, list_runs
+    from practicum.store.study_dir import find_study
 
-    found = find_run(run, runs_dir)
     console = Console(highlight=False)
+    study = find_study(run, runs_dir)
+    if study is not None:
+        console.print(render_runs(*read_runs(list_runs(study.path)), Canvas.of(console)))
+        typer.echo(f"one of them: practicum watch {study.path}/seed_{study.facts().seeds[0]}")
+        return
+    found = find_run(run, runs_dir)
     # A forced colour setting makes rich take a pipe for a terminal, so the stream itself is asked.
     if not once and sys.stdout.isatty() and not console.is_dumb_terminal:
         # Leaving is not an error; the last frame, below, stays on the screen.

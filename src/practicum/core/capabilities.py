@@ -249,7 +249,7 @@ class ReportsMastery(Protocol):
 
 def actions_of(session: Any) -> tuple[ActionForm, ...]:
     """The actions a session allows now; none where it has tools."""
-    return session.actions() if isinstance(session, DiscreteSession) else ()
+    return tuple(session.actions()) if isinstance(session, DiscreteSession) else ()
 
 
 def tools_of(session: Any) -> list[ToolSpec]:

@@ -10,6 +10,19 @@ from practicum.core.task import JSON
 EXPORT_RESULTS = "export_results.json"
 """File of an exported model that says what it came from and how it did."""
 
+CARD = "README.md"
+"""A model's card, as the hub reads it."""
+
+BASE_NAME = "base_model.txt"
+"""File of a checkpoint with the name by which its base model is loaded here."""
+
+
+def card_head(base: str, licence: str, library: str) -> list[str]:
+    """The lines at the top of a card that the hub reads."""
+    told = [f"base_model: {base}", f"license: {licence.lower()}", f"library_name: {library}"]
+    tags = ["reinforcement-learning", "lora", "practicum"]
+    return ["---", *told, "tags:", *(f"- {tag}" for tag in tags), "---", ""]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:

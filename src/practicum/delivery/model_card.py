@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from practicum.core.checkpoint import Comparison, EvalReport, Interval
+from practicum.core.checkpoint import Comparison, EvalReport, Interval, card_head
 from practicum.core.task import JSON
 from practicum.delivery.agreement import Agreement
-
-CARD = "README.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +112,7 @@ def write_card(
     settings: Mapping[str, JSON],
 ) -> str:
     """The model card: front matter for the hub, lineage, scores and how they were got."""
-    tags = ["reinforcement-learning", "lora", "practicum"]
-    front = ["---", f"base_model: {lineage.base}", f"license: {lineage.licence.lower()}"]
-    front += ["library_name: transformers", "tags:", *(f"- {tag}" for tag in tags), "---", ""]
+    front = card_head(lineage.base, lineage.licence, "transformers")
     body = [f"# {lineage.policy}", ""]
     body.append(
         f"{lineage.base}, trained with Practicum on the environment `{lineage.env}` by acting on "

@@ -1,6 +1,7 @@
 """One module in memory that samples and learns."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.attention import ATTENTION, register_attention
 from practicum.engine.decoder.decoders import Decoder, decoder_of
 from practicum.engine.learning.learner import LearnerSettings, TorchLearner
+from practicum.engine.models.catalog import known_base
 from practicum.engine.models.loading import DTypeName, LoadedModel, load_model
 from practicum.engine.models.lora import (
     attach_adapter,
+    describe_adapter,
     policy_fingerprint,
     read_adapter,
     trainable_share,
@@ -49,7 +52,7 @@ class TorchPolicy:
         checkpointed: bool = False,
     ) -> "TorchPolicy":
         """Attach a fresh adapter to a model loaded with our attention."""
-        model = attach_adapter(loaded.module, lora, seed, loaded.name)
+        model = attach_adapter(loaded.module, lora, seed, known_base(loaded.name)[0])
         model.eval()
         torch.manual_seed(seed)  # dropout draws from torch's own generator, and nothing else does
         known: list[str] = []  # the fingerprint, until the next update
@@ -82,6 +85,7 @@ class TorchPolicy:
             settings,
             fingerprint=read,
             on_update=changed,
+            describe=partial(describe_adapter, loaded.name, loaded.tokenizer),
             checkpointed=checkpointed,
         )
         return cls(

@@ -491,7 +491,7 @@ async def _turn_problems(session: Any, reference: Reference) -> list[str]:
     if (await session.outcome()).turn_rewards != tuple(rewards):
         found.append("the outcome's turn rewards are not what the turns paid")
     if is_over and not await _refuses(session, last):
-        found.append("the session goes on after its end")
+        found.append("the session goes on after its end; let `act` raise an error then")
     return found
 
 

@@ -166,10 +166,10 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
     """The first `n` held-out tasks; the same for every policy that is evaluated with this seed."""
     tasks = list(islice(environment.tasks("heldout", seed), n))
     if len(tasks) < n:
-        raise UserError(
-            f"{environment.name!r} has {len(tasks)} held-out tasks with these options and {n} were "
-            f"asked for; lower the number to {len(tasks)}"
-        )
+        there = f"{environment.name!r} has {len(tasks)} held-out tasks with these options"
+        if not tasks:
+            raise UserError(f"{there}; let `tasks` give some to that split, or write eval.n=0")
+        raise UserError(f"{there} and {n} were asked for; write eval.n={len(tasks)}, or --n here")
     return tasks
 
 

@@ -130,13 +130,12 @@ class TasksSession:
 
     async def outcome(self) -> Outcome:
         """Whether the answer equals the row's; success is None where the row has no answer."""
-        if self._said is None:
-            return Outcome(success=False, evidence={ANSWER: None})
         evidence: dict[str, JSON] = {ANSWER: self._said}
         known = self._task.data.get(ANSWER)
         if known is None:
             return Outcome(success=None, evidence=evidence)
-        return Outcome(success=self._said.strip() == str(known).strip(), evidence=evidence)
+        said = self._said.strip() if self._said is not None else None
+        return Outcome(success=said == str(known).strip(), evidence=evidence)
 
 
 class TasksEnvironment:

@@ -109,10 +109,13 @@ def keep_episodes(traces: TraceStore, groups: Sequence[Group], attempt: int, ste
     They are played as `eval/0/3/TASK/0` at every step: the name decides what chance does, and
     evaluations that are compared should differ in nothing but the policy.
     """
-    episodes = [
-        replace(e, trace=replace(e.trace, id=f"eval/{step}/{e.trace.id.removeprefix('eval/')}"))
-        for group in groups
-        for e in group.episodes
-    ]
-    tasks = [group.task for group in groups]
+    episodes, tasks = named_episodes(groups, str(step)), [group.task for group in groups]
     traces.add_many(episodes, attempt=attempt, step=step, purpose="eval", tasks=tasks)
+
+
+def named_episodes(groups: Sequence[Group], name: str) -> list[Episode]:
+    """The episodes of an evaluation with what was evaluated in their names."""
+    return [
+        replace(e, trace=replace(e.trace, id=f"eval/{name}/{e.trace.id.removeprefix('eval/')}"))
+        for e in _episodes(groups)
+    ]

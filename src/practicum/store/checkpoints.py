@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.core.checkpoint import EXPORT_RESULTS, Checkpoint
+from practicum.core.checkpoint import BASE_NAME, EXPORT_RESULTS, Checkpoint
 from practicum.core.errors import CheckpointError
 from practicum.store.durable import (
     DurableStep,
@@ -381,6 +381,8 @@ def base_of_adapter(folder: Path) -> str:
         return known
     path = folder / ADAPTER_CONFIG
     try:
+        if (folder / BASE_NAME).is_file():
+            return (folder / BASE_NAME).read_text(encoding="utf-8").strip()
         return str(json.loads(path.read_text())["base_model_name_or_path"])
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}; name another checkpoint") from None

@@ -173,6 +173,12 @@ def is_finished(run: RunDir, steps: int) -> bool:
     return not config.acts or (run.path / "evals" / f"step_{steps}.json").is_file()
 
 
+def list_studies(runs_dir: Path) -> list[StudyDir]:
+    """All studies in the folder, by name."""
+    places = sorted(runs_dir.iterdir()) if runs_dir.is_dir() else []
+    return [StudyDir(p) for p in places if not p.name.startswith(".") and StudyDir.is_study(p)]
+
+
 def find_study(named: str | Path, runs_dir: Path) -> StudyDir | None:
     """The study a user means by a path or a name in `runs_dir`; None where it is none."""
     for candidate in (Path(named), runs_dir / named):

@@ -28,22 +28,29 @@ class SharedCurriculum(Curriculum, Protocol):
         """The step has its groups and will train on them before the state is saved."""
 
 
+def endless(open_stream: Callable[[], Iterator[Task]]) -> Iterator[Task]:
+    """The tasks of a stream, from its beginning again where it ends; none where it has none."""
+    found = True
+    while found:
+        found = False
+        for task in open_stream():
+            found = True
+            yield task
+
+
 class TaskStream:
-    """Tasks in the environment's order; the state is the number of tasks drawn."""
+    """Tasks in the environment's order, over and over; the state is the number of tasks drawn."""
 
     def __init__(self, open_stream: Callable[[], Iterator[Task]]) -> None:
         self._open = open_stream
-        self._tasks = open_stream()
+        self._tasks = endless(open_stream)
         self._drawn = 0
 
     def next_tasks(self, count: int) -> list[Task]:
         """The next `count` tasks."""
         tasks = list(islice(self._tasks, count))
         if len(tasks) < count:
-            raise UserError(
-                f"the environment has only {self._drawn + len(tasks)} training tasks and the run "
-                "needs more; lower steps or rollouts.tasks_per_step"
-            )
+            raise UserError("the environment has no training tasks; look at its options")
         self._drawn += count
         return tasks
 
@@ -58,7 +65,7 @@ class TaskStream:
         """See `Curriculum.restore`."""
         drawn = state["drawn"]
         assert isinstance(drawn, int)
-        self._tasks, self._drawn = self._open(), drawn
+        self._tasks, self._drawn = endless(self._open), drawn
         next(islice(self._tasks, drawn - 1, drawn), None) if drawn else None
 
 
@@ -94,7 +101,7 @@ class TaskLedger(TaskStream):
 
     def _draw(self, count: int) -> list[tuple[int, Task]]:
         left = max(0, count - len(self._again))
-        fresh = super().next_tasks(left)  # first: it raises where the tasks run out
+        fresh = super().next_tasks(left)  # first: it raises where there are none
         first = self._drawn - left
         again = [self._again.popleft() for _ in range(count - left)]
         return [*again, *enumerate(fresh, start=first)]
@@ -115,7 +122,7 @@ class TaskLedger(TaskStream):
         self._in_flight = {}
         self._again = deque(
             (number, task)
-            for number, task in enumerate(islice(self._open(), self._drawn))
+            for number, task in enumerate(islice(endless(self._open), self._drawn))
             if number in wanted
         )
 

@@ -57,7 +57,7 @@ class TrainingObserver(Protocol):
         """A step starts, with about this many episodes."""
 
     def episode_done(self, episode: Episode) -> None:
-        """An episode has ended."""
+        """An episode has ended; again where its group's reward leaves it without a score."""
 
     def step_done(self, step: int, metrics: dict[str, JSON]) -> None:
         """A step is complete and recorded."""

@@ -170,6 +170,20 @@ async def test_a_group_reward_that_fails_leaves_its_group_unscored() -> None:
     assert two.episodes[0].score.reason.startswith(told)
 
 
+async def test_an_episode_that_its_group_reward_leaves_unscored_is_told_of_again() -> None:
+    told: list[str] = []
+    parts = make_parts(CountingEnvironment(), group_reward=Ranking(ZeroDivisionError("none")))
+    tasks = [make_task("a"), make_task("b")]
+
+    def tell(episode: Episode) -> None:
+        told.append(episode.score.reason if not episode.is_usable else "")
+
+    await run_groups(parts, tasks, 2, label="x", seed=0, on_episode=tell)
+    assert told[:4] == [""] * 4
+    assert len(told) == 6
+    assert all("ZeroDivisionError: none" in reason for reason in told[4:])
+
+
 async def test_what_the_user_must_mend_goes_on_to_the_user() -> None:
     with pytest.raises(UserError, match="the key is refused"):
         await ranked(UserError("the key is refused"))

@@ -182,7 +182,7 @@ class Breaking(CoinSession):
         (Unsolvable, "the reference does not solve it"),
         (Silent, "the prompt is empty"),
         (Mute, "is answered with nothing"),
-        (NeverOver, "the session goes on after its end"),
+        (NeverOver, "the session goes on after its end; let `act` raise an error then"),
         (Misreported, "turn rewards are not what the turns paid"),
         (Moody, "opens with another prompt"),
         (Fickle, "gave another result the second time"),

@@ -44,8 +44,16 @@ def test_a_resumed_run_first_does_what_was_under_way_and_nothing_twice() -> None
     assert resumed.state() == {"drawn": 8, "again": [5, 6, 7]}
 
 
-def test_a_stream_that_ends_is_said_as_before() -> None:
+def test_a_stream_that_ends_begins_anew_also_after_a_resume() -> None:
     ledger = TaskLedger(lambda: stream(3))
-    ledger.draw(1, 2)
-    with pytest.raises(UserError, match="only 3 training tasks"):
-        ledger.draw(2, 2)
+    assert ids(ledger.draw(1, 2)) == [0, 1]
+    assert ids(ledger.draw(2, 2)) == [2, 0]
+    ledger.hand_over(1)
+    resumed = TaskLedger(lambda: stream(3))
+    resumed.restore(ledger.state())
+    assert ids(resumed.draw(2, 3)) == [2, 0, 1]
+
+
+def test_a_stream_without_tasks_is_said() -> None:
+    with pytest.raises(UserError, match="has no training tasks"):
+        TaskLedger(lambda: stream(0)).draw(1, 1)

@@ -66,6 +66,8 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
 
     >>> apply_overrides({"env": "math"}, ["env.level=2", "algorithm.lr=1e-5"])
     {'env': {'name': 'math', 'level': 2}, 'algorithm': {'lr': '1e-5'}}
+    >>> apply_overrides({"stages": [{"steps": 20}, {"steps": 30}]}, ["stages.0.steps=10"])
+    {'stages': [{'steps': 10}, {'steps': 30}]}
     """
     result: dict[str, Any] = _copy(values)
     # `model=tiny` stands for a whole section: it comes first, or it would undo `model.device=cpu`.
@@ -85,22 +87,40 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
     return result
 
 
-def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _copy(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+def _copy(values: Any) -> Any:
+    if isinstance(values, Mapping):
+        return {key: _copy(value) for key, value in values.items()}
+    return [_copy(value) for value in values] if isinstance(values, list) else values
 
 
 def _set(values: dict[str, Any], path: list[str], value: Any) -> None:
-    at = values
-    for depth, key in enumerate(path[:-1]):
-        inner = at.get(key, {})
-        if isinstance(inner, str) and depth == 0 and key in SHORTHANDS:
-            inner = {SHORTHANDS[key]: inner}
-        if not isinstance(inner, dict):
+    at: Any = values
+    for depth, word in enumerate(path[:-1]):
+        key = _key_in(at, path, depth)
+        inner = at[key] if isinstance(at, list) else at.get(key, {})
+        if isinstance(inner, str) and (depth == 0 or isinstance(at, dict)) and word in SHORTHANDS:
+            inner = {SHORTHANDS[word]: inner}
+        if not isinstance(inner, dict | list):
             dotted = ".".join(path[: depth + 1])
             raise ConfigError(f"{dotted!r} holds {inner!r}, so {'.'.join(path)!r} cannot be set")
         at[key] = inner
         at = inner
-    at[path[-1]] = value
+    at[_key_in(at, path, len(path) - 1)] = value
+
+
+def _key_in(at: dict[str, Any] | list[Any], path: list[str], depth: int) -> Any:
+    """A key of a section, or the place in a list that a number names, counted from 0."""
+    word = path[depth]
+    if isinstance(at, dict):
+        return word
+    if word.isdecimal() and int(word) < len(at):
+        return int(word)
+    dotted = ".".join(path[:depth])
+    places = f"one of 0 to {len(at) - 1}" if at else "nothing: the list is empty"
+    raise ConfigError(
+        f"{'.'.join(path)!r} cannot be set: {dotted!r} is a list, and {word!r} is none of its "
+        f"places; write {places}, such as {dotted}.0"
+    )
 
 
 def build_config(values: Mapping[str, Any], source: str = "config") -> RunConfig:

@@ -223,6 +223,7 @@ class TorchLearner:
         *,
         fingerprint: Callable[[], str],
         on_update: Callable[[], None],
+        describe: Callable[[Path], None],
         checkpointed: bool = False,
     ) -> None:
         # `checkpointed` keeps only each layer's input and computes the layer again on the way
@@ -232,7 +233,7 @@ class TorchLearner:
         self._head = Head(model.get_base_model())
         self._settings = settings
         self._fingerprint = fingerprint
-        self._on_update = on_update
+        self._on_update, self._describe = on_update, describe
         self._value_head = _value_head(model) if settings.value_lr is not None else None
         self._parameters = [p for _, p in trainable(model)]
         self._has_dropout = any(
@@ -547,13 +548,13 @@ class TorchLearner:
 
     @computed
     def save(self, folder: Path) -> None:
-        """Write adapter, optimizer and random state into an existing folder."""
+        """Write adapter, what describes it, optimizer and random state into an existing folder."""
         save_adapter(self._model, folder)
+        self._describe(folder)
         save_optimizer(self._optimizer, self._all_parameters, folder)
-        if self._value_head is not None:
-            self._value_head.save(folder)
-        if self._held is not None:
-            self._held.save(folder)
+        for part in (self._value_head, self._held):
+            if part is not None:
+                part.save(folder)
 
     @computed
     def load(self, folder: Path) -> None:
@@ -561,10 +562,9 @@ class TorchLearner:
         self._decoder.release()
         load_adapter(self._model, folder)
         load_optimizer(self._optimizer, self._all_parameters, folder)
-        if self._value_head is not None:
-            self._value_head.load(folder)
-        if self._held is not None:
-            self._held.load(folder)
+        for part in (self._value_head, self._held):
+            if part is not None:
+                part.load(folder)
         self._on_update()
 
 

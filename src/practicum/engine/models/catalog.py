@@ -131,3 +131,13 @@ def find_known(name: str) -> KnownModel | None:
     """
     wanted = name.casefold()
     return next((m for key, m in KNOWN_MODELS.items() if key.casefold() == wanted), None)
+
+
+def known_base(name: str) -> tuple[str, str]:
+    """The name by which others know a model, and its licence.
+
+    >>> known_base("smollm2-135m")
+    ('HuggingFaceTB/SmolLM2-135M-Instruct', 'apache-2.0')
+    """
+    known = find_known(name)
+    return (known.hub_id or known.name, known.licence.lower()) if known else (name, "other")

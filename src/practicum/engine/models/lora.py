@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from practicum.core.checkpoint import BASE_NAME, CARD, card_head
 from practicum.core.errors import CheckpointError, ConfigError
 from practicum.engine.compute_thread import computed
+from practicum.engine.models.catalog import known_base
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
@@ -146,6 +148,22 @@ def save_adapter(model: Any, folder: Path) -> None:
     config = json.loads((folder / CONFIG_FILE).read_text())
     config["target_modules"].sort()  # `peft` keeps a set, whose order changes from run to run
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, sort_keys=True))
+
+
+def describe_adapter(name: str, tokenizer: Any, folder: Path) -> None:
+    """Writes what others need beside an adapter: tokenizer, card, and the base's name here."""
+    base, licence = known_base(name)
+    tokenizer.save_pretrained(folder)
+    (folder / BASE_NAME).write_text(name + "\n", encoding="utf-8")
+    told = [
+        f"# An adapter for {base}",
+        "",
+        "A checkpoint of a run of Practicum. Where the base model can be had,",
+        "`peft.AutoPeftModelForCausalLM.from_pretrained(FOLDER)` loads it;",
+        "`practicum export` checks it and writes a card with figures.",
+    ]
+    head = card_head(base, licence, "peft")
+    (folder / CARD).write_text("\n".join([*head, *told]) + "\n", encoding="utf-8")
 
 
 def _adapter_state(model: Any) -> dict[str, torch.Tensor]:

@@ -245,8 +245,11 @@ DRAW_COPIES = 4
 
 
 def writes_freely(config: RunConfig) -> bool:
-    """Whether turns are free text rather than chosen from a list of actions."""
-    return config.env is not None and config.env.options.get("actions") == "free"
+    """Whether turns may be free text; only `math` is known to have them chosen from a list."""
+    if config.env is None:
+        return False
+    is_chosen = config.env.name == "math" and config.env.options.get("actions") != "free"
+    return not is_chosen or config.agent.is_program
 
 
 def conversation_tokens(config: RunConfig) -> int:

@@ -99,7 +99,7 @@ def write_dataset(
             "statistics": describe(built),
         }
         if places.card is not None:
-            _publish(places.card, _card(built, places).encode())
+            _publish(places.card, _card(built, places, shape).encode())
         _publish(places.manifest, (json.dumps(manifest, indent=2) + "\n").encode())
     except OSError as error:
         raise UserError(
@@ -181,13 +181,6 @@ def _dicts(value: Any) -> Iterator[dict[str, Any]]:
         yield from (one for inner in value for one in _dicts(inner))
 
 
-def _known(kind: Kind, units: Sequence[Unit]) -> set[str]:
-    """Columns and keys of messages that some row has a value for."""
-    rows = [write_row(kind, unit) for unit in units]
-    messages = (message for row in rows for value in row.values() for message in _dicts(value))
-    return {key for one in (*rows, *messages) for key, value in one.items() if value is not None}
-
-
 def _shape(built: Built) -> _Shape:
     """What any row of either split has: `datasets` reads no splits of different columns."""
     columns: dict[str, None] = {}
@@ -245,18 +238,42 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _card(built: Built, places: Layout) -> str:
-    sides = [("train", places.train)] + ([("heldout", places.heldout)] if built.heldout else [])
-    # `datasets` takes the types of all columns from the first split: one that has more of them.
-    more = {"train": len(_known(built.kind, built.train))}
-    more["heldout"] = len(_known(built.kind, built.heldout))
-    sides.sort(key=lambda side: -more[side[0]])
-    files = "\n".join(f"  - split: {name}\n    path: {path.name}" for name, path in sides)
+def _card(built: Built, places: Layout, shape: _Shape | None) -> str:
+    sides = {"train": places.train} | ({"heldout": places.heldout} if built.heldout else {})
+    files = [{"split": name, "path": path.name} for name, path in sides.items()]
+    head: dict[str, Any] = {"configs": [{"config_name": "default", "data_files": files}]}
+    if places.train.suffix != ".parquet":
+        # `datasets` would take the types of all columns from one split, which may not have all.
+        rows = [write_row(built.kind, unit) for unit in (*built.train, *built.heldout)]
+        filled = rows if shape is None else [shape.filled(row) for row in rows]
+        head["dataset_info"] = {"features": _fields(filled)}
     return (
-        f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}\n---\n\n"
+        f"---\n{json.dumps(head, indent=1)}\n---\n\n"
         f"Made by `practicum dataset build --kind {built.kind}`. What was asked, and what came of "
         f"it, is in `{MANIFEST}`.\n"
     )
+
+
+DTYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
+"""What the `datasets` library calls the types of JSON."""
+
+
+def _fields(values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The keys of some objects, each with what all its values can be, as `datasets` has it."""
+    names = dict.fromkeys(key for value in values for key in value)
+    return [{"name": name, **_feature([value.get(name) for value in values])} for name in names]
+
+
+def _feature(values: Sequence[Any]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, dict) for value in known):
+        return {"struct": _fields(known)}
+    if known and all(isinstance(value, list) for value in known):
+        inner = _feature([one for value in known for one in value])
+        return {"list": inner.get("dtype", inner.get("struct", inner))}
+    kinds = {type(value) for value in known}
+    wide = float if kinds == {int, float} else next(iter(kinds), None)
+    return {"dtype": DTYPES.get(wide, "null") if wide is not None else "null"}
 
 
 def describe(built: Built) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from practicum.core.errors import UserError
 from practicum.core.task import JSON, Task
+from practicum.training.curriculum import endless
 
 LOOKAHEAD = 512
 """Tasks that are held to choose from, and the most that are read in search of one."""
@@ -54,7 +55,7 @@ class EndlessStream:
 
     def __init__(self, open_stream: Callable[[], Iterator[Task]]) -> None:
         self._open = open_stream
-        self._tasks = self._endless()
+        self._tasks = endless(self._open)
         self.read = 0
 
     def next(self) -> Task:
@@ -67,20 +68,12 @@ class EndlessStream:
 
     def skip_to(self, position: int) -> None:
         """Go on after so many tasks of the beginning."""
-        self._tasks, self.read = self._endless(), position
+        self._tasks, self.read = endless(self._open), position
         next(islice(self._tasks, position - 1, position), None) if position else None
 
     def at(self, number: int) -> Task:
         """The task with this number, from the beginning; the position stays."""
-        return next(islice(self._endless(), number, None))
-
-    def _endless(self) -> Iterator[Task]:
-        found = True
-        while found:
-            found = False
-            for task in self._open():
-                found = True
-                yield task
+        return next(islice(endless(self._open), number, None))
 
 
 def level_bucket(level: int) -> str:

@@ -173,3 +173,16 @@ def test_a_resumed_run_may_go_further_and_lie_elsewhere() -> None:
     after = build_config({"env": "math", "steps": 9, "runs_dir": "b"})
     assert changed_keys(before, after) == []
     assert {"steps", "runs_dir"} <= RESUMABLE_KEYS
+
+
+def test_a_number_in_a_path_is_a_place_in_a_list_and_the_file_is_left_alone() -> None:
+    values = {"stages": [{"steps": 20, "algorithm": "sft"}, {"steps": 30}]}
+    found = apply_overrides(values, ["stages.0.steps=10", "stages.0.algorithm.lr=1e-3"])
+    assert found["stages"][0] == {"steps": 10, "algorithm": {"name": "sft", "lr": "1e-3"}}
+    assert values["stages"][0]["steps"] == 20
+
+
+@pytest.mark.parametrize("word", ["stages.2.steps=1", "stages.first.steps=1", "stages.-1.steps=1"])
+def test_a_place_that_a_list_does_not_have_is_said(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"is a list.*write one of 0 to 1, such as stages\.0"):
+        apply_overrides({"stages": [{}, {}]}, [word])

@@ -4,7 +4,7 @@ from practicum.cli.plan_view import print_plan
 from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import NotEnoughMemory
-from practicum.engine.planning.memory import FrozenModel, format_bytes
+from practicum.engine.planning.memory import FrozenModel, format_bytes, writes_freely
 from practicum.engine.planning.memory_plan import check_fits, plan_allotment, plan_memory
 from practicum.engine.planning.model_shapes import find_shape
 from practicum.engine.planning.profiles import suggest_profile
@@ -278,3 +278,18 @@ def test_a_run_of_stages_is_planned_for_the_one_that_needs_most(make_machine, ma
 )
 def test_bytes_are_written_in_the_unit_a_person_would_choose(count: int, text: str) -> None:
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("env", "is_free"),
+    [
+        ("math", False),
+        ({"name": "math", "actions": "free"}, True),
+        ("shell", True),
+        ("office", True),
+        ({"name": "tasks", "data": "rows.jsonl"}, True),
+        ("mine.py:Own", True),
+    ],
+)
+def test_turns_that_may_be_free_text_are_planned_as_such(env: object, is_free: bool) -> None:
+    assert writes_freely(build_config({"env": env})) == is_free
