@@ -81,10 +81,11 @@ def arrange_examples(text: str) -> str:
     What an example says of itself, after two spaces, stands in a column beside it, or below it
     where one of them would not fit.
 
-    >>> print(arrange_examples("Does it.\n\npracticum a   once\n\npracticum bc  twice"))
+    >>> arranged = arrange_examples("Does it.\n\npracticum a   once\n\npracticum bc  twice")
+    >>> print(arranged.replace("\b", "(as it is)"))
     Does it.
     <BLANKLINE>
-    \b
+    (as it is)
     practicum a   once
     practicum bc  twice
     """
