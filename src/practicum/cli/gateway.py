@@ -89,7 +89,7 @@ def gateway(options: GatewayArguments) -> None:
     its base URL, an Anthropic client the address. More rollouts are opened (POST /rollouts),
     rewarded (POST /rollouts/ID/reward) and closed (DELETE /rollouts/ID) on the control socket:
 
-    curl --unix-socket SOCKET -H "Authorization: Bearer KEY" http://control/rollouts
+    curl --unix-socket SOCKET --oauth2-bearer KEY http://control/rollouts
     """
     from practicum.assemble.build_gateway import GatewayPlan, load_served, serve_gateway
     from practicum.cli.serving_keys import choose_key
