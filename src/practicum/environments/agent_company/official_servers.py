@@ -27,10 +27,21 @@ class OfficialServers:
     @asynccontextmanager
     async def open(self, machines: Machines) -> AsyncIterator[Sandbox]:
         """A machine in which the servers are at their ports."""
+        async with (
+            self.held(),
+            machines.open() as box,
+            relayed(await listeners_of(box), self._host),
+        ):
+            yield box
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[str]:
+        """The IPv4 address of the servers, which nobody else has meanwhile."""
         async with self._turn:
             await self.require_answers()
-            async with machines.open() as box, relayed(await listeners_of(box), self._host):
-                yield box
+            loop = asyncio.get_running_loop()
+            [found, *_] = await loop.getaddrinfo(self._host, None, family=socket.AF_INET)
+            yield str(found[4][0])
 
     async def require_answers(self) -> None:
         """Their absence is the user's mistake at first, and later a failure of the environment.
