@@ -327,10 +327,7 @@ class BenchmarkGrader:
     """Grades one episode by the benchmark's grader, once; implements `office_session.Grader`."""
 
     def __init__(
-        self,
-        environment: AgentCompanyEnvironment,
-        task: BenchmarkTask,
-        stage: Stage,
+        self, environment: AgentCompanyEnvironment, task: BenchmarkTask, stage: Stage
     ) -> None:
         self._environment = environment
         self._task = task

@@ -36,19 +36,17 @@ class OfficialServers:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[str]:
-        """The IPv4 address of the servers, which nobody else has meanwhile."""
+        """The address of the servers, which nobody else has meanwhile."""
         async with self._turn:
-            await self.require_answers()
-            loop = asyncio.get_running_loop()
-            [found, *_] = await loop.getaddrinfo(self._host, None, family=socket.AF_INET)
-            yield str(found[4][0])
+            yield await self.require_answers()
 
-    async def require_answers(self) -> None:
-        """Their absence is the user's mistake at first, and later a failure of the environment.
+    async def require_answers(self) -> str:
+        """Their address; absence is the user's mistake at first, later the environment's failure.
 
         Graders take a server that is gone for a task that was not done, so ask before they run.
         """
         kind = EnvironmentFailure if self._was_there else UserError
+        address = ""
         for port in PORTS:
             try:
                 _, writer = await connected(self._host, port)
@@ -58,8 +56,10 @@ class OfficialServers:
                     "benchmark's servers there as its docs say, or leave the option out to play "
                     "in the office"
                 ) from error
+            address = str(writer.get_extra_info("peername")[0])
             writer.close()
         self._was_there = True
+        return address
 
 
 async def connected(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
