@@ -15,7 +15,7 @@ from tests.integration.scripted_endpoint import KEY, says, scripted
 from tests.unit.environments.agent_company.tiny_benchmark import write_benchmark
 
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.environments.agent_company import agent_company_environment
+from practicum.environments.agent_company import official_grading
 from practicum.environments.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
@@ -156,7 +156,7 @@ async def test_a_grader_that_fails_by_itself_masks_the_episode(benchmark: Path) 
 async def test_a_grader_that_hangs_masks_the_episode(
     benchmark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_company_environment, "GRADING_S", 3.0)
+    monkeypatch.setattr(official_grading, "GRADING_S", 3.0)
     grader = benchmark / "workspaces/tasks/pm-greet/evaluator.py"
     grader.write_text("import time\nwhile True:\n    time.sleep(1)\n")
     async with opened(benchmark) as environment:
@@ -167,7 +167,7 @@ async def test_a_grader_that_hangs_masks_the_episode(
 async def test_a_grader_that_the_agent_hangs_gives_no_points(
     benchmark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_company_environment, "GRADING_S", 8.0)
+    monkeypatch.setattr(official_grading, "GRADING_S", 8.0)
     async with opened(benchmark) as environment:
         hang = "rm -f /workspace/kept.txt; mkfifo /workspace/kept.txt"
         outcome, _ = await played(environment, "pm-greet", SAY, hang)

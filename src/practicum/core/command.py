@@ -60,6 +60,9 @@ class SandboxSpec:
     """Bytes kept of each command's stdout, and of its stderr."""
     shown: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a `machine` sees but cannot change: each with its place inside."""
+    image: str = ""
+    """A container image that is played as it is: with the host's network and its own
+    variables and programs, for checkers too. Nothing that other sandboxes promise holds for it."""
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> "SandboxSpec":

@@ -119,8 +119,13 @@ class Machines:
         return self._all().kind
 
     @asynccontextmanager
-    async def open(self, *, beside_another: bool = False) -> AsyncIterator[Sandbox]:
-        """A new machine, closed afterwards; `beside_another` of an episode that has one."""
+    async def open(
+        self, *, beside_another: bool = False, image: str = ""
+    ) -> AsyncIterator[Sandbox]:
+        """A new machine, closed afterwards; `beside_another` of an episode that has one.
+
+        With `image` a container of it: see `SandboxSpec.image`.
+        """
         options = self._options
         spec = SandboxSpec(
             profile="machine",
@@ -128,6 +133,7 @@ class Machines:
             disk_mb=options.disk_mb,
             processes=options.processes,
             shown=self.shown,
+            image=image,
         )
         async with self._fresh_slots if beside_another else self._slots:
             box = await self._all().open(spec)

@@ -160,16 +160,16 @@ class ContainerSandbox(CommandSandbox):
         name: str,
         *,
         kind: str,
-        profile: SandboxProfile,
-        output_bytes: int,
+        spec: SandboxSpec,
         keeper: Process,
         on_close: Callable[["ContainerSandbox"], None],
     ) -> None:
         self._client = client
         self._name = name
         self._kind = kind
-        self._profile = profile
-        self._output_bytes = output_bytes
+        self._profile: SandboxProfile = spec.profile
+        self._output_bytes = spec.output_bytes
+        self._is_as_made = bool(spec.image)
         self._keeper = keeper
         self._on_close = on_close
         self._turn = asyncio.Lock()
@@ -197,8 +197,9 @@ class ContainerSandbox(CommandSandbox):
         In `code` programs are on a read-only file system. In a `machine` the policy may have
         replaced them, also those that the checker uses. So the engine is asked for a diff: with a
         changed program there is no verdict; a removed one means that the policy broke the machine.
+        An image that is played as it is gets no such check.
         """
-        if self._profile == "code":
+        if self._profile == "code" or self._is_as_made:
             return await self._command(ran, JUDGE_ENVIRONMENT)
         await self._signal_all("STOP")
         try:
@@ -281,7 +282,7 @@ class ContainerSandbox(CommandSandbox):
             status = CommandStatus.BROKEN if self._is_broken else CommandStatus.DIED
             return CommandResult(status=status, exit_code=None)
         cwd = ran.cwd or ("/" if self._profile == "machine" else "/work")
-        values = {**ENVIRONMENT, **environment}
+        values = {**({} if self._is_as_made else ENVIRONMENT), **environment}
         settings = (w for name, value in values.items() for w in ("--env", f"{name}={value}"))
         said = await self._client.call(
             *("exec", "--interactive", "--workdir", cwd, *settings, self._name, *ran.command),
@@ -389,7 +390,14 @@ def run_arguments(
     return [
         *("run", "--rm", "--interactive", "--name", name),
         *("--label", f"{OWNER_LABEL}={os.getpid()}", "--label", f"{HOST_LABEL}={_host()}"),
-        *("--network", "none", "--hostname", "sandbox", "--log-driver", "none"),
+        *(
+            "--network",
+            "host" if spec.image else "none",
+            "--hostname",
+            "sandbox",
+            "--log-driver",
+            "none",
+        ),
         *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
         *("--memory", memory, "--memory-swap", memory),
         *("--pids-limit", str(spec.processes), "--cpus", f"{spec.cpus:g}"),
@@ -455,7 +463,8 @@ class ContainerSandboxes:
 
     async def open(self, spec: SandboxSpec) -> ContainerSandbox:
         """See `core.interfaces.Sandboxes`."""
-        if spec.profile == "machine" and self._image is None:
+        image = spec.image or self._image
+        if spec.profile == "machine" and image is None:
             raise UserError(
                 f"a machine of kind {self._kind!r} needs an image, and none is set; any with bash, "
                 "python3 and the programs of the tasks will do; name it with image="
@@ -463,11 +472,13 @@ class ContainerSandboxes:
         if not self._has_swept:
             self._has_swept = True
             await self.sweep()
+        if spec.image:
+            await self._require(spec.image)
         name = f"practicum-{os.getpid()}-{next(_numbers)}"
         words = run_arguments(
             spec,
             name,
-            self._image or DEFAULT_IMAGE,
+            image or DEFAULT_IMAGE,
             engine=self._kind,
             limits_disk=self._limits_disk,
         )
@@ -477,8 +488,7 @@ class ContainerSandboxes:
             self._client,
             name,
             kind=self._kind,
-            profile=spec.profile,
-            output_bytes=spec.output_bytes,
+            spec=spec,
             keeper=keeper,
             on_close=self._open.discard,
         )
@@ -495,6 +505,12 @@ class ContainerSandboxes:
             await box.close()
             raise EnvironmentFailure(f"{self._kind} did not start a sandbox: {said}")
         return box
+
+    async def _require(self, image: str) -> None:
+        """A benchmark's images have gigabytes: the user pulls them, not an episode."""
+        said = await self._client.call("image", "inspect", image, timeout_s=ENGINE_S, keep=4096)
+        if said.exit_code != 0:
+            raise UserError(f"{self._kind} has no image {image}; type: {self._kind} pull {image}")
 
     async def close(self) -> None:
         """See `core.interfaces.Sandboxes`."""

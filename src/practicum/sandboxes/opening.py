@@ -149,7 +149,13 @@ class CheckedSandboxes:
                 f"a {self.kind} sandbox shows no folders of this machine; "
                 "write env.sandbox=bubblewrap"
             )
-        await self.require(spec.profile)
+        if not spec.image:
+            await self.require(spec.profile)
+        elif self.kind not in ENGINES:
+            raise UserError(
+                f"a {self.kind} sandbox plays no image; write env.sandbox=docker or "
+                "env.sandbox=podman"
+            )
         return await self._sandboxes.open(spec)
 
     async def require(self, profile: SandboxProfile) -> None:

@@ -52,3 +52,9 @@ async def test_a_kind_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyP
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ConfigError, match="'jail'; there are auto, bubblewrap"):
         open_sandboxes("jail")
+
+
+async def test_an_image_is_not_played_in_a_sandbox_that_has_none() -> None:
+    sandboxes = CheckedSandboxes(FakeSandboxes(lambda ran: ANSWER))
+    with pytest.raises(UserError, match=r"plays no image; write env\.sandbox=docker"):
+        await sandboxes.open(SandboxSpec(profile="machine", image="i"))

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from practicum.core.command import CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.sandboxes.containers import DEFAULT_IMAGE, ContainerSandboxes, run_arguments
+from practicum.sandboxes.opening import CheckedSandboxes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sweep reads /proc")
 
@@ -25,6 +27,7 @@ case $verb in
   run)
     case " $* " in *' missing-image '*) echo 'no such image' >&2; exit 125;; esac
     echo ready; cat > "$here/kept"; echo closed > "$here/closed"; exit 0;;
+  image) case $2 in missing-image) exit 1;; esac; exit 0;;
   inspect) cat "$here/running"; exit 0;;
   diff) cat "$here/changes"; exit 0;;
   ps) cat "$here/listed"; exit 0;;
@@ -216,6 +219,26 @@ async def test_a_machine_whose_programs_were_removed_is_broken_and_not_checked(
     assert "/usr/bin/bash was removed" in judged.stderr
     assert not any(" say " in line for line in engine.asked)
     await box.close()
+
+
+async def test_an_image_is_played_as_it_is_with_the_network_of_the_host(
+    engine: FakeEngine,
+) -> None:
+    sandboxes = CheckedSandboxes(ContainerSandboxes("docker", limits_disk=False))
+    spec = replace(MACHINE, image="registry/task-image:1.0.0")
+    box = await sandboxes.open(spec)
+    [started] = [line for line in engine.asked if line.startswith("run ")]
+    assert "--network host" in started
+    assert " registry/task-image:1.0.0 -c " in started
+    assert "--cap-drop ALL" in started
+    engine.answer(changes="A /usr/bin/go\nC /usr/lib/x.so\n")
+    assert (await box.judge(["say", "right"], timeout_s=5)).stdout == "right"
+    [asked] = [line for line in engine.asked if " say " in line]
+    assert "PATH=" not in asked
+    assert not any(line.startswith("diff") for line in engine.asked)
+    with pytest.raises(UserError, match=r"no image missing-image; type: docker pull missing-image"):
+        await sandboxes.open(replace(MACHINE, image="missing-image"))
+    await sandboxes.close()
 
 
 async def test_memory_and_a_dead_container_are_told_apart(box: Sandbox, engine: FakeEngine) -> None:

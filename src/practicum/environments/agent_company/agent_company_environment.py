@@ -5,7 +5,8 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +25,13 @@ from practicum.environments.agent_company.grader_packages import (
     packages_of,
 )
 from practicum.environments.agent_company.judge_relay import JudgeRelay
-from practicum.environments.agent_company.official_grading import Grade, GraderFailed, grade
+from practicum.environments.agent_company.official_grading import (
+    Grade,
+    GraderFailed,
+    archive,
+    grade,
+)
+from practicum.environments.agent_company.official_images import PlayedImage, open_image
 from practicum.environments.agent_company.official_servers import OfficialServers
 from practicum.environments.agent_company.reference_plans import PLANS
 from practicum.environments.agent_company.stand_ins import BenchmarkCompany
@@ -45,8 +52,6 @@ from practicum.environments.selection import shuffled
 from practicum.environments.shell.protocol import bash_turn, finish_turn
 
 ENV = "agent_company"
-GRADING_S = 600.0
-"""Seconds for a grader, as the benchmark gives it."""
 TOLD = "Complete the task in /instruction/task.md"
 """The first message of a trajectory: the task's text is not in it, or graders would find it."""
 
@@ -64,6 +69,9 @@ class AgentCompanyOptions(WorkOptions):
     """A folder of git clones, each for the GitLab project of its name."""
     server_hostname: str = ""
     """Host of the benchmark's own servers, where you have them; an office unless given."""
+    image: str = ""
+    """With `server_hostname` and `sandbox: docker` or `podman`: the benchmark's own images as
+    machines; `{task}` stands for the task's name."""
     judge_endpoint: str = ""
     """Address of an OpenAI-compatible model that judges where graders ask for one."""
     judge_model: str = ""
@@ -91,6 +99,12 @@ class AgentCompanyOptions(WorkOptions):
         if self.server_hostname and (self.documents or self.repositories):
             text = "servers have documents and projects of their own; leave out those of the office"
             raise PydanticCustomError("server_hostname", text)
+        if self.image and not self.server_hostname:
+            text = "images need the benchmark's own servers; add env.server_hostname=HOST"
+            raise PydanticCustomError("image", text)
+        if self.image and self.colleague_endpoint:
+            text = "in images the model of judge_endpoint plays colleagues; leave colleague_* out"
+            raise PydanticCustomError("image", text)
         return self
 
 
@@ -131,6 +145,7 @@ class AgentCompanyEnvironment(MachineEnvironment):
             has_judge=self._judge is not None,
             has_documents=bool(self._options.documents),
             has_servers=self._servers is not None,
+            has_images=bool(self._options.image),
             projects=frozenset(self._company.clones),
         )
         for one in self._checkout.tasks:
@@ -191,9 +206,9 @@ class AgentCompanyEnvironment(MachineEnvironment):
     @asynccontextmanager
     async def _session(self, task: Task) -> AsyncIterator[OfficeTextSession | OfficeToolSession]:
         one = self._checkout.find(task.id)
-        async with self._prepared(one) as (box, company):
-            grader = BenchmarkGrader(self, one, box, company)
-            session = office_session(task, box, grader, self._options)
+        async with self._prepared(one) as stage:
+            grader = BenchmarkGrader(self, one, stage)
+            session = office_session(task, stage.box, grader, self._options)
             try:
                 yield session
             finally:
@@ -202,18 +217,26 @@ class AgentCompanyEnvironment(MachineEnvironment):
     @asynccontextmanager
     async def _prepared(
         self, task: BenchmarkTask, *, beside_another: bool = False
-    ) -> AsyncIterator[tuple[Sandbox, OpenCompany | None]]:
+    ) -> AsyncIterator["Stage"]:
+        if self._servers is not None and self._options.image:
+            image = self._options.image.replace("{task}", task.name)
+            async with (
+                self._servers.held() as address,
+                open_image(self._machines, task, image, address, self._judge) as (box, played),
+            ):
+                yield Stage(box=box, image=played)
+            return
         await self._show_packages()
         if self._servers is not None:
             async with self._servers.open(self._machines) as box:
                 await initialise(box, task, self._checkout)
-                yield box, None
+                yield Stage(box=box)
             return
         seed = self._company.seed(task)
         opening = open_office(self._machines, self._companies, seed, beside_another=beside_another)
         async with opening as (box, company):
             await initialise(box, task, self._checkout)
-            yield box, company
+            yield Stage(box=box, company=company)
 
     async def _show_packages(self) -> None:
         """Let machines see the graders' packages; they are installed with the first session."""
@@ -247,26 +270,31 @@ class AgentCompanyEnvironment(MachineEnvironment):
         """
         if self._servers is not None:
             raise GraderFailed("there is no second company")
-        async with self._prepared(task, beside_another=True) as (box, company):
-            return await self.official_grade(task, box, company, ())
+        async with self._prepared(task, beside_another=True) as stage:
+            return await self.official_grade(task, stage, ())
 
     async def official_grade(
-        self, task: BenchmarkTask, box: Sandbox, company: OpenCompany | None, said: Sequence[str]
+        self, task: BenchmarkTask, stage: "Stage", said: Sequence[str]
     ) -> Grade:
         """What the benchmark's grader gives for what was left; `said` are turns and outputs."""
         if self._servers is not None:
             await self._servers.require_answers()
-        if company is not None:
-            require_company(company)
-        files = self._checkout.grading_files(task)
+        if stage.company is not None:
+            require_company(stage.company)
+        box, image, events = stage.box, stage.image, events_of(said)
         environment = {"DECRYPTION_KEY": self._checkout.decryption_key}
-        if self._judge is None or not isinstance(box, ServesPorts):
-            return await grade(box, files, events_of(said), environment, GRADING_S)
-        [listener] = await box.listen([0])
-        environment |= self._judge.environment(listener.getsockname()[1])
-        with self._judge.serving(listener) as faults:
+        faults: Sequence[str] = image.faults if image else ()
+        with ExitStack() as stack:
+            if image is None and self._judge is not None and isinstance(box, ServesPorts):
+                [listener] = await box.listen([0])
+                environment |= self._judge.environment(listener.getsockname()[1])
+                faults = stack.enter_context(self._judge.serving(listener))
             try:
-                found = await grade(box, files, events_of(said), environment, GRADING_S)
+                if image is not None:
+                    found = await image.grade(box, events, environment)
+                else:
+                    utils = archive(self._checkout.grading_files(task))
+                    found = await grade(box, utils, events, environment)
             except GraderFailed:
                 if not faults:
                     raise
@@ -285,20 +313,25 @@ class AgentCompanyEnvironment(MachineEnvironment):
             (folder / f"{kind}_{task.name}.json").write_text(text, encoding="utf-8")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where one episode plays."""
+
+    box: Sandbox
+    company: OpenCompany | None = None
+    """None with the benchmark's own servers."""
+    image: PlayedImage | None = None
+
+
 class BenchmarkGrader:
     """Grades one episode by the benchmark's grader, once; implements `office_session.Grader`."""
 
     def __init__(
-        self,
-        environment: AgentCompanyEnvironment,
-        task: BenchmarkTask,
-        box: Sandbox,
-        company: OpenCompany | None,
+        self, environment: AgentCompanyEnvironment, task: BenchmarkTask, stage: Stage
     ) -> None:
         self._environment = environment
         self._task = task
-        self._box = box
-        self._company = company
+        self._stage = stage
         self._grade: Grade | None = None
         self.said: list[str] = []
         """All that the agent wrote and saw, in turn."""
@@ -325,7 +358,7 @@ class BenchmarkGrader:
         """A grader that fails here and not in a fresh company was stopped by what the agent did."""
         environment = self._environment
         try:
-            return await environment.official_grade(self._task, self._box, self._company, self.said)
+            return await environment.official_grade(self._task, self._stage, self.said)
         except GraderFailed as failure:
             if not self.said:
                 raise

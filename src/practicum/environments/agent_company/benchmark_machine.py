@@ -8,7 +8,12 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Sandbox
 from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout, init_scripts
 from practicum.environments.agent_company.grader_packages import PLACE
-from practicum.environments.agent_company.official_grading import UTILS, fill_utils, run_script
+from practicum.environments.agent_company.official_grading import (
+    UTILS,
+    archive,
+    run_script,
+    unpack,
+)
 from practicum.environments.office.office_environment import furnish_machine
 from practicum.environments.office.office_plan import WORKSPACE
 
@@ -66,7 +71,7 @@ async def initialise(box: Sandbox, task: BenchmarkTask, checkout: Checkout) -> N
                 await box.write(place, source.read_bytes())
         if step.command and not any(one in step.command for one in HIDDEN):
             await _run(box, step.command, f"RUN {step.command}")
-    await fill_utils(box, checkout.grading_files(task))
+    await unpack(box, archive(checkout.grading_files(task)))
     if (checkout.base / "reset.sh").is_file():
         await run_script(box, f"{UTILS}/reset.sh", SERVER, RESET_S)
     for script in init_scripts(task.folder):

@@ -24,6 +24,8 @@ from practicum.environments.office.office_session import HOSTS
 
 UTILS = "/utils"
 PYTHONPATH = f"{UTILS}:{PLACE}"
+GRADING_S = 600.0
+"""Seconds for a grader, as the benchmark gives it."""
 SHOWN_OF_LOG = 400
 """Characters of a grader's log in a message."""
 RUNNER = r"""
@@ -33,6 +35,8 @@ if os.path.islink("/utils") or os.path.isfile("/utils"):
     os.unlink("/utils")
 shutil.rmtree("/utils", ignore_errors=True)
 tarfile.open(fileobj=io.BytesIO(sys.stdin.buffer.read())).extractall("/")
+with open("/utils/trajectory", "w", encoding="utf-8", errors="replace") as file:
+    file.write(head["trajectory"])
 os.makedirs("/workspace", exist_ok=True)
 env = {**os.environ, **head["environment"]}
 def run(*words):
@@ -87,17 +91,12 @@ class Grade:
         }
 
 
-def archive(files: Mapping[str, Path], texts: Mapping[str, str]) -> bytes:
-    """A tar archive of files of the checkout, and of texts, by their places under `/utils`."""
+def archive(files: Mapping[str, Path]) -> bytes:
+    """A tar archive of files of the checkout, by their places under `/utils`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
         for name, path in files.items():
             tar.add(path, f"utils/{name}", recursive=False, filter=_as_root)
-        for name, text in texts.items():
-            content = text.encode("utf-8", "replace")
-            entry = tarfile.TarInfo(f"utils/{name}")
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
 
 
@@ -109,21 +108,26 @@ def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 async def grade(
     box: Sandbox,
-    files: Mapping[str, Path],
+    utils: bytes,
     events: Sequence[Mapping[str, JSON]],
     environment: Mapping[str, str],
-    timeout_s: float,
+    *,
+    hosts: bytes = HOSTS,
+    program: str = "python3",
 ) -> Grade:
-    """The grade of what was left in the machine and the company; `GraderFailed` without one."""
-    await box.write("/etc/hosts", HOSTS)  # the agent may have changed where it leads
+    """The grade of what was left in the machine and the company; `GraderFailed` without one.
+
+    `utils` is an archive of `/utils`, `program` the Python that runs it.
+    """
+    await box.write("/etc/hosts", hosts)  # the agent may have changed where it leads
     nonce = secrets.token_hex(16)
     own = {"PYTHONPATH": PYTHONPATH, "HOME": UTILS, **environment}
-    head = json.dumps({"nonce": nonce, "environment": own}).encode()
     trajectory = json.dumps(list(events), ensure_ascii=False, indent=1)
-    whole = head + b"\n" + archive(files, {"trajectory": trajectory})
-    done = await box.judge(("python3", "-I", "-c", RUNNER), timeout_s=timeout_s, stdin=whole)
+    head = json.dumps({"nonce": nonce, "environment": own, "trajectory": trajectory}).encode()
+    whole = head + b"\n" + utils
+    done = await box.judge((program, "-I", "-c", RUNNER), timeout_s=GRADING_S, stdin=whole)
     if done.status is CommandStatus.TIMEOUT:
-        raise GraderFailed(f"the grader did not end in {timeout_s:g} s")
+        raise GraderFailed(f"the grader did not end in {GRADING_S:g} s")
     _, is_there, said = done.stdout.rpartition(nonce)
     if done.exit_code != 0 or not is_there:
         why = (done.stderr or done.stdout).strip()[-SHOWN_OF_LOG:]
@@ -146,11 +150,11 @@ def _read(said: dict[str, Any]) -> Grade:
         raise GraderFailed(f"the grader failed: {lines[-1][:SHOWN_OF_LOG]}") from None
 
 
-async def fill_utils(box: Sandbox, files: Mapping[str, Path]) -> None:
-    """Put the benchmark's files into `/utils` for the scripts that initialise a task."""
-    done = await box.run(("tar", "-xz", "-C", "/"), timeout_s=60, stdin=archive(files, {}))
+async def unpack(box: Sandbox, packed: bytes) -> None:
+    """Put the files of an archive into a machine."""
+    done = await box.run(("tar", "-xz", "-C", "/"), timeout_s=60, stdin=packed)
     if done.exit_code != 0:
-        raise EnvironmentFailure(f"{UTILS} could not be filled: {done.stderr[-300:]}")
+        raise EnvironmentFailure(f"an archive could not be unpacked: {done.stderr[-300:]}")
 
 
 async def run_script(

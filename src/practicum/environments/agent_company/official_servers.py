@@ -27,17 +27,26 @@ class OfficialServers:
     @asynccontextmanager
     async def open(self, machines: Machines) -> AsyncIterator[Sandbox]:
         """A machine in which the servers are at their ports."""
-        async with self._turn:
-            await self.require_answers()
-            async with machines.open() as box, relayed(await listeners_of(box), self._host):
-                yield box
+        async with (
+            self.held(),
+            machines.open() as box,
+            relayed(await listeners_of(box), self._host),
+        ):
+            yield box
 
-    async def require_answers(self) -> None:
-        """Their absence is the user's mistake at first, and later a failure of the environment.
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[str]:
+        """The address of the servers, which nobody else has meanwhile."""
+        async with self._turn:
+            yield await self.require_answers()
+
+    async def require_answers(self) -> str:
+        """Their address; absence is the user's mistake at first, later the environment's failure.
 
         Graders take a server that is gone for a task that was not done, so ask before they run.
         """
         kind = EnvironmentFailure if self._was_there else UserError
+        address = ""
         for port in PORTS:
             try:
                 _, writer = await connected(self._host, port)
@@ -47,8 +56,10 @@ class OfficialServers:
                     "benchmark's servers there as its docs say, or leave the option out to play "
                     "in the office"
                 ) from error
+            address = str(writer.get_extra_info("peername")[0])
             writer.close()
         self._was_there = True
+        return address
 
 
 async def connected(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -30,6 +30,7 @@ READS_CODE = re.compile(r"\b(?:clone|codebase|readme|repo's)\b", re.IGNORECASE)
 ISSUE_LINK = re.compile(r"http://the-agent-company\.com:8929/\S+/issues/\d+")
 CHANNEL = re.compile(r"#([a-z]+(?:-[a-z]+)+)\b")
 STRING = re.compile(r"""'([^'\n]+)'|"([^"\n]+)\"""")
+PLAYS = "a model that plays colleagues (env.judge_endpoint)"
 PROVIDED = {"zip", "sqlite3"}
 """Debian packages that the machines have, or something that does the same."""
 
@@ -44,6 +45,8 @@ class Offered:
     """An export of ownCloud's files."""
     has_servers: bool = False
     """The benchmark's own servers, with all that is in their images."""
+    has_images: bool = False
+    """The benchmark's own image of each task, which has its programs and runs its colleagues."""
     projects: frozenset[str] = frozenset()
     """GitLab projects of which there is a clone, in lower case."""
 
@@ -115,6 +118,9 @@ def issue_numbers_of(task: BenchmarkTask) -> list[int]:
 
 def missing_parts(task: BenchmarkTask, offered: Offered, named: dict[str, int]) -> tuple[str, ...]:
     """What keeps a task from being played, each in a few words; nothing where it can be."""
+    if offered.has_images:
+        plays = [PLAYS] if task.scenarios and not offered.has_judge else []
+        return (*plays, *_missing_judge(task, offered))
     if offered.has_servers:
         content = ["colleagues, whom the benchmark's own images run"] if task.scenarios else []
     else:
@@ -122,12 +128,13 @@ def missing_parts(task: BenchmarkTask, offered: Offered, named: dict[str, int]) 
     return (
         *content,
         *_missing_programs(task),
-        *(["a judge (env.judge_endpoint)"] if _needs_judge(task) and not offered.has_judge else []),
+        *_missing_judge(task, offered),
     )
 
 
-def _needs_judge(task: BenchmarkTask) -> bool:
-    return JUDGE.search(_code(task.grader)) is not None
+def _missing_judge(task: BenchmarkTask, offered: Offered) -> Iterator[str]:
+    if JUDGE.search(_code(task.grader)) and not offered.has_judge:
+        yield "a judge (env.judge_endpoint)"
 
 
 def _missing_content(task: BenchmarkTask, offered: Offered, named: dict[str, int]) -> Iterator[str]:

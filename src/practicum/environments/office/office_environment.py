@@ -265,9 +265,9 @@ async def furnish(box: Sandbox, plan: OfficePlan) -> None:
         await box.write(whole, content if isinstance(content, bytes) else content.encode())
 
 
-async def furnish_machine(box: Sandbox) -> None:
+async def furnish_machine(box: Sandbox, hosts: bytes = HOSTS) -> None:
     """Give a machine the names of the services, the command `office` and the workspace."""
-    await box.write("/etc/hosts", HOSTS)
+    await box.write("/etc/hosts", hosts)
     client = Path(office_client.__file__).read_bytes()
     await box.write(COMMAND, b"#!/usr/bin/python3 -I\n" + client)
     done = await box.run(["sh", "-c", f"chmod 755 {COMMAND} && mkdir -p {WORKSPACE}"], timeout_s=20)

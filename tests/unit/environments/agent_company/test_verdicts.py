@@ -76,6 +76,23 @@ def test_servers_of_the_benchmark_have_everything_but_colleagues(benchmark: Path
         AgentCompanyOptions(repo=str(benchmark), server_hostname="h", documents="d")
 
 
+def test_images_of_the_benchmark_have_everything_but_a_model(benchmark: Path) -> None:
+    (benchmark / "workspaces/tasks/pm-greet/task.md").write_text("Install go from https://go.dev")
+    own = {"server_hostname": "h", "image": "tac/{task}-image:1.0.0"}
+    found = verdicts(benchmark, **own)
+    assert found["finance-read"].missing == found["pm-greet"].missing == ()
+    assert found["admin-ask"].missing == (
+        "a model that plays colleagues (env.judge_endpoint)",
+        "a judge (env.judge_endpoint)",
+    )
+    found = verdicts(benchmark, judge_endpoint="http://h/v1", judge_model="m", **own)
+    assert [one.missing for one in found.values()] == [(), (), ()]
+    with pytest.raises(ValidationError, match=r"add env\.server_hostname=HOST"):
+        AgentCompanyOptions(repo=str(benchmark), image="i")
+    with pytest.raises(ValidationError, match="leave colleague_"):
+        AgentCompanyOptions(repo=str(benchmark), colleague_endpoint="http://h", **own)
+
+
 def test_the_internet_programs_and_packages_are_missing(benchmark: Path) -> None:
     said = missing(
         benchmark,
