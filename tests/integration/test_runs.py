@@ -31,12 +31,17 @@ def test_a_run_leaves_everything_it_promises(practicum, runs_dir: Path, tiny_run
         assert step[name] is not None
     saved = {path.name for path in (run.checkpoints_path / "step_2").iterdir()}
     assert saved == {
+        "README.md",
         "adapter_config.json",
         "adapter_model.safetensors",
+        "base_model.txt",
+        "chat_template.jinja",
         "manifest.json",
         "optimizer.safetensors",
         "random.safetensors",
         "state.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
         "training_stats.json",
     }
     with SqliteTraceStore(run.traces_path, read_only=True) as traces:

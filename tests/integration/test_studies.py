@@ -105,7 +105,7 @@ def test_a_finished_study_has_nothing_left_to_do(practicum, shared: StudyDir) ->
     assert "--seeds and --resume" in practicum("train", "--resume", "x", "--seeds", "2").sentence
     changed = practicum("train", "--resume", shared.path, "algorithm.lr=1").sentence
     assert "algorithm.lr" in changed
-    assert "is a study of several seeds" in practicum("runs", shared.path).sentence
+    assert "seed_1 math tiny  finished" in practicum("runs", shared.path).out
 
 
 def test_studies_and_runs_are_compared(practicum, shared: StudyDir, tmp_path: Path) -> None:
