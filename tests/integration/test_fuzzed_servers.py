@@ -26,6 +26,7 @@ from tests.unit.engine.reference import build_policy
 PATIENCE_S = 60.0
 """After which an answer is taken to hang."""
 
+MADE_UP = {"id": "t", "split": "train", "level": 1, "instruction": "i", "data": {}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 FUNCTION = {"name": "look", "description": "Look.", "parameters": SCHEMA}
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
@@ -266,6 +267,15 @@ def test_the_gateway_answers_anything(
 
 @given(requests(ENVIRONMENT))
 @example(("POST", "/reset", b'{"task_id": "\\ud800"}', "application/json"))
+@example(("POST", "/reset", json.dumps({"task": MADE_UP}).encode(), "application/json"))
+@example(
+    (
+        "POST",
+        "/reset",
+        json.dumps({"task": {**MADE_UP, "data": {"equation": ""}}}).encode(),
+        "application/json",
+    )
+)
 def test_the_environment_server_answers_anything(
     environment_site: Running, request_: tuple[str, str, bytes, str]
 ) -> None:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
 
 from practicum.core.capabilities import FindsTasks, default_reward, sandbox_kind, session_kind
-from practicum.core.errors import PracticumError
+from practicum.core.errors import PracticumError, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.task import JSON, Outcome, Split, Task
 from practicum.core.user_code import call_in_thread
@@ -41,6 +41,9 @@ FURTHEST_SKIP = 100_000
 
 PAGE_S = 30.0
 """Seconds in which a page or a task must be found; the event loop goes on meanwhile."""
+
+UNREADABLE = (UserError, LookupError, TypeError, ValueError)
+"""How an environment fails at a task that a client made up: the client's mistake."""
 
 
 class TaskPages:
@@ -315,7 +318,13 @@ class OpenEnvRoutes:
         """Open an episode of the requested task, under the requested id."""
         episode_id = request.get("episode_id")
         task = await self._pages.find_off_loop(lambda: self._pages.choose(request))
-        return await self._episodes.open(task, None if episode_id is None else str(episode_id))
+        named = None if episode_id is None else str(episode_id)
+        try:
+            return await self._episodes.open(task, named)
+        except Refusal as refusal:
+            if "task" in request and isinstance(refusal.__cause__, UNREADABLE):
+                raise Refusal.invalid(f"the task cannot be read: {refusal.sentence}") from refusal
+            raise
 
     async def take_turn(self, episode: ServedEpisode, action: Mapping[str, Any]) -> dict[str, JSON]:
         """One turn and its reward.
