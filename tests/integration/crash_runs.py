@@ -36,7 +36,7 @@ SETTINGS = (
     "checkpoints.keep=2",
     "hardware.threads=1",
 )
-RANDOM_KILLS = 4
+RANDOM_KILLS = 2
 
 STAGES = (
     "[{steps: 2, algorithm: {name: sft, batch: 2}, data: {source: reference, n: 5}},"
