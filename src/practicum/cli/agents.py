@@ -11,7 +11,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 @app.callback()
 def agents() -> None:
-    """Agents that do the work in episodes; a config names one with `agent:`.
+    """Agents that do the work in episodes. A config names one with `agent:`.
 
     practicum agents list                 all agents, and which are ready
 

@@ -41,7 +41,7 @@ def doctor(
     ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Look at the machine: cores, memory, devices, what is installed, what fits.
+    """Look at the machine: cores, memory, devices, packages, what fits.
 
     practicum doctor                                       what is here
 

@@ -45,7 +45,7 @@ def export(
     ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Export a trained model, and check that what was written is that model.
+    """Export a trained model and check the files. What was written has to be that model.
 
     practicum export runs/demo --to merged my-model             a folder for transformers, vLLM
 

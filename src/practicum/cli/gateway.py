@@ -75,7 +75,7 @@ class GatewayArguments:
 
 @takes_options(GatewayArguments)
 def gateway(options: GatewayArguments) -> None:
-    """Serve a model to agents until Ctrl-C: OpenAI chat and Responses, and Anthropic messages.
+    """Serve a model to agents, and record what they do, until Ctrl-C. Speaks OpenAI and Anthropic.
 
     practicum gateway smollm2-135m --store traces.sqlite     one rollout, its address and key
 

@@ -263,7 +263,7 @@ class LabelOptions:
 
 @takes_options(LabelOptions)
 def label(options: LabelOptions) -> None:
-    """Label traces as good or bad, one after the other, where a label teaches most.
+    """Label traces as good or bad, those first that teach most.
 
     Each trace is shown without its score; what the labeler thinks is said after you have answered.
     Every answer is kept at once: quit when you like, and go on later.

@@ -49,7 +49,7 @@ class LearnOptions:
 
 @takes_options(LearnOptions)
 def learn(options: LearnOptions) -> None:
-    """Learn from a served model's traffic, and serve what is shown to be better.
+    """Learn from a served model's traffic; serve what proves better.
 
     practicum learn --from traffic.sqlite --model served/math
 

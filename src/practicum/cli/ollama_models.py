@@ -45,7 +45,7 @@ def list_models(
     ] = Path("exports"),
     json_output: Json = False,
 ) -> None:
-    """Ollama's models, and which base model and run each comes from, where that is known."""
+    """List Ollama's models, with the base and the run each comes from."""
     import json
 
     from practicum.delivery.ollama_program import listed, origins

@@ -36,7 +36,7 @@ def build(
         ),
     ] = None,
 ) -> None:
-    """Build the root file system of `machine` sandboxes from packages, unless it is here."""
+    """Build the root file system of `machine` sandboxes."""
     from practicum.sandboxes.bubblewrap.rootfs import build_root
 
     print(build_root(print, archive))

@@ -73,7 +73,7 @@ class ServeArguments:
 
 @takes_options(ServeArguments)
 def serve(options: ServeArguments) -> None:
-    """Serve models until Ctrl-C: OpenAI chat and Responses, Anthropic messages, POST /solve.
+    """Serve trained models until Ctrl-C. Speaks OpenAI and Anthropic, and has POST /solve.
 
     practicum serve runs/math-1                              a run, and its base model beside it
 

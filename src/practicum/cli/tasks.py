@@ -50,7 +50,7 @@ def tasks(
     n: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Look at the tasks of an environment, and check that they can be solved but not cheated.
+    """Look at an environment's tasks, and check that they are sound.
 
     practicum tasks math                  ten training tasks
 

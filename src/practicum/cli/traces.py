@@ -30,7 +30,7 @@ def record(
     store: Annotated[str, typer.Option(metavar="FILE", help="Where they go.")] = "traces.sqlite",
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Let a policy act on training tasks and keep its episodes in a store.
+    """Let a policy act on training tasks, and store its episodes.
 
     practicum traces record smollm2-135m --env math --n 250 --k 2
 
@@ -107,7 +107,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 @app.callback()
 def traces() -> None:
-    """Work with recorded episodes, of this program's runs and of other agents.
+    """Work with recorded episodes: of runs and of other agents.
 
     practicum traces import logs.jsonl                    into traces.sqlite
 
@@ -172,7 +172,7 @@ def show(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Show one episode: what was said, called and answered, its score and its labels.
+    """Show one episode: what was said and called, score and labels.
 
     practicum traces show chat-1
     """
@@ -213,7 +213,7 @@ def import_files(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import traces of other agents; each episode once, however often it is imported.
+    """Import traces of other agents. Each episode is kept once, however often it is imported.
 
     practicum traces import chats.jsonl                       OpenAI chats, one a line
 
@@ -251,7 +251,7 @@ def score(
     where: Where = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score stored episodes again; the new scores take the place of the old.
+    """Score stored episodes again. The new scores take the place of the old.
 
     practicum traces score                                      by outcome: +1, -0.5, 0
 
@@ -294,7 +294,7 @@ def export(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write episodes to a file, or to a folder that Hugging Face `datasets` loads.
+    """Write episodes to a file, or a folder for `datasets` to load.
 
     practicum traces export all.jsonl                               everything, one a line
 

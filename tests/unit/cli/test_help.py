@@ -35,6 +35,7 @@ def test_help_fits_80_columns_and_breaks_no_example(words: tuple[str, ...]) -> N
     assert told.exit_code == 0
     lines = told.output.splitlines()
     assert [line for line in lines if len(line) > 80] == []
+    assert [line for line in lines if re.match(r"  \w+ .*\.\.\.$", line)] == []  # no verb is cut
     examples = [line for line in about(words).splitlines() if line.startswith("practicum ")]
     assert [example for example in examples if f"  {example}" not in lines] == []
 
