@@ -259,8 +259,10 @@ def check(
         seed: Decides which tasks they are.
         options: The environment's own.
     """
+    if level is not None:
+        options["level"] = level
     config = EnvConfig(**_env_values(env), **options)
-    return run_to_end(check_config(config, level, n, seed, _Unwatched()))
+    return run_to_end(check_config(config, n, seed, _Unwatched()))
 
 
 class _Unwatched:

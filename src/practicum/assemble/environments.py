@@ -29,9 +29,9 @@ def open_environment(config: EnvConfig | None) -> Environment:
 
 
 async def check_config(
-    config: EnvConfig, level: int | None, n: int | None, seed: int, watch: CheckWatcher
+    config: EnvConfig, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:
-    """Check tasks of one level, or of every level; `n` None takes all there are."""
+    """Check tasks of the levels in its options, or of every level; `n` None takes all there are."""
     shared, built = SharedSandboxes(open_sandboxes), [open_environment(config)]
 
     def build(one: int) -> Environment:
@@ -41,9 +41,8 @@ async def check_config(
         built.append(environment)
         return environment
 
-    levels = (level,) if level is not None else _levels(built[0], config.name)
     try:
-        found = await check_levels(built[0], build, levels, n, seed, watch)
+        found = await check_levels(built[0], build, _levels(built[0], config), n, seed, watch)
         return replace(found, env=config.name)
     finally:
         for opened in [one for one in built if isinstance(one, Closable)]:
@@ -51,11 +50,14 @@ async def check_config(
         await shared.close()
 
 
-def _levels(environment: Environment, name: str) -> tuple[int, ...]:
-    """The levels an environment has with its options."""
+def _levels(environment: Environment, config: EnvConfig) -> tuple[int, ...]:
+    """The levels that its options name, or else all it has with them."""
+    asked = config.options.get("level")
+    if asked is not None:
+        return tuple(asked) if isinstance(asked, list | tuple) else (asked,)
     if isinstance(environment, HasLevels):
         return environment.levels
-    return environment_class(name).all_levels
+    return environment_class(config.name).all_levels
 
 
 def curriculum_of(
@@ -68,11 +70,10 @@ def curriculum_of(
         return build()
     if "level" not in environment_class(env.name).Options.model_fields:
         return build()
-    levels = env.options.get("level", _levels(environment, env.name))
+    levels = _levels(environment, env)
     if warn is not None and "level" not in env.options:
         warn(
             "held-out tasks are of the level that env.level says, which is not given, and the "
             f"curriculum may train on others; write env.level={list(levels)} to evaluate all"
         )
-    levels = levels if isinstance(levels, list | tuple) else [levels]
     return build(levels, lambda level: build_level(env.name, level, env.options))

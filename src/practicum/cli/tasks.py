@@ -70,7 +70,7 @@ def tasks(
     config = _env_config(env, words, level, data)
     environment = open_environment(config)
     if check is not None:
-        _check(environment, config, level, check, json_output)
+        _check(environment, config, check, json_output)
     elif show is not None:
         _show(environment, show, json_output)
     elif isinstance(environment, HasVerdicts):
@@ -151,9 +151,7 @@ def _as_json(task: "Task") -> dict[str, object]:
     }
 
 
-def _check(
-    environment: "Environment", config: "EnvConfig", level: int | None, check: str, quiet: bool
-) -> None:
+def _check(environment: "Environment", config: "EnvConfig", check: str, quiet: bool) -> None:
     """Print what was found at each level; exit code 1 when anything falls short."""
     import asyncio
     import json
@@ -172,7 +170,7 @@ def _check(
         check_verdicts(environment, n, quiet)
     console = Console(highlight=False, stderr=quiet)
     with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
-        found = asyncio.run(check_config(config, level, n, 0, bar))
+        found = asyncio.run(check_config(config, n, 0, bar))
     if quiet:
         print(json.dumps(found.as_json()))
     else:

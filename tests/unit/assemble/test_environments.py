@@ -58,16 +58,24 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Machines]:
 
 async def test_each_level_is_checked_with_as_many_tasks_where_that_costs_nothing() -> None:
     watcher = Watcher()
-    found = await check_config(EnvConfig(name="math"), None, 2, 0, watcher)
+    found = await check_config(EnvConfig(name="math"), 2, 0, watcher)
     assert [(one.level, one.n) for one in found.levels] == [(n, 2) for n in range(1, 6)]
     assert (watcher.total, watcher.tasks, len(watcher.levels)) == (10, 10, 5)
+
+
+@pytest.mark.parametrize(("asked", "levels"), [(3, [3]), ([2, 4], [2, 4])])
+async def test_levels_that_the_options_name_are_the_ones_checked(
+    asked: int | list[int], levels: list[int]
+) -> None:
+    found = await check_config(EnvConfig(name="math", level=asked), 1, 0, Watcher())
+    assert [one.level for one in found.levels] == levels
 
 
 async def test_levels_share_the_tasks_and_the_sandboxes_where_sessions_cost_something(
     opened: list[Machines],
 ) -> None:
     watcher = Watcher()
-    found = await check_config(EnvConfig(name="shell"), None, 3, 0, watcher)
+    found = await check_config(EnvConfig(name="shell"), 3, 0, watcher)
     assert [(one.level, one.n) for one in found.levels] == [(1, 1), (2, 1), (3, 1)]
     assert (watcher.total, watcher.tasks) == (3, 3)
     assert len(opened) == 1
@@ -77,7 +85,7 @@ async def test_levels_share_the_tasks_and_the_sandboxes_where_sessions_cost_some
 
 async def test_tasks_without_end_cannot_all_be_checked() -> None:
     with pytest.raises(UserError, match=r"no end to the tasks of 'shell'.*--check 300"):
-        await check_config(EnvConfig(name="shell"), None, None, 0, Watcher())
+        await check_config(EnvConfig(name="shell"), None, 0, Watcher())
 
 
 async def test_an_environment_is_closed_whatever_becomes_of_the_work(
