@@ -12,7 +12,11 @@ from practicum.agents.build_agents import check_agent
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
-from practicum.assemble.environments import curriculum_of, open_environment
+from practicum.assemble.environments import (
+    check_own_session,
+    curriculum_of,
+    open_environment,
+)
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -138,6 +142,7 @@ async def train_run_async(
         plan = plan or fitting_plan(config)
         if environment is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
+            await check_own_session(config.env, environment)
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:

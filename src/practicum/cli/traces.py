@@ -351,13 +351,15 @@ def _row_as_json(one: "FoundEpisode") -> dict[str, Any]:
 
 
 def _asked(store: "SqliteTraceStore", one: "FoundEpisode") -> str:
-    """What an episode's task was, or else what its user said first."""
+    """What an episode was asked for; before it, why it has no score."""
     task = store.task(one.summary.env, one.summary.task_id)
-    if task is not None and task.instruction:
-        return task.instruction
-    episode = store.get(one.summary.id)
-    said = episode.trace.messages() if episode is not None else iter(())
-    return next((message.content for message in said if message.role == "user"), "")
+    asked = task.instruction if task is not None else ""
+    episode = store.get(one.summary.id) if one.summary.score is None or not asked else None
+    if episode is None:
+        return asked
+    said = (message.content for message in episode.trace.messages() if message.role == "user")
+    why = episode.score.reason if episode.score.value is None else ""
+    return ": ".join(filter(None, (why, asked or next(said, ""))))
 
 
 def _print_table(

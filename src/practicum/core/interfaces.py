@@ -35,7 +35,7 @@ from practicum.core.sample import (
 )
 from practicum.core.sampling import ActionForm, Actions, Completion, SamplingRequest
 from practicum.core.score import Score
-from practicum.core.task import JSON, Outcome, Split, Task
+from practicum.core.task import JSON, Outcome, Split, Task, as_reward
 from practicum.core.trace import Message, StopReason, ToolCall, Tools, ToolSpec, Trace
 
 # Which tasks, and where they are done.
@@ -82,6 +82,14 @@ class Observation:
     """Reward of the turn; None when the environment rewards whole episodes."""
     terminated: bool = False
     """The environment ended the episode. Turn limits (truncation) are the agent's business."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.message, Message):
+            raise TypeError(
+                f"an observation's message is {self.message!r}, not a practicum.Message"
+            )
+        if self.reward is not None:
+            object.__setattr__(self, "reward", as_reward(self.reward))
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, SupportsFloat
 
 from typing_extensions import TypeAliasType
 
@@ -50,6 +50,20 @@ class Outcome:
     """Reward of each turn, in order; empty where the environment gives none."""
     evidence: Mapping[str, JSON] = field(default_factory=dict)
     """Whatever a reward may need: exit codes, files, checkpoint results, final state."""
+
+    def __post_init__(self) -> None:
+        paid = tuple(as_reward(value) for value in self.turn_rewards)
+        object.__setattr__(self, "turn_rewards", paid)
+
+
+def as_reward(value: object) -> float:
+    """The number that an environment's own code pays, such as one of numpy's.
+
+    Told where it is made, the mistake has the line of that code.
+    """
+    if isinstance(value, str) or not isinstance(value, SupportsFloat):
+        raise TypeError(f"a reward is {value!r}, which is no number")
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,17 +90,23 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
     except ValidationError as error:
         raise ConfigError(explain(error, whole)) from None
     try:
-        return kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
+        made = kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
     except PracticumError:
         raise
     except Exception as error:
-        line = user_line(error)
+        line = user_line(error) or (place_of(kind) if names_code(name) else "")
         if not line:
             raise
         raise UserError(
             f"the environment {name!r} cannot be made: {type(error).__name__}: {error}{line}; mend "
-            "that"
+            "that: it is called with its options, as in `def __init__(self, options)`"
         ) from error
+    if not isinstance(getattr(made, "name", None), str):
+        raise UserError(
+            f"the environment {name!r} has no name{place_of(kind)}; write one in its class, "
+            'such as name = "courier"'
+        )
+    return made
 
 
 def build_level(name: str, level: int, options: Mapping[str, Any] | None = None) -> Environment:

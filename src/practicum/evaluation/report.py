@@ -185,7 +185,7 @@ UNKNOWN = "success is unknown: say what counts with reward.success_at=SCORE"
 """Where neither the environment nor the config says whether a task was done."""
 
 
-def masked_words(masked: int, attempts: int) -> str:
+def masked_words(masked: int, attempts: int, run: str = "runs/NAME") -> str:
     """How many held-out attempts are in no score, and from `MASKED_HIGH` on what that means.
 
     >>> masked_words(2, 100)
@@ -197,7 +197,7 @@ def masked_words(masked: int, attempts: int) -> str:
         return said
     return (
         f"ALARM: {said}, so the scores are of the rest only: find out what failed with "
-        'practicum traces list --where "purpose = eval and stop = environment_failed"'
+        f'practicum traces list --store {run} --where "purpose = eval and score = none"'
     )
 
 

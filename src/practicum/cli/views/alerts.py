@@ -410,7 +410,7 @@ def find_alerts(view: RunView, *, has_alarms: bool = True) -> list[Alert]:
     found = [Alert(problem, True) for problem in view.problems]
     found += _refused_updates(view.steps)
     found += _out_of_memory(view.steps)
-    found += _masked_evaluations(view.evaluations)
+    found += _masked_evaluations(view)
     if recent:
         told = alarms_of(view)
         found += _present(told) if has_alarms else []
@@ -497,11 +497,13 @@ def _lost_episodes(recent: Sequence[StepRow]) -> list[Alert]:
     return found
 
 
-def _masked_evaluations(evaluations: Sequence[EvalPoint]) -> list[Alert]:
+def _masked_evaluations(view: RunView) -> list[Alert]:
     """Held-out scores that leave out many attempts; a policy may fail so that it is not counted."""
     return [
-        Alert(f"step {p.step}: {masked_words(p.masked, p.attempts)}", is_severe=True)
-        for p in evaluations
+        Alert(
+            f"step {p.step}: {masked_words(p.masked, p.attempts, str(view.path))}", is_severe=True
+        )
+        for p in view.evaluations
         if p.masked and p.masked >= MASKED_HIGH * p.attempts
     ]
 
