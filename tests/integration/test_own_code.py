@@ -265,6 +265,10 @@ def test_failed_episodes_of_an_evaluation_are_kept_and_can_be_looked_at(
         True,
         True,
     ]
+    alarm = ("--where", "purpose = eval and score = none")  # what `masked_words` tells to type
+    listed = practicum("traces", "list", "--store", "eval_failures.sqlite", *alarm)
+    assert "2 of 2 episodes" in listed.out
+    assert listed.out.count("mine.py:agent_bug") == 2
 
 
 def test_an_evaluation_keeps_every_episode_where_it_is_told(practicum, folder: Path) -> None:

@@ -167,6 +167,7 @@ def test_many_masked_attempts_are_an_alarm() -> None:
     tasks = [make_task(str(i), [None if i < 3 else True]) for i in range(30)]
     text = " ".join(shown(render_report(make_report(tasks))).split())
     assert "ALARM: 3 of 30 attempts (10%) masked and left out" in text
+    assert 'traces list --store runs/NAME --where "purpose = eval and score = none"' in text
 
 
 def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> None:
