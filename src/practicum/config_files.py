@@ -12,7 +12,7 @@ from practicum.core.config.parse_config import (
 )
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError
-from practicum.core.user_code import make_importable, names_code
+from practicum.core.user_code import make_importable, names_code, unnamed_code
 from practicum.shipped_configs import find_config
 from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RUNS, RunDir
@@ -30,6 +30,13 @@ PLACES = frozenset({"data", "imports", "labeler", "path", "repo", "source", "sta
 def config_file(source: str) -> dict[str, Any]:
     """The values in a YAML file; paths in it are looked for beside it first."""
     path = find_config(source)
+    if python := unnamed_code(source, "class"):
+        raise ConfigError(python)
+    if path.suffix in (".jsonl", ".parquet", ".sqlite", ".db") and path.is_file():
+        raise ConfigError(
+            f"{source} holds data and is no config; learn from it with: "
+            f"practicum train algorithm=sft data={source}, or give a YAML file or an environment"
+        )
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"), source)
     except FileNotFoundError:

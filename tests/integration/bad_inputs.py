@@ -65,6 +65,8 @@ FILES = {
     "list.yaml": "- env\n- math\n",
     "torn.yaml": "env: {name: math\n",
     "empty/readme.txt": "no model\n",
+    "table.csv": "question,answer\n1,2\n",
+    "other.jsonl": '{"question": "x", "good": true}\n',
 }
 
 BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -79,13 +81,25 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no run to resume": (("train", "--resume", "nope"), ("'nope'",)),
     "resume with a name": (("train", "--resume", "nope", "--name", "x"), ("--name",)),
     "resume with seeds": (("train", "--resume", "nope", "--seeds", "2"), ("--seeds",)),
+    "Python file without its class": (("train", "mine.py"), ("mine.py:NoOptions or mine.py:Ig",)),
+    "tasks of a Python file": (("tasks", "mine.py"), ("mine.py:NoOptions",)),
+    "data for a config": (
+        ("train", "rows.jsonl"),
+        ("practicum train algorithm=sft data=rows.jsonl",),
+    ),
+    "verb of no system": (("check", "math"), ("practicum tasks math --check 20",)),
     # Options and keys.
     "option that is a key": (("train", "math", "--steps", "3"), ("type steps=3",)),
     "option that is none": (("train", "math", "--fast"), ("--fast",)),
     "word without =": (("train", "math", "steps"), ("key=value", "steps=12")),
-    "value that is no number": (("train", *TINY, "steps=three"), ("steps = 'three'",)),
+    "value that is no number": (("train", *TINY, "steps=three"), ("steps = 'three'", "steps=80")),
     "no steps": (("train", *TINY, "steps=0"), ("steps = 0", "greater than")),
     "key misspelt": (("train", *TINY, "rollout.group_size=4"), ("did you mean 'rollouts'",)),
+    "key of a section": (("train", *TINY, "heldout=0.2"), ("did you mean 'data.heldout'",)),
+    "key of two sections": (
+        ("train", *TINY, "temperature=1"),
+        ("'eval.temperature' or 'rollouts.temperature'",),
+    ),
     "key of another method": (("train", *TINY, "algorithm.value_lr=1"), ("not an option of grpo",)),
     "method misspelt": (("train", *TINY, "algorithm=grop"), ("did you mean 'grpo'",)),
     "negative rate": (("train", *TINY, "algorithm.lr=-1"), ("algorithm.lr = -1",)),
@@ -118,7 +132,7 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("rollouts.group_size=100000000", "give rollouts.group_size="),
     ),
     "evaluation that cannot fit": (("train", *TINY, "eval.n=1000000000"), ("eval.n=1000000000",)),
-    "evaluation of fewer than none": (("train", *TINY, "eval.n=-1"), ("eval.n = -1",)),
+    "evaluation of fewer than none": (("train", *TINY, "eval.n=-1"), ("eval.n = -1", "eval.n=1")),
     "more held-out tasks than there are": (
         ("train", *ROWS, "eval.n=30"),
         ("held-out tasks", "30 were asked for"),
@@ -134,7 +148,15 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "runs in a file": (("train", *TINY, "runs_dir=rows.jsonl"), ("rows.jsonl is a file",)),
     "runs where no folder can be": (("train", *TINY, "runs_dir=/proc/runs"), ("runs_dir=DIR",)),
     # Code of one's own.
-    "reward that is none": (("train", *TINY, "reward=nice"), ("reward.name = 'nice'",)),
+    "reward that is none": (
+        ("train", *TINY, "reward=nice"),
+        ("'nice'", "reward=FILE.py:NAME"),
+    ),
+    "agent without its function": (
+        ("train", *TINY, "agent=mine.py"),
+        ("mine.py:one_argument or mine.py:no_rows",),
+    ),
+    "agent misspelt": (("train", *TINY, "agent=tolls"), ("did you mean 'tools'",)),
     "reward without a file": (("train", *TINY, "reward=no.py:f"), ("there is no file no.py",)),
     "reward that its file has not": (
         ("train", *TINY, "reward=mine.py:nope"),
@@ -169,6 +191,11 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("agent: actions",),
     ),
     "agent's option elsewhere": (("train", *TINY, "agent.style=react"), ("agent.style",)),
+    "environment without a file": (("train", "mnie.py:Raises"), ("did you mean 'mine.py'",)),
+    "environment that its file has not": (
+        ("train", "mine.py:Rises", "model=tiny"),
+        ("has no class 'Rises'", "did you mean 'Raises'"),
+    ),
     "environment without options": (
         ("train", "mine.py:NoOptions", "model=tiny"),
         ("no Options", "(mine.py, line 9)", "docs/environments.md"),
@@ -187,6 +214,17 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     # Data.
     "imitation without data": (("train", *TINY, "algorithm=sft"), ("data: reference",)),
+    "imitation of nothing": (("train", "algorithm=kto", "model=tiny"), ("data=FILE.jsonl",)),
+    "data that is none": (
+        ("train", "model=tiny", "algorithm=kto", "data=nothing"),
+        ("data: 'nothing' is no store",),
+    ),
+    "import of no file": (("traces", "import", "no.jsonl"), ("no.jsonl does not exist",)),
+    "import of a table": (("traces", "import", "table.csv"), ('{"messages": [',)),
+    "import of other keys": (
+        ("traces", "import", "other.jsonl"),
+        ("(its first object has the keys good, question)", '{"messages": ['),
+    ),
     "data for a method that acts": (("train", *TINY, "data=reference"), ("take it out",)),
     "store that is not there": (
         ("train", "env=none", "model=tiny", "algorithm=sft", "data=no.sqlite"),

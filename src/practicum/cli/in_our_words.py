@@ -24,22 +24,27 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
     if not words or words[0].startswith("-"):
         return words
     if words[0] not in verbs:
-        words[0] = _verb(words[0])
+        words[0] = _verb(*words[:2])
     if not any(word.startswith("--") for word in words):
         return words
     return [words[0], *_flags(words[0], words[1:])]
 
 
-def _verb(typed: str) -> str:
+OWN_WORDS = {"check": "practicum tasks ENV --check 20"}
+"""Verbs of no other system that users try."""
+
+
+def _verb(typed: str, env: str = "ENV") -> str:
     from practicum.core.other_words import find_verb
 
     found = find_verb(typed)
-    if found is None:
-        return typed.removesuffix(".py")
-    if found.ours.startswith("practicum "):
-        raise UserError(f"{typed!r} is no command here; type: {found.ours}")
-    _say(typed, found.ours)
-    return found.ours
+    ours = found.ours if found else OWN_WORDS.get(typed, typed.removesuffix(".py"))
+    if ours.startswith("practicum "):
+        ours = ours if env.startswith("-") else ours.replace("ENV", env)
+        raise UserError(f"{typed!r} is no command here; type: {ours}")
+    if found:
+        _say(typed, ours)
+    return ours
 
 
 def _flags(verb: str, words: Sequence[str]) -> list[str]:

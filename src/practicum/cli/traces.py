@@ -226,8 +226,9 @@ def import_files(
     An import that was killed goes on where it was.
     """
     from practicum.cli.progress import ImportBar
-    from practicum.traces.importing import import_traces
+    from practicum.traces.importing import find_importable, import_traces
 
+    find_importable(paths, format)  # no store is made for a mistake
     with _open(store, create=True) as opened, ImportBar(quiet=as_json) as bar:
         report = import_traces(paths, opened, bar, format=format, env=env, redact=not keep_secrets)
     if as_json:

@@ -17,7 +17,7 @@
 A `UserError` message has three parts: the value, what is allowed, what to type next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -31,6 +31,18 @@ class UserError(PracticumError):
 
 class ConfigError(UserError, ValueError):
     """A config value that cannot be used."""
+
+
+def nearest(word: str, names: Iterable[str], cutoff: float = 0.5, prefix: str = "") -> str:
+    """The question whether another name was meant, for a message; empty where none is near.
+
+    >>> nearest("maths", ["math", "shell"])
+    "did you mean 'math'? "
+    """
+    import difflib  # an instant `practicum --help` does without it
+
+    near = difflib.get_close_matches(word, list(names), n=1, cutoff=cutoff)
+    return f"did you mean {prefix + near[0]!r}? " if near else ""
 
 
 class MissingExtra(UserError, ImportError):

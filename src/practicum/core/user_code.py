@@ -1,5 +1,6 @@
 """User code: loaded as a config names it (`FILE.py:NAME` or `module:NAME`), and called."""
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -10,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from practicum.core.errors import ConfigError, as_failure, user_line
+from practicum.core.errors import ConfigError, as_failure, nearest, user_line
 
 T = TypeVar("T")
 
@@ -54,6 +55,20 @@ def names_code(word: str) -> bool:
     return is_place and name.replace(".", "").isidentifier()
 
 
+def unnamed_code(place: str, what: Literal["class", "function"]) -> str:
+    """What to type in place of a Python file's bare name; empty for other words. It is not run."""
+    if not place.endswith(".py") or not Path(place).is_file():
+        return ""
+    kinds = ast.ClassDef if what == "class" else ast.FunctionDef | ast.AsyncFunctionDef
+    try:
+        body = ast.parse(Path(place).read_bytes()).body
+    except (SyntaxError, ValueError):  # loading it says more
+        body = []
+    there = [f"{place}:{n.name}" for n in body if isinstance(n, kinds) and n.name[0] != "_"]
+    typed = " or ".join(there[:8]) or f"{place}:NAME"
+    return f"{place} is a Python file; name a {what} in it: write {typed}"
+
+
 def load_callable(named: str, key: str) -> Any:
     """The function or class that `named` names; `key` is its config key, for error messages.
 
@@ -71,10 +86,12 @@ def load_callable(named: str, key: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        there = [n for n, v in vars(module).items() if callable(v) and _is_own(module, n, v)]
+        kind = "class" if key == "env" else "function"
+        fits = (lambda v: isinstance(v, type)) if kind == "class" else callable
+        there = sorted(n for n, v in vars(module).items() if fits(v) and _is_own(module, n, v))
         raise ConfigError(
-            f"{key} = {named!r}: {place} has no function {name!r}; it has "
-            f"{', '.join(sorted(there)[:8]) or 'none'}"
+            f"{key} = {named!r}: {place} has no {kind} {name!r}; {nearest(name, there)}it has "
+            f"{', '.join(there[:8]) or 'none'}"
         )
     return found
 
@@ -87,8 +104,11 @@ def _is_own(module: ModuleType, name: str, value: Any) -> bool:
 def _from_file(place: str, key: str) -> ModuleType:
     path = Path(place).expanduser().resolve()
     if not path.is_file():
+        there = sorted(str(Path(place).with_name(p.name)) for p in path.parent.glob("*.py"))
         raise ConfigError(
-            f"{key}: there is no file {place}; give its path from {Path.cwd()}, or an absolute one"
+            f"{key}: there is no file {place}; {nearest(place, there)}give its path from "
+            f"{Path.cwd()}, or an absolute one"
+            + (f"; in that folder: {', '.join(there[:5])}" if there else "")
         )
     # Two files of the same name in different folders are two modules; the same file is one.
     digest = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()

@@ -10,7 +10,6 @@ chores = "my_package.chores:ChoresEnvironment"
 Without a package, give the class itself as the name: `env: my_package.chores:ChoresEnvironment`.
 """
 
-import difflib
 import importlib
 from collections.abc import Awaitable, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -21,10 +20,10 @@ from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
 from practicum.core.config.parse_config import explain
-from practicum.core.errors import ConfigError, PracticumError, UserError, user_line
+from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
-from practicum.core.user_code import load_callable, names_code, place_of
+from practicum.core.user_code import load_callable, names_code, place_of, unnamed_code
 
 T = TypeVar("T")
 
@@ -155,11 +154,11 @@ def _checked(loaded: Any, place: str) -> EnvironmentClass:
 
 
 def _unknown(name: str) -> str:
+    if python := unnamed_code(name, "class"):
+        return python
     names = environment_names()
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     return (
-        f"unknown environment {name!r}; {hint}known are {', '.join(names)}; "
+        f"unknown environment {name!r}; {nearest(name, names)}known are {', '.join(names)}; "
         "for one of your own give FILE.py:Class or module:Class"
     )
 

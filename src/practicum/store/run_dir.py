@@ -10,7 +10,6 @@ runs/<name>/
     lock             held (flock) by the process that trains
 """
 
-import difflib
 import errno
 import importlib.metadata
 import json
@@ -32,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from practicum.core.config.parse_config import build_config, parse_yaml
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError, RunBusy, UserError
+from practicum.core.errors import ConfigError, RunBusy, UserError, nearest
 from practicum.core.file_locks import lock_file
 from practicum.core.task import JSON
 from practicum.store.durable import (
@@ -42,6 +41,7 @@ from practicum.store.durable import (
     storage_errors,
     write_file,
 )
+from practicum.store.events import read_metrics
 
 EVALS = "evals"
 """Folder of a run that holds its evaluations, one JSON file each."""
@@ -282,9 +282,11 @@ def _make_folder(path: Path) -> None:
 
 def taken(path: Path) -> UserError:
     """The sentence for a name that is in use."""
-    return UserError(
-        f"{path} exists already; go on with it by --resume {path}, or choose another --name"
-    )
+    said = f"{path} exists already; go on with it by --resume {path}, or choose another --name"
+    rows, damaged = read_metrics(RunDir(path).metrics_path)
+    if RunDir.is_run(path) and not damaged and not any(row.step for row in rows):
+        said += f"; no step of it is done: unless it is training now, rm -r {path} frees its name"
+    return UserError(said)
 
 
 def free_path(runs_dir: Path, env: str) -> Path:
@@ -348,8 +350,7 @@ def _missing(path: Path, runs_dir: Path) -> UserError:
             f"there is no run {str(path)!r}, and no runs in {folder}; "
             "start one with: practicum train math"
         )
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = nearest(path.name, names, 0.6)
     return UserError(
         f"there is no run {str(path)!r}; {hint}the newest in {folder}: {', '.join(names[:SHOWN])}"
     )

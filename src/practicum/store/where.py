@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple, NoReturn
 
 from practicum.core.errors import UserError
+from practicum.core.trace import StopReason
 
 Kind = Literal["text", "number", "truth", "time"]
 
@@ -25,6 +26,8 @@ class Field(NamedTuple):
     sql: str
     kind: Kind
     meaning: str
+    values: tuple[str, ...] = ()
+    """All there can be, where they are few."""
 
 
 _LABEL = (
@@ -40,7 +43,7 @@ FIELDS: dict[str, Field] = {
     "task": Field("e.task_id", "text", "the id of its task"),
     "id": Field("e.id", "text", "its own id"),
     "purpose": Field("e.purpose", "text", "train, eval, import, record or traffic"),
-    "stop": Field("e.stop", "text", "why it ended"),
+    "stop": Field("e.stop", "text", "why it ended", tuple(StopReason)),
     "label": Field(_LABEL.format(0), "number", "the newest label a person gave, 0 to 1"),
     "suggested": Field(_LABEL.format(1), "number", "the newest label that was suggested"),
     "turns": Field("e.n_turns", "number", "how many turns the model took"),
@@ -192,6 +195,8 @@ class _Parser:
             self._fail(sign, f"{what} is compared with {' or '.join(allowed)}")
         if is_none:
             return Condition(f"{field.sql} IS {'NOT ' if operator == '!=' else ''}NULL")
+        if operator != "~" and field.values and _unquoted(value) not in field.values:
+            self._fail(value, f"{name.text} is one of {', '.join(field.values)}")
         return _compare(field, operator, self._value(field, name.text, value))
 
     def _value(self, field: Field, name: str, token: _Token) -> str | float:

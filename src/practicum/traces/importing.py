@@ -104,24 +104,32 @@ def import_traces(
         env: Overrides the environment that the files name.
         redact: Whether to remove secrets.
     """
-    chosen = find_format(format) if format else None
     report = ImportReport()
     options = " ".join([*([f"env={env}"] if env else []), *([] if redact else ["secrets kept"])])
     redactor = Redactor() if redact else None
+    for path, known in find_importable(paths, format):
+        if isinstance(known, UserError):
+            report.files.append(FileImport(file=str(path), format="", refused=1))
+            _remember(report, path, 0, str(known))
+            continue
+        _FileReader(path, known, store, report, watcher).run(options, env, redactor)
+    report.redacted = redactor.counts if redactor else Counter()
+    return report
+
+
+def find_importable(paths: Sequence[Path], format: str) -> list[tuple[Path, Format | UserError]]:
+    """Each file with its format, or with why it has none; raises that of a file given itself."""
+    chosen = find_format(format) if format else None
+    found: list[tuple[Path, Format | UserError]] = []
     for given in paths:
         for path in files_in(given):
             try:
-                known = chosen or recognise(path)
+                found.append((path, chosen or recognise(path)))
             except UserError as error:
                 if path == given:
                     raise
-                report.files.append(FileImport(file=str(path), format="", refused=1))
-                _remember(report, path, 0, str(error))
-                continue
-            reader = _FileReader(path, known, store, report, watcher)
-            reader.run(options, env, redactor)
-    report.redacted = redactor.counts if redactor else Counter()
-    return report
+                found.append((path, error))
+    return found
 
 
 class _FileReader:

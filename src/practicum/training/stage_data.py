@@ -11,6 +11,7 @@ data/stage_1/
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,7 @@ def check_data(data: DataConfig, runs_dir: Path) -> None:
     if names_code(data.source):
         check_call(load_callable(data.source, "data"), data.source, "data", ())
         return
-    source = DatasetSource(name=data.source, runs_dir=runs_dir)
+    source = DatasetSource(name=data.source, key="data:", runs_dir=runs_dir)
     if data.source == REFERENCE or data.imports:
         return
     place = store_path(source) if is_store(source) else Path(data.source)
@@ -299,7 +300,9 @@ def _why_empty(stage: StageData, built: Built) -> str:
         f"{data.source} has nothing that {stage.view.algorithm.name} could learn from{where}"
         + (f": {reasons}" if reasons else "")
         + "; look at it with: practicum dataset build "
-        f"--kind {built.kind} --from {data.source}"
+        f"--kind {built.kind} --from {data.source} --out {built.kind}-data"
+        + (f" --env {stage.view.env_name}" if data.source == REFERENCE else "")
+        + (f" --where {shlex.quote(data.where)}" if data.where else "")
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, RunBusy, UserError
+from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir, check_name
 
 
@@ -35,8 +36,22 @@ def test_runs_made_in_the_same_second_have_different_names(
 
 
 def test_a_taken_name_is_refused_with_what_to_type(tmp_path: Path, config: RunConfig) -> None:
-    RunDir.create(tmp_path, config, name="x")
-    with pytest.raises(UserError, match=r"exists already; go on with it by --resume .*x"):
+    run = RunDir.create(tmp_path, config, name="x")
+    said = r"exists already; go on with it by --resume .*x, or choose another --name"
+    with pytest.raises(UserError, match=rf"{said}; no step of it is done: .*rm -r {run.path}"):
+        RunDir.create(tmp_path, config, name="x")
+    with EventLog(run.metrics_path, attempt=1, from_step=0) as metrics:
+        metrics.append("train", step=1, values={"reward": 1.0})
+    with pytest.raises(UserError, match=rf"{said}$"):
+        RunDir.create(tmp_path, config, name="x")
+
+
+def test_a_run_whose_metrics_are_damaged_is_not_called_empty(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    run = RunDir.create(tmp_path, config, name="x")
+    run.metrics_path.write_text("torn\n")
+    with pytest.raises(UserError, match=r"or choose another --name$"):
         RunDir.create(tmp_path, config, name="x")
 
 

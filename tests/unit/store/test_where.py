@@ -92,6 +92,10 @@ def test_every_field_can_be_compared() -> None:
         ("score ~ 1", "score (what it scored) is compared with = or != or < or <= or > or >="),
         ("env < a", "env (its environment) is compared with = or != or ~"),
         ("success = maybe", "success is true, false or none"),
+        (
+            "stop = bogus",
+            "at 'bogus' (character 8): stop is one of finished, max_turns, context_full",
+        ),
         ("score > none", "none is compared with = or !="),
         ("created > soon", "created is compared with a day such as 2026-01-31, or none"),
         ("success success", "at 'success' (character 9): write and, or between two conditions"),

@@ -193,7 +193,12 @@ def test_a_set_of_one_class_is_said(tmp_path: Path) -> None:
         ("kto", {"source": "gone.jsonl"}, "gone.jsonl"),
         ("kto", {"source": "nowhere"}, "nowhere"),
         ("kto", {"source": "a.sqlite", "heldout": 0.001, "n": 1}, "cannot be held out"),
-        ("dpo", {"source": "a.sqlite"}, "has nothing that dpo could learn from"),
+        ("dpo", {"source": "a.sqlite"}, "--kind dpo --from a.sqlite --out dpo-data$"),
+        (
+            "kto",
+            {"source": "a.sqlite", "where": "env = nowhere"},
+            "--out kto-data --where 'env = nowhere'$",
+        ),
         ("kto", {"source": "a.sqlite", "where": "success > >"}, "success"),
         ("kto", {"source": "b.jsonl", "reward": "os"}, "data.reward scores the traces of a store"),
         ("kto", {"source": "b.jsonl", "where": "success"}, "and b.jsonl is none"),

@@ -1,6 +1,6 @@
 """From YAML text and `key=value` overrides to a checked `RunConfig`; errors are one sentence."""
 
-import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from practicum.core.config.algorithm_config import AlgorithmConfig
 from practicum.core.config.run_config import SHORTHANDS, RunConfig
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, nearest
+from practicum.core.user_code import unnamed_code
 
 RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse", "hardware.profile"})
 """Keys a resumed run may change: they do not alter any step already done."""
@@ -153,13 +154,31 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "union_tag_invalid":
         tag, known = first["ctx"]["tag"], first["ctx"]["expected_tags"]
         names = [name.strip(" '") for name in known.split(",")]
-        near = difflib.get_close_matches(tag.lower(), names, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{dotted}.name = {tag!r} cannot be used: choose one of {', '.join(names)}{hint}"
+        said = f"{dotted}.name = {tag!r} cannot be used: choose one of {', '.join(names)}"
+        return f"{said}; {nearest(tag.lower(), names)}".rstrip("; ")
     problem = first["msg"][0].lower() + first["msg"][1:]
     if not path:
         return problem
-    return f"{dotted} = {first['input']!r} cannot be used: {problem}"
+    said = f"{dotted} = {first['input']!r} cannot be used: {problem}"
+    return f"{said}; {_to_type(first, dotted, owner)}".rstrip("; ")
+
+
+CODE_KEYS = ("agent.name", "reward.name")
+"""Keys whose value may be a function of the user's too."""
+
+
+def _to_type(error: Any, dotted: str, owner: type[BaseModel] | None) -> str:
+    """What could be given in place of a refused value; empty where that is not known."""
+    key, given = dotted.removesuffix(".name"), str(error["input"])
+    if error["type"] == "literal_error":
+        hint = nearest(given, re.findall(r"'([^']+)'", error["ctx"]["expected"]), 0.6)
+        own = f"{hint}for a function of your own write {key}=FILE.py:NAME"
+        return (unnamed_code(given, "function") or own) if dotted in CODE_KEYS else hint
+    field = owner.model_fields.get(dotted.rpartition(".")[2]) if owner else None
+    is_told = "url" not in error  # a sentence of our own, which says what to do
+    if field is None or is_told or not field.default or not isinstance(field.default, int | float):
+        return ""
+    return f"write, for instance, {dotted}={str(field.default).lower()}"
 
 
 def _of_another_system(error: ValidationError, model: type[BaseModel], first: str) -> list[str]:
@@ -175,8 +194,11 @@ def _of_another_system(error: ValidationError, model: type[BaseModel], first: st
 
 def _unknown_key(path: list[str], owner: type[BaseModel] | None) -> str:
     allowed = sorted(owner.model_fields) if owner else []
-    near = difflib.get_close_matches(path[-1], allowed, n=1, cutoff=0.5)
-    hint = f"did you mean {'.'.join([*path[:-1], near[0]])!r}?" if near else ""
+    sections = owner.model_fields.items() if owner and len(path) == 1 else ()
+    has = {n for n, f in sections for m in _models_in(f.annotation) if path[0] in m.model_fields}
+    inside = [repr(f"{name}.{path[0]}") for name in sorted(has - {"stages"})]
+    hint = nearest(path[-1], allowed, prefix="".join(f"{part}." for part in path[:-1])).rstrip()
+    hint = f"did you mean {' or '.join(inside)}?" if inside else hint
     if owner and issubclass(owner, AlgorithmConfig):
         method = owner.model_fields["name"].default
         said = f"{'.'.join(path)} is not an option of {method}, which takes: {', '.join(allowed)}"

@@ -1,6 +1,5 @@
 """The `reward` section: a preset or a list of components, each with its own config model."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -9,6 +8,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
+from practicum.core.errors import nearest
 from practicum.core.user_code import names_code
 
 LABEL = re.compile(r"[A-Za-z_]\w*")
@@ -341,8 +341,7 @@ def _explain(name: str, kind: type[ComponentConfig], error: ValidationError) -> 
     key = ".".join(str(part) for part in first["loc"])
     allowed = sorted(kind.model_fields)
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, allowed, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = nearest(key, allowed)
         return f"{name} has no option {key!r}; {hint}it takes {', '.join(allowed)}"
     if first["type"] == "missing":
         return f"{name} needs the option {key!r}; add `{key}: ...`"

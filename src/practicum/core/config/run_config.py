@@ -198,11 +198,12 @@ class RunConfig(ConfigModel):
         for number, stage in enumerate(self.all_stages, start=1):
             name, where = stage.algorithm.name, f"stages[{number}]" if self.stages else "the run"
             if stage.algorithm.is_offline and stage.data is None:
+                example = "data: reference" if self.env else "data=FILE.jsonl or data=traces.sqlite"
                 raise PydanticCustomError(
                     "stages",
                     "{name} learns from recorded examples and {where} has no data; write, for "
-                    "instance, data: reference",
-                    {"name": name, "where": where},
+                    "instance, {example}",
+                    {"name": name, "where": where, "example": example},
                 )
             if not stage.algorithm.is_offline and stage.data is not None:
                 raise PydanticCustomError(

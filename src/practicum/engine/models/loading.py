@@ -4,7 +4,6 @@
 says what is here, and `base_fingerprint` identifies base weights.
 """
 
-import difflib
 import hashlib
 import json
 import shutil
@@ -13,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from practicum.core.errors import MissingExtra, UserError
+from practicum.core.errors import MissingExtra, UserError, nearest
 from practicum.engine.chat.given_templates import read_chat_template
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.catalog import (
@@ -335,8 +334,7 @@ def check_model_name(name: str) -> None:
         raise UserError(f"there is no file or folder {name!r}; {MODEL_CHOICES}")
     if is_hub_id(name):
         return
-    near = difflib.get_close_matches(name.casefold(), KNOWN_MODELS, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = nearest(name.casefold(), KNOWN_MODELS, 0.4)
     raise UserError(f"there is no model {name!r}; {hint}{MODEL_CHOICES}")
 
 

@@ -5,13 +5,12 @@ H200 (docs/performance.md): learning at 0.45 of a card's matrix rate and 80 ms a
 at 0.65 of its bandwidth and never faster than 2 ms a token. Runs of short turns take less.
 """
 
-import difflib
 import math
 from dataclasses import dataclass, replace
 
 from practicum.core.config.algorithm_config import OfflineConfig
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import UserError
+from practicum.core.errors import UserError, nearest
 from practicum.engine.planning.machine import DTYPE_BYTES, Device, Machine
 from practicum.engine.planning.memory import (
     CHOSEN_TOKENS,
@@ -76,8 +75,7 @@ def find_card(name: str) -> Card:
     wanted = name.casefold().replace(" ", "").replace("_", "-").replace("gb", "g")
     if wanted in CARDS:
         return CARDS[wanted]
-    near = difflib.get_close_matches(wanted, CARDS, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = nearest(wanted, CARDS, 0.6)
     raise UserError(f"--device {name!r} is not known; {hint}choose one of: {', '.join(CARDS)}")
 
 

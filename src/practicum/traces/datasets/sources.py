@@ -29,6 +29,8 @@ class DatasetSource:
 
     name: str
     """A store, a run, a dataset, a file, a function of the user's, or `reference`."""
+    key: str = "--from"
+    """The option or config key that names it, for messages."""
     where: str = ""
     """Condition on the episodes of a store or a run."""
     good_at: float = 0.5
@@ -97,7 +99,7 @@ def store_path(source: DatasetSource) -> Path:
         return find_run(path, source.runs_dir).traces_path
     except UserError as error:
         raise UserError(
-            f"--from {source.name!r} is no store (*.sqlite), run, dataset or file "
+            f"{source.key} {source.name!r} is no store (*.sqlite), run, dataset or file "
             f"(*.{', *.'.join(FORMATS)}), FILE.py:FUNCTION, nor {REFERENCE!r}: {error}"
         ) from None
 

@@ -94,10 +94,12 @@ def recognise(path: Path) -> Format:
     for needed, name in KEYS:
         if needed <= keys:
             return FORMATS[name]
-    seen = f"its first object has the keys {', '.join(sorted(keys)[:8])}" if keys else "no object"
+    there = f"its first object has the keys {', '.join(sorted(keys)[:8])}"
     raise UserError(
-        f"the format of {path} is not recognised ({seen} is in it); "
-        f"name it with --format: {', '.join(FORMATS)}"
+        f"the format of {path} is not recognised ("
+        f"{there if keys else 'no JSON object is in it'}); make it JSON lines such as "
+        '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": '
+        f'"Hello"}}], "label": true}}, or name its format with --format: {", ".join(FORMATS)}'
     )
 
 

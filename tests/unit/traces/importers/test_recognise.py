@@ -32,11 +32,12 @@ def test_what_is_not_known_is_one_sentence_with_the_formats(tmp_path: Path) -> N
     path = tmp_path / "x.json"
     path.write_text('{"colour": 1, "nested": {"messages": []}}')
     with pytest.raises(
-        UserError, match=r"is not recognised .* keys colour, nested .* --format: op"
+        UserError,
+        match=r"is not recognised \(its .* keys colour, nested\).*messages.* --format: op",
     ):
         recognise(path)
     path.write_text("hello")
-    with pytest.raises(UserError, match="no object is in it"):
+    with pytest.raises(UserError, match="no JSON object is in it"):
         recognise(path)
 
 
