@@ -12,11 +12,7 @@ from practicum.agents.build_agents import check_agent
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
-from practicum.assemble.environments import (
-    check_own_session,
-    curriculum_of,
-    open_environment,
-)
+from practicum.assemble.environments import curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -36,6 +32,7 @@ from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
+from practicum.environments.own_sessions import check_own_session
 from practicum.environments.registry import find_task, heldout_tasks, run_and_close
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
@@ -140,9 +137,9 @@ async def train_run_async(
     environment = open_run_environment(config)
     if policy is None:
         plan = plan or fitting_plan(config)
-        if environment is not None:
+        if environment is not None and config.env is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            await check_own_session(config.env, environment)
+            await check_own_session(config.env.name, environment)
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:

@@ -9,9 +9,8 @@ from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
-from practicum.core.user_code import names_code
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
-from practicum.environments.own_sessions import check_session
+from practicum.environments.own_sessions import check_own_session
 from practicum.environments.registry import build_environment, build_level, environment_class
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
 from practicum.training.curricula.build_curriculum import build_curriculum
@@ -30,12 +29,6 @@ def open_environment(config: EnvConfig | None) -> Environment:
     return environment
 
 
-async def check_own_session(config: EnvConfig | None, environment: Environment) -> None:
-    """Look at one session of an environment that is the user's own code."""
-    if config is not None and names_code(config.name):
-        await check_session(environment)
-
-
 async def check_config(
     config: EnvConfig, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:
@@ -50,7 +43,7 @@ async def check_config(
         return environment
 
     try:
-        await check_own_session(config, built[0])
+        await check_own_session(config.name, built[0])
         found = await check_levels(built[0], build, _levels(built[0], config), n, seed, watch)
         return replace(found, env=config.name)
     finally:

@@ -11,9 +11,15 @@ from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome
 from practicum.core.trace import Message
-from practicum.core.user_code import place_of
+from practicum.core.user_code import names_code, place_of
 
 WAYS = (("actions", "act"), ("tools", "call"))
+
+
+async def check_own_session(name: str, environment: Environment) -> None:
+    """`check_session`, where the environment is named as the user's own code."""
+    if names_code(name):
+        await check_session(environment)
 
 
 async def check_session(environment: Environment) -> None:
