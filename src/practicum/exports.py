@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from practicum import api
-from practicum.assemble.datasets import learned_rows
 from practicum.assemble.environments import open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
@@ -57,6 +56,7 @@ from practicum.engine.planning.machine import detect_machine, thread_count
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
 from practicum.environments.registry import run_and_close
 from practicum.evaluation.compare import compare_reports
+from practicum.training.stage_data import learned_rows
 
 Target = Literal["adapter", "merged", "gguf", "ollama", "lora-gguf"]
 TARGETS: tuple[Target, ...] = ("adapter", "lora-gguf", "merged", "gguf", "ollama")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from practicum.agents.rollout import run_episode
 from practicum.assemble.environments import open_environment
@@ -26,19 +25,11 @@ from practicum.traces.datasets.sources import (
     source_examples,
 )
 from practicum.traces.datasets.splits import LeftOut
-from practicum.training.stage_data import read_stage_examples
 
 REFERENCE_TASKS = 500
 """Solutions played unless told otherwise."""
 REFERENCE_TURNS = 1000
 """A solution is as long as it is."""
-
-
-def learned_rows(run: Path) -> list[tuple[int, ...]]:
-    """The tokens of the examples that a run learned from, those it held out first."""
-    stages = [read_stage_examples(one) for one in sorted((run / "data").glob("stage_*"))]
-    sides = [side for stage in stages for side in (stage.heldout, stage.train)]
-    return [tuple(row.sample.token_ids.tolist()) for side in sides for unit in side for row in unit]
 
 
 async def build_dataset(
