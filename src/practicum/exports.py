@@ -24,7 +24,7 @@ from practicum.assemble.policies import (
     sampling_policy,
 )
 from practicum.core.checkpoint import CARD, EXPORT_RESULTS, EvalReport
-from practicum.core.config.run_config import RunConfig
+from practicum.core.config.run_config import REFERENCE, RunConfig
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.json_values import as_json
 from practicum.core.sample import Episode, Floats, Ints
@@ -56,6 +56,7 @@ from practicum.engine.planning.machine import detect_machine, thread_count
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
 from practicum.environments.registry import run_and_close
 from practicum.evaluation.compare import compare_reports
+from practicum.training.stage_data import learned_rows
 
 Target = Literal["adapter", "merged", "gguf", "ollama", "lora-gguf"]
 TARGETS: tuple[Target, ...] = ("adapter", "lora-gguf", "merged", "gguf", "ollama")
@@ -87,7 +88,8 @@ class Export:
 
     folder: Path
     lineage: Lineage
-    original: EvalReport
+    original: EvalReport | None
+    """None of a run without an environment: it is compared token by token on its own rows."""
     files: tuple[Exported, ...]
 
     def to_json(self) -> dict[str, JSON]:
@@ -103,6 +105,8 @@ class Source:
     base: str
     checkpoint: Path | None
     config: RunConfig
+    run: Path | None  # of the run that trained it, if there is one
+    trained: RunConfig | None  # that run's config
     lineage: Lineage
 
 
@@ -221,7 +225,7 @@ class _Work:
         # Before minutes are spent on what would be refused at the end.
         template = self._go_template() if "ollama" in targets else ""
         self.original, self._episodes = self._play_original()
-        self._probes = _probes(self._episodes, self._adapted)
+        self._probes = _probes(self._paths(), self._adapted)
         found: list[Exported] = []
         for target in targets:
             place = self._folder if len(targets) == 1 else self._folder / target
@@ -323,9 +327,11 @@ class _Work:
     def _describe(self, place: Path, exports: Sequence[Exported]) -> None:
         """Write the figures and the card."""
         self._write_results(place, exports)
-        settings = {
-            key: as_json(value) for key, value in self.source.config.model_dump().items() if value
-        }
+        trained = self.source.trained
+        values = trained.model_dump() if trained else {}
+        if values.get("stages"):  # they have methods of their own
+            del values["algorithm"]
+        settings = {k: as_json(v) for k, v in values.items() if v not in (None, "", (), [])}
         card = write_card(self.source.lineage, self.original, exports, settings)
         (place / CARD).write_text(card, encoding="utf-8")
 
@@ -333,7 +339,16 @@ class _Work:
         results = results_to_json(self.source.lineage, self.original, exports)
         (place / EXPORT_RESULTS).write_text(json.dumps(results, indent=2) + "\n")
 
-    def _play_original(self) -> tuple[EvalReport, list[Episode]]:
+    def _paths(self) -> list[tuple[int, ...]]:
+        """The tokens of what was played, or of what a run without an environment learned from."""
+        if self.original is None:
+            return learned_rows(self.source.run) if self.source.run else []
+        traces = [episode.trace for episode in self._episodes]
+        return [tuple(t.token_ids(t.leaves()[-1])) for t in traces if t.leaves()]
+
+    def _play_original(self) -> tuple[EvalReport | None, list[Episode]]:
+        if self.source.config.env is None and self.source.run is not None:
+            return None, []
         environment = open_environment(self.source.config.env)
         handle = api.open_policy(self.source.policy, self.source.config, environment)
         return self._play(handle, environment, "the original")
@@ -418,6 +433,8 @@ class _Work:
 
     def _played(self, exported: Exported, file: Path) -> Exported:
         """The same with what it is worth on the held-out tasks, run in llama.cpp."""
+        if self.original is None:
+            return exported
         config, environment = self.source.config, open_environment(self.source.config.env)
         longest = max(len(probe.tokens) for probe in self._probes)
         context = _context(longest + config.rollouts.max_tokens * config.rollouts.max_turns)
@@ -433,12 +450,15 @@ class _Work:
 
     def _acting(self, exported: Exported, model: str, adapter: Path | None = None) -> Exported:
         """The same with what it is worth on the held-out tasks, run as any model is."""
+        if self.original is None:
+            return exported
         config, environment = self.source.config, open_environment(self.source.config.env)
         named = config.model.model_copy(update={"name": model})
         handle = load_policy(named, adapter, config.rollouts, 0.0)
         return self._with_scores(exported, handle, environment)
 
     def _with_scores(self, exported: Exported, handle: PolicyHandle, environment: Any) -> Exported:
+        assert self.original is not None  # there are tasks to play
         report, _ = self._play(handle, environment, exported.name)
         return replace(exported, report=report, comparison=compare_reports(report, self.original))
 
@@ -513,6 +533,7 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
             "was trained on: model=NAME"
         )
     adapted = read_adapter(loaded.module, checkpoint.path) if checkpoint else loaded.module
+    run = found.run if found is not None else None
     base, licence = known_base(config.model.name)
     lineage = Lineage(
         base=base,
@@ -521,6 +542,7 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
         policy=policy,
         fingerprint=fingerprint,
         env=config.env_name,
+        training=_training(run.config()) if run else "",
         licence=licence,
     )
     source = Source(
@@ -528,9 +550,23 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
         base=config.model.name,
         checkpoint=checkpoint.path if checkpoint else None,
         config=config,
+        run=run.path if run else None,
+        trained=run.config() if run else None,
         lineage=lineage,
     )
     return loaded, adapted, source
+
+
+def _training(config: RunConfig) -> str:
+    """What each stage of a run learned by, and from what."""
+    env, told = f"the environment `{config.env_name}`", []
+    for stage in config.all_stages:
+        material = f"on {env}, by acting on its tasks"
+        if stage.data is not None:
+            own = stage.data.source == REFERENCE
+            material = f"on {f'solutions of {env}' if own else f'the data `{stage.data.source}`'}"
+        told.append(f"by `{stage.algorithm.name}` {material}")
+    return ", then ".join(told)
 
 
 def _require_adapter(source: Source) -> Path:
@@ -541,19 +577,17 @@ def _require_adapter(source: Source) -> Path:
     return source.checkpoint
 
 
-def _probes(episodes: Sequence[Episode], adapted: Any) -> list[Probe]:
-    """The ends of some episodes, with what the original says of them."""
+def _probes(paths: Sequence[tuple[int, ...]], adapted: Any) -> list[Probe]:
+    """The ends of some episodes or rows, with what the original says of them."""
     probes: list[Probe] = []
     left = POSITIONS
-    for episode in episodes:
-        leaves = episode.trace.leaves()
-        path = episode.trace.token_ids(leaves[-1]) if leaves else ()
+    for path in paths:
         count = min(OF_ONE, len(path) - 1, left)
         if count < 1:
             continue
         targets = np.asarray(path[-count:], np.int64)
         expected = log_softmax_after(adapted, path[:-1], count)
-        probes.append(Probe(tuple(path[:-1]), targets, expected))
+        probes.append(Probe(path[:-1], targets, expected))
         left -= count
     if not probes:
         raise UserError("no held-out episode has tokens to compare; give another --env or --n")

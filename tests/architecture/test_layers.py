@@ -42,7 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
     },
-    "exports": {"api", "assemble", "delivery", "engine", "environments", "evaluation"},
+    "exports": {
+        *("api", "assemble", "delivery", "engine", "environments", "evaluation", "training"),
+    },
     "feedback_loop": {
         *("api", "assemble", "environments", "evaluation", "store", "traces", "training"),
     },

@@ -10,7 +10,7 @@ TREES = ("src", "tests", "benchmarks", "examples")
 FILES = sorted(path for tree in TREES for path in (REPOSITORY / tree).rglob("*.py"))
 
 MODULE_LINES = 600
-SOURCE_LINES = 101_900
+SOURCE_LINES = 101_950
 SOURCE_MODULES = 495
 ASSEMBLE_LINES = 1_300
 FUNCTION_LINES = 60

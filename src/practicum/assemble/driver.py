@@ -33,7 +33,7 @@ from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
 from practicum.environments.own_sessions import check_own_session
-from practicum.environments.registry import find_task, heldout_tasks, run_and_close
+from practicum.environments.registry import find_task, heldout_tasks, run_and_close, shared_tasks
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -157,7 +157,8 @@ async def train_run_async(
             observe(opened) as observer,
             trainer_for(config, run, policy, observer, environment) as trainer,
         ):
-            for sentence in odd_settings(config, detect_machine()):
+            shared = shared_tasks(environment, config.eval, config.seed) if environment else []
+            for sentence in [*odd_settings(config, detect_machine()), *shared]:
                 observer.warned(sentence)
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)

@@ -131,14 +131,16 @@ def _table(done: "Export") -> "Table":
 
     from practicum.evaluation.report import format_success
 
+    original = done.original
+    on = f"{len(original.tasks)} held-out tasks" if original else "on rows of its own data"
     table = Table(
-        title=f"{done.lineage.policy}, {len(done.original.tasks)} held-out tasks",
+        title=f"{done.lineage.policy}, {on}",
         caption="gap: of log-probabilities, root mean square; same: the likeliest token; "
         "! success differs from the original's by more than chance",
     )
     for name in ("file", "MB", "success", "diff", "gap", "KL", "same", "tok/s"):
         table.add_column(name, justify="left" if name == "file" else "right", no_wrap=True)
-    table.add_row("original", "", format_success(done.original, digits=2))
+    table.add_row("original", "", format_success(original, digits=2) if original else "")
     for file in done.files:
         found = file.agreement
         table.add_row(

@@ -15,6 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from practicum.cli.views.wording import IN_ORDER
 from practicum.core.checkpoint import EvalReport
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
@@ -126,8 +127,10 @@ class TrainingProgress(ShownBars):
             self._console.print(heading, style="bold", highlight=False)
             self._heading = heading
         self._console.print(line(step, metrics), highlight=False)
-        if "heldout_loss" in metrics:
-            self._console.print(_heldout_line(step, metrics), style="cyan", highlight=False)
+        for after in ("_before", ""):
+            if f"heldout_loss{after}" in metrics:
+                told = _heldout_line(step, metrics, after)
+                self._console.print(told, style="cyan", highlight=False, soft_wrap=True)
         self._bars.update(self._run, completed=step)
 
     def evaluation_started(self, step: int, episodes: int) -> None:
@@ -180,15 +183,14 @@ def _recorded_line(step: int, metrics: dict[str, JSON]) -> str:
     )
 
 
-def _heldout_line(step: int, metrics: dict[str, JSON]) -> str:
-    """How the policy stands to examples it does not learn from."""
-    words = [f"held-out rows after {step} steps: loss {_number(metrics['heldout_loss']):.3f}"]
-    if "heldout_loss_before" in metrics:
-        words.append(f"before the stage {_number(metrics['heldout_loss_before']):.3f}")
-    if "heldout_in_order" in metrics:
-        pairs = f"{_number(metrics.get('heldout_pairs')):.0f} pairs"
-        words.append(f"good before bad in {_number(metrics['heldout_in_order']):.2f} of {pairs}")
-    return ", ".join(words)
+def _heldout_line(step: int, metrics: dict[str, JSON], after: str) -> str:
+    """How the policy stands, or stood before the step, to examples it does not learn from."""
+    when = f"before step {step}" if after else f"after {step} steps"
+    told = f"held-out rows {when}: loss {_number(metrics[f'heldout_loss{after}']):.3f}"
+    if (share := metrics.get(f"heldout_in_order{after}")) is None:
+        return told
+    pairs = f"{_number(metrics.get(f'heldout_pairs{after}')):.0f} pairs"
+    return f"{told}, {IN_ORDER}, in {_number(share):.2f} of {pairs}"
 
 
 def _number(value: JSON) -> float:

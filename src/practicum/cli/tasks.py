@@ -35,7 +35,7 @@ def tasks(
         str | None,
         typer.Option(
             metavar="N|all",
-            help="Check N held-out tasks (math: of each level), or all tasks.",
+            help="Check N held-out tasks (math: of each level), or all of them; of --data, rows.",
         ),
     ] = None,
     data: Annotated[
@@ -189,7 +189,8 @@ def _print_level(console: "Console", one: "LevelCheck") -> None:
 def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
     if len(found.levels) > 1:
         console.print(f"together: {_counts(found.levels)}")
-    console.print(f"95 % intervals: {_intervals(found.levels)}", markup=False)
+    if told := _intervals(found.levels):
+        console.print(f"95 % intervals: {told}", markup=False)
     warned = sum(len(one.warnings) for one in found.levels)
     sound = f"sound, but see the warnings above ({warned})" if warned else "all sound"
     console.print(sound if found.is_sound else "[red]not sound[/red]")
@@ -203,7 +204,7 @@ def _intervals(levels: "Sequence[LevelCheck]") -> str:
         low, high = wilson_interval(count / n, n)
         return f"{name} [{low:.2f}, {high:.2f}]"
 
-    n = sum(one.n for one in levels)
+    n = sum(one.n - one.unknown for one in levels)
     with_reference = sum(one.with_reference for one in levels)
     solved = sum(one.reference_solved for one in levels)
     found = [bounds("reference", solved, with_reference)] if with_reference else []
@@ -213,17 +214,19 @@ def _intervals(levels: "Sequence[LevelCheck]") -> str:
 
 def _counts(levels: "Sequence[LevelCheck]") -> str:
     """What was found, in numbers of tasks."""
-    n = sum(one.n for one in levels)
+    n, unknown = sum(one.n for one in levels), sum(one.unknown for one in levels)
     with_reference = sum(one.with_reference for one in levels)
     parts = [
         f"reference {sum(one.reference_solved for one in levels)}/{with_reference}",
-        f"do-nothing {sum(one.do_nothing_paid for one in levels)}/{n}",
+        f"do-nothing {sum(one.do_nothing_paid for one in levels)}/{n - unknown}",
     ]
     missed = [one.near_miss_solved for one in levels if one.near_miss_solved is not None]
     if missed:
         parts.append(f"near-miss {sum(missed)}/{n}")
     chance = [one.random_solved for one in levels if one.random_solved is not None]
     parts.append(f"random {sum(chance)}/{n}" if chance else "random: no action is listed")
+    if unknown:
+        parts.append(f"success of {unknown} not known without an answer or a reward")
     if with_reference < n:
         parts.append(f"{n - with_reference} without a reference")
     return ", ".join(parts)

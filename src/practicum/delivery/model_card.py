@@ -22,6 +22,9 @@ class Lineage:
     fingerprint: str
     """Of the base and the adapter together."""
     env: str
+    """Whose held-out tasks it was checked on; `none` where it was only compared token by token."""
+    training: str
+    """What it learned by and from; empty where it was not trained, or nobody knows how."""
     licence: str
 
 
@@ -68,6 +71,7 @@ def results_to_json(
             "policy": lineage.policy,
             "fingerprint": lineage.fingerprint,
             "environment": lineage.env,
+            "training": lineage.training,
             "licence": lineage.licence,
         },
         "original": None if original is None else _scores(original),
@@ -112,13 +116,13 @@ def write_card(
     settings: Mapping[str, JSON],
 ) -> str:
     """The model card: front matter for the hub, lineage, scores and how they were got."""
-    front = card_head(lineage.base, lineage.licence, "transformers")
-    body = [f"# {lineage.policy}", ""]
-    body.append(
-        f"{lineage.base}, trained with Practicum on the environment `{lineage.env}` by acting on "
-        "its tasks. Figures are for held-out tasks, with 95 % intervals."
-    )
-    body.append("")
+    is_adapter = all(export.kind == "adapter" for export in exports)
+    front = card_head(lineage.base, lineage.licence, "peft" if is_adapter else "transformers")
+    trained = f", trained with Practicum {lineage.training}" if lineage.training else ""
+    other = "" if f"`{lineage.env}`" in lineage.training else ", which it was not trained on"
+    figures = f" Figures are for held-out tasks of `{lineage.env}`{other}, with 95 % intervals."
+    told = f"{lineage.base}{trained}.{figures if original else ''}"
+    body = [f"# {lineage.policy}", "", told, ""]
     if original is not None:
         body += [
             f"The model it was exported from: success {_words(original.success)}, mean reward "
@@ -142,7 +146,7 @@ def write_card(
         if export.fallbacks
     ]
     body += [f"Base weights {lineage.base_fingerprint}, policy {lineage.fingerprint}.", ""]
-    body += ["## How it was trained", "", "| key | value |", "|---|---|"]
+    body += ["## How it was trained", "", "| key | value |", "|---|---|"] if settings else []
     body += [f"| `{key}` | `{value}` |" for key, value in settings.items()]
     return "\n".join([*front, *body]) + "\n"
 

@@ -31,6 +31,7 @@ from practicum.core.capabilities import (
     every_task,
     tools_of,
 )
+from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import EnvironmentFailure, RolloutFailure, UserError, boundary
 from practicum.core.interfaces import DiscreteSession, Environment, Session
 from practicum.core.task import Split, Task
@@ -71,6 +72,8 @@ class LevelCheck:
     """Tasks the reference solved for full marks."""
     do_nothing_paid: int
     """Tasks where doing nothing succeeded or earned something; must be 0."""
+    unknown: int = 0
+    """Tasks whose outcome nobody can tell: they have no answer, and a reward of their own."""
     near_misses: int = 0
     """Plausible wrong solutions tried."""
     near_miss_solved: int | None = None
@@ -235,7 +238,9 @@ class _Findings:
 
     has_reference: bool = True
     reference_solved: bool = False
+    reference_turns: int = 0
     do_nothing_paid: bool = False
+    is_unknown: bool = False
     near_misses: int = 0
     near_miss_solved: bool = False
     lists_actions: bool = False
@@ -291,6 +296,8 @@ class _LevelChecker:
             *(self._check_task(task, at < tested) for at, task in enumerate(tasks))
         )
         warnings = await self._traps([t for t, one in zip(tasks, found, strict=True) if one.is_fit])
+        too_long = RolloutConfig().too_long([one.reference_turns for one in found])
+        warnings += [f"{too_long} when you train"] if too_long else []
         problems = [problem for one in (of_all, *found) for problem in one.problems]
         with_misses = [one for one in found if one.near_misses]
         with_actions = [one for one in found if one.lists_actions]
@@ -301,6 +308,7 @@ class _LevelChecker:
             with_reference=sum(one.has_reference for one in found),
             reference_solved=sum(one.reference_solved for one in found),
             do_nothing_paid=sum(one.do_nothing_paid for one in found),
+            unknown=sum(one.is_unknown for one in found),
             near_misses=sum(one.near_misses for one in found),
             near_miss_solved=(
                 sum(one.near_miss_solved for one in with_misses) if with_misses else None
@@ -350,7 +358,7 @@ class _LevelChecker:
             second = await play_episode(self._environment, task, actor, len(turns))
             if second != play:
                 wrong = f"task {task.id!r}: the same actions gave another result the second time"
-        found.reference_solved = wrong is None
+        found.reference_solved, found.reference_turns = wrong is None, len(turns)
         found.problems += [] if wrong is None else [wrong]
 
     def _reference_problem(
@@ -374,7 +382,9 @@ class _LevelChecker:
         async with environment.open(task) as session:
             found.lists_actions = bool(actions_of(session))
             idle = await session.outcome()
-        found.do_nothing_paid = idle.success is not False or any(idle.turn_rewards)
+        found.is_unknown = idle.success is None and not found.has_reference
+        paid = idle.success is not False and not found.is_unknown
+        found.do_nothing_paid = paid or any(idle.turn_rewards)
         if found.do_nothing_paid:
             found.problems.append(f"task {task.id!r}: doing nothing earns something")
         if isinstance(environment, HasNearMisses):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
+from practicum.core.config.config_sections import EvalConfig
 from practicum.core.config.parse_config import explain
 from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
 from practicum.core.interfaces import Environment
@@ -176,6 +177,15 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
             raise UserError(f"{there}; let `tasks` give some to that split, or write eval.n=0")
         raise UserError(f"{there} and {n} were asked for; write eval.n={len(tasks)}, or --n here")
     return tasks
+
+
+def shared_tasks(environment: Environment, heldout: EvalConfig, seed: int) -> list[str]:
+    """A sentence where held-out tasks are among the first training tasks too, by their ids."""
+    ids = {task.id for task in islice(environment.tasks("heldout", heldout.seed), heldout.n)}
+    training = islice(environment.tasks("train", seed), LOOKED_THROUGH)
+    shared = sorted(ids & {task.id for task in training})
+    told = f"{len(shared)} of {len(ids)} held-out tasks are training tasks too, such as "
+    return [f"{told}{shared[0]!r}: held-out figures are too good" for _ in shared[:1]]
 
 
 def find_task(environment: Environment, named: str) -> Task:

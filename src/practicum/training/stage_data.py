@@ -364,6 +364,13 @@ def read_stage_examples(folder: Path) -> StageExamples:
     return StageExamples(train, heldout)
 
 
+def learned_rows(run: Path) -> list[tuple[int, ...]]:
+    """The tokens of the examples that a run learned from, those it held out first."""
+    stages = [read_stage_examples(one) for one in sorted((run / "data").glob("stage_*"))]
+    sides = [side for stage in stages for side in (stage.heldout, stage.train)]
+    return [tuple(row.sample.token_ids.tolist()) for side in sides for unit in side for row in unit]
+
+
 def _lines(rows: StageExamples) -> Iterator[dict[str, Any]]:
     for side, examples in (("train", rows.train), ("heldout", rows.heldout)):
         for number, unit in enumerate(examples):

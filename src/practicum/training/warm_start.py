@@ -23,6 +23,8 @@ PROBES = 16
 """Training tasks that are tried once each."""
 TRIED_SOLUTIONS = 4
 """Solutions that are played before they are imitated."""
+MEASURED = 1000
+"""Solutions whose turns are counted where one that was played did not succeed."""
 NONE = WarmStartConfig(name="none")
 UNTIL = 0.5
 """Share of training tasks that imitation should teach: practice then has something to compare."""
@@ -121,21 +123,32 @@ async def settle_warm_start(
     asked = config.warm_start.name
     if asked == "none" or not config.warm_start.steps_of(config.steps):
         return settle(config, "none")
-    has_solutions = isinstance(environment, HasReference) and all(
-        len(environment.reference(task)) for task in tasks
-    )
+    has = isinstance(environment, HasReference)
+    turns = [len(environment.reference(task)) if has else 0 for task in tasks]
     if asked == "reference":
-        if has_solutions:
+        if all(turns):
             return settle(config, "reference")
         raise UserError(
             f"warm_start: reference imitates solutions, and {config.env_name!r} has none for its "
             "tasks; type warm_start=none"
         )
-    if not has_solutions or config.agent.is_program:
+    if config.agent.is_program:
         return settle(config, "none")
-    tried = tasks[:TRIED_SOLUTIONS]
-    if await count_solved(solver, tried, config.seed) < len(tried):
-        return settle(config, "none")  # they do not fit the turns there are, or solve nothing
+    if not all(turns):
+        told = f"{turns.count(0)} of {len(tasks)} training tasks have no reference"
+        return settle(config, "none", f"no imitation first: {told}")
+    too_long, most = "", config.rollouts.max_turns
+    if max(turns) > most:
+        some = islice(environment.tasks("train", config.seed), MEASURED)
+        too_long = config.rollouts.too_long([len(environment.reference(task)) for task in some])
+    fitting = [task for task, n in zip(tasks, turns, strict=True) if n <= most]
+    if not fitting:
+        return settle(config, "none", f"warning: no imitation first: {too_long}")
+    tried = fitting[:TRIED_SOLUTIONS]
+    if (sound := await count_solved(solver, tried, config.seed)) < len(tried):
+        told = f"the reference solves {sound} of {len(tried)} training tasks; see why with"
+        told = f"{told} practicum tasks {config.env_name} --check 20"
+        return settle(config, "none", f"warning: no imitation first: {told}")
     solved = await count_solved(parts, tasks, config.seed)
     told = f"the model solves {solved} of {len(tasks)} training tasks"
     if solved > FEW:
@@ -144,4 +157,5 @@ async def settle_warm_start(
     warm = found.config.warm_start
     end = f"until it solves {warm.until:.0%}, at most {warm.steps} steps"
     first = f"first it imitates solutions, {end if warm.until else f'{warm.steps} steps'}"
-    return found._replace(reason=f"{told}: {first} (warm_start=none leaves that out)")
+    cut_off = f"\nwarning: {too_long}, since practice cuts them off" if too_long else ""
+    return found._replace(reason=f"{told}: {first} (warm_start=none leaves that out){cut_off}")

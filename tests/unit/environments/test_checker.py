@@ -334,3 +334,52 @@ async def test_levels_are_reported_one_by_one_and_as_json() -> None:
 async def test_no_levels_is_not_sound() -> None:
     report = await check_environment(lambda level: CoinEnvironment(), levels=[], n=3)
     assert not report.is_sound
+
+
+class TenFlips(CoinSession):
+    """It ends after ten coins."""
+
+    async def act(self, text: str) -> Observation:
+        self.rewards.append(0.1)
+        is_over = len(self.rewards) == 10
+        message = Message(role="user", content=f"{len(self.rewards)} of 10")
+        return Observation(message=message, reward=0.1, terminated=is_over)
+
+    async def outcome(self) -> Outcome:
+        return Outcome(success=len(self.rewards) == 10, turn_rewards=tuple(self.rewards))
+
+
+class LongSolutions(CoinEnvironment):
+    session = TenFlips
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return ["heads"] * 10
+
+
+async def test_references_longer_than_an_episode_are_told_with_what_to_type() -> None:
+    told = [w for w in (await check(LongSolutions(), n=3)).warnings if "max_turns" in w]
+    sentence = "3 of 3 references have more than 8 turns; type rollouts.max_turns=10 when you train"
+    assert told == [sentence]
+
+
+class Unanswered(CoinSession):
+    async def outcome(self) -> Outcome:
+        return Outcome(success=None)
+
+
+class OwnRows(CoinEnvironment):
+    """A list of tasks without answers, as with a reward of one's own."""
+
+    session = Unanswered
+
+    def every_task(self) -> list[Task]:
+        return [self.row("train", n) for n in range(5)]
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return ()
+
+
+async def test_an_outcome_that_nobody_can_tell_is_not_pay_for_doing_nothing() -> None:
+    found = await check(OwnRows(), n=5)
+    assert (found.do_nothing_paid, found.unknown) == (0, 5)
+    assert found.is_sound

@@ -136,9 +136,7 @@ def test_a_class_without_a_name_or_with_another_signature_is_told(
     with pytest.raises(UserError, match=r"has no name \(nameless.py, line 2\); .*name = "):
         build_environment("nameless.py:Own")
     (tmp_path / "optionless.py").write_text(source.replace("self, options", "self"))
-    with pytest.raises(
-        UserError, match=r"\(optionless.py, line 2\).*__init__\(self, options\)"
-    ):
+    with pytest.raises(UserError, match=r"\(optionless.py, line 2\).*__init__\(self, options\)"):
         build_environment("optionless.py:Own")
 
 

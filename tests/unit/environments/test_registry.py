@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from practicum.core.config.config_sections import EvalConfig
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.task import Split, Task
 from practicum.environments.registry import (
@@ -12,6 +13,7 @@ from practicum.environments.registry import (
     environment_class,
     environment_names,
     find_task,
+    shared_tasks,
 )
 
 PLUGIN = """
@@ -127,3 +129,21 @@ def test_a_task_is_found_by_its_id_where_the_environment_cannot_look_it_up() -> 
     assert find_task(listed, "train-1").split == "train"
     with pytest.raises(UserError, match=r"'other' is none of the first .* find\(text\)"):
         find_task(listed, "other")
+
+
+def test_a_task_of_both_splits_is_named() -> None:
+    class Overlapping:
+        def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+            first = 0 if split == "train" else 7
+            for n in range(first, first + 10):
+                yield Task(id=f"t{n}", env="overlapping", split=split)
+
+    environment: Any = Overlapping()
+    assert shared_tasks(environment, EvalConfig(n=5), 0) == [
+        "3 of 5 held-out tasks are training tasks too, such as 't7': held-out figures are too good"
+    ]
+
+
+@pytest.mark.parametrize("name", ["math", "shell", "office"])
+def test_no_held_out_task_of_ours_is_a_training_task(name: str) -> None:
+    assert shared_tasks(build_environment(name), EvalConfig(n=100), 0) == []

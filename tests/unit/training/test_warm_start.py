@@ -126,7 +126,44 @@ async def test_an_environment_that_knows_no_solutions_is_practised_in() -> None:
 
 
 async def test_solutions_that_solve_nothing_are_not_imitated() -> None:
-    assert (await settled(turns=1)).config.warm_start.name == "none"
+    config, reason = await settled(turns=1)
+    assert config.warm_start.name == "none"
+    assert reason == (
+        "warning: no imitation first: the reference solves 0 of 4 training tasks; see why with "
+        "practicum tasks math --check 20"
+    )
+
+
+async def test_without_solutions_it_is_said_that_nothing_is_imitated() -> None:
+    told = "no imitation first: 16 of 16 training tasks have no reference"
+    assert (await settled(solved=False)).reason == told
+
+
+async def test_solutions_with_too_many_turns_are_told_with_what_to_type() -> None:
+    config, reason = await settled(rollouts={"max_turns": 3})
+    assert config.warm_start.name == "none"
+    assert reason == (
+        "warning: no imitation first: 1000 of 1000 references have more than 3 turns; type "
+        "rollouts.max_turns=4"
+    )
+
+
+class Mixed(MathEnvironment):
+    """Every other task has a solution that no episode has room for."""
+
+    def reference(self, task: Task) -> Sequence[str]:
+        return [*super().reference(task)] * (3 if len(task.instruction) % 2 else 1)
+
+
+async def test_where_some_solutions_fit_imitation_comes_first_and_the_limit_is_told() -> None:
+    config = build_config({"env": "math", "steps": 24})
+    mixed = Mixed(MathOptions())
+    able, unable = parts(mixed, able=True), parts(mixed, able=False)
+    config, reason = await settle_warm_start(config, mixed, unable, able)
+    assert config.warm_start.name == "reference"
+    told = reason.partition("\n")[2]
+    assert told.startswith("warning: ")
+    assert "more than 8 turns; type rollouts.max_turns=12, since practice cuts them off" in told
 
 
 def test_a_run_that_was_settled_may_be_made_longer() -> None:

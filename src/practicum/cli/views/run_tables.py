@@ -18,7 +18,7 @@ from practicum.cli.views.run_screen import (
     render_header,
 )
 from practicum.cli.views.run_view import EpisodeView, EvalPoint, RunView, StepRow, ending, read_run
-from practicum.cli.views.wording import clock_time, format_age, format_number
+from practicum.cli.views.wording import IN_ORDER, clock_time, format_age, format_number
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
 from practicum.store.run_dir import RunDir
@@ -193,13 +193,23 @@ def _before_after(view: RunView) -> str:
 
 def _losses(view: RunView) -> str:
     """The loss on held-out rows, where there is no held-out task."""
+    told = _change(view, "heldout_loss")
+    return f"loss {told}" if told else "-"
+
+
+def _change(view: RunView, name: str) -> str:
+    """A figure of held-out rows before the first step and after the last; empty without one."""
     first, last = (
-        [loss for row in view.steps if (loss := row.number(name)) is not None]
-        for name in ("heldout_loss_before", "heldout_loss")
+        [found for row in view.steps if (found := row.number(one)) is not None]
+        for one in (f"{name}_before", name)
     )
-    if not last:
-        return "-"
-    return f"loss {first[0]:.2f} → {last[-1]:.2f}" if first else f"loss {last[-1]:.2f}"
+    return " → ".join(f"{found:.2f}" for found in [*first[:1], *last[-1:]]) if last else ""
+
+
+def _heldout_rows(view: RunView) -> list[str]:
+    told = [f"held-out rows: {_losses(view)}"] if _change(view, "heldout_loss") else []
+    order = _change(view, "heldout_in_order")
+    return told + ([f"{IN_ORDER}: {order} of their pairs"] if order else [])
 
 
 def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> RenderableType:
@@ -217,6 +227,7 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
         parts.append(canvas.text(comparison, "bold"))
     parts += [canvas.heading("checkpoints"), canvas.text(_checkpoints_line(view))]
     parts += mastery_lines(view, canvas)
+    parts += [canvas.text(line) for line in _heldout_rows(view)]
     if view.steps:
         parts += [canvas.heading("last steps"), _steps_table(view.steps[-STEPS_SHOWN:], canvas)]
     if view.episodes:
@@ -326,7 +337,8 @@ def _episode_line(shown: EpisodeView) -> str:
 
 
 def _plain_table(*headings: str, numbers: bool = False) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    gap = 1 if numbers else 2  # ten columns of numbers are to fit into 80
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
     for heading in headings:
         table.add_column(heading, overflow="fold", justify="right" if numbers else "left")
     return table

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from practicum.core.checkpoint import Interval
 
+IN_ORDER = "good before bad, more than the base model does"
+"""What the order of held-out rows means."""
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 ASCII_FORMS = str.maketrans(

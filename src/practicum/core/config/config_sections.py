@@ -1,5 +1,6 @@
 """Config models of the small sections of a run. The docstring of a field is its help text."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -105,6 +106,12 @@ class RolloutConfig(ConfigModel):
     answer_timeout_s: float = Field(default=900.0, gt=0.0)
     """Seconds an environment or a reward has for one answer: an opening, a turn, a check, a score.
     An episode that waits longer has failed and is masked."""
+
+    def too_long(self, turns: Sequence[int]) -> str:
+        """How many reference solutions have more turns than an episode, and what to type."""
+        longer = [n for n in turns if n > self.max_turns]
+        told = f"{len(longer)} of {len(turns)} references have more than {self.max_turns} turns"
+        return f"{told}; type rollouts.max_turns={max(longer)}" if longer else ""
 
 
 SHORTEST_WITH_WARM_START = 8

@@ -6,8 +6,10 @@ import pytest
 from rich.console import Console
 from tests.unit.cli.views.builders import LOST, RunBuilder, finished_run, make_episode
 
+from practicum.cli.progress import TrainingProgress
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.run_screen import render_run
+from practicum.cli.views.run_tables import render_whole_run
 from practicum.cli.views.run_view import RunView, read_run
 from practicum.core.trace import StopReason
 
@@ -202,3 +204,30 @@ def test_what_offline_methods_report_is_drawn(tmp_path: Path) -> None:
     for told in ("loss 0.61", "held-out loss 0.66", "held-out accuracy 0.75", "margin 0.31"):
         assert told in text
     assert "16 examples · epoch 1.50" in text
+
+
+def test_a_run_on_recorded_rows_tells_its_ranking_before_and_after(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path, config={"env": None}).begin()
+    before = {"heldout_loss_before": 0.69, "heldout_in_order_before": 0.5}
+    rows = [{**OFFLINE, **before}, {**OFFLINE, "heldout_loss": 7.1e-4, "grad_norm": 0.00736}]
+    for step, values in enumerate(rows, 1):
+        build._log.append("step", step=step, values={**values, "update_s": 1.0})
+    console = Console(file=io.StringIO(), width=80, record=True)
+    console.print(render_whole_run(read_run(build.done()), Canvas()))
+    text = console.export_text()
+    assert "held-out rows: loss 0.69 → 0.00" in text
+    assert "good before bad, more than the base model does: 0.50 → 0.75 of their pairs" in text
+    heading = next(line for line in text.splitlines() if line.startswith("step "))
+    headings = "step loss held-out accuracy margin KL gradient epoch examples seconds"
+    assert headings in " ".join(text.split()), heading
+
+
+def test_the_ranking_before_training_is_printed_as_it_is_measured() -> None:
+    console = Console(file=io.StringIO(), width=80, record=True)
+    progress = TrainingProgress(console, 2)
+    first = {"heldout_loss_before": 0.5, "heldout_in_order_before": 0.5, "heldout_pairs_before": 9}
+    progress.step_done(1, {"examples": 4, "stage": "kto", **first})
+    assert (
+        "held-out rows before step 1: loss 0.500, good before bad, more than the base model does, "
+        "in 0.50 of 9 pairs"
+    ) in console.export_text()
