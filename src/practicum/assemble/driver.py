@@ -157,8 +157,8 @@ async def train_run_async(
             observe(opened) as observer,
             trainer_for(config, run, policy, observer, environment) as trainer,
         ):
-            shared = shared_tasks(environment, config.eval, config.seed) if environment else []
-            for sentence in [*odd_settings(config, detect_machine()), *shared]:
+            told = [*odd_settings(config, detect_machine()), *shared_tasks(config, environment)]
+            for sentence in told:
                 observer.warned(sentence)
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError, create_model
 
 from practicum.core.capabilities import Closable, FindsTasks
-from practicum.core.config.config_sections import EvalConfig
 from practicum.core.config.parse_config import explain
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
@@ -179,10 +179,13 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
     return tasks
 
 
-def shared_tasks(environment: Environment, heldout: EvalConfig, seed: int) -> list[str]:
-    """A sentence where held-out tasks are among the first training tasks too, by their ids."""
-    ids = {task.id for task in islice(environment.tasks("heldout", heldout.seed), heldout.n)}
-    training = islice(environment.tasks("train", seed), LOOKED_THROUGH)
+def shared_tasks(config: RunConfig, environment: Environment | None) -> list[str]:
+    """A sentence where held-out tasks of the user's own are training tasks too, by their ids."""
+    if environment is None or not names_code(config.env_name):
+        return []
+    heldout = islice(environment.tasks("heldout", config.eval.seed), config.eval.n)
+    ids = {task.id for task in heldout}
+    training = islice(environment.tasks("train", config.seed), LOOKED_THROUGH)
     shared = sorted(ids & {task.id for task in training})
     told = f"{len(shared)} of {len(ids)} held-out tasks are training tasks too, such as "
     return [f"{told}{shared[0]!r}: held-out figures are too good" for _ in shared[:1]]
