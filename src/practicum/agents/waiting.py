@@ -67,6 +67,7 @@ class _Timer:
         self._beating = asyncio.create_task(self._beat())
         self.users = 0
         signal.signal(signal.SIGALRM, self._interrupt)
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # what blocks at once leaves no beat
 
     def _interrupt(self, number: int, frame: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)

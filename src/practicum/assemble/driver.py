@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.agents.build_agents import check_agent
+from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
@@ -32,7 +33,6 @@ from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.own_sessions import check_own_session
 from practicum.environments.registry import find_task, heldout_tasks, run_and_close, shared_tasks
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
@@ -139,7 +139,7 @@ async def train_run_async(
         plan = plan or fitting_plan(config)
         if environment is not None and config.env is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            await check_own_session(config.env.name, environment)
+            await check_own_session(config.env.name, environment, config.rollouts.answer_timeout_s)
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:

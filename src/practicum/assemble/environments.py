@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from practicum.agents.own_sessions import check_own_session
 from practicum.core.capabilities import Closable, HasLevels, InSandboxes
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
-from practicum.environments.own_sessions import check_own_session
 from practicum.environments.registry import build_environment, build_level, environment_class
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
 from practicum.training.curricula.build_curriculum import build_curriculum

@@ -1,13 +1,16 @@
 """Mistakes in an environment of the user's own, each told in a sentence with its line."""
 
+import asyncio
+import sys
+import time
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 import practicum as pr
+from practicum.agents.own_sessions import check_own_session, check_session
 from practicum.core.errors import UserError
-from practicum.environments.own_sessions import check_session
 from practicum.environments.registry import build_environment
 
 
@@ -107,11 +110,26 @@ async def test_a_session_that_no_agent_can_use_is_told(session: type, told: str)
         await check_session(environment)
 
 
-@pytest.mark.parametrize("session", [Lamp, Raising])
-async def test_what_its_code_raises_is_left_to_episodes(session: type) -> None:
+class Leaving(Lamp):
+    async def act(self, text: str) -> Any:
+        sys.exit(0)
+
+
+class Blocking(Lamp):
+    async def act(self, text: str) -> Any:
+        time.sleep(3600)
+
+
+class Waiting(Lamp):
+    async def act(self, text: str) -> Any:
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize("session", [Lamp, Raising, Leaving, Blocking, Waiting])
+def test_what_its_code_raises_or_never_answers_is_left_to_episodes(session: type) -> None:
     environment = Lamps(None)
     environment.session = session
-    await check_session(environment)
+    asyncio.run(check_own_session("mine.py:Lamps", environment, seconds=0.2))
 
 
 async def test_open_without_its_decorator_is_told() -> None:

@@ -2,11 +2,18 @@
 
 import inspect
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from practicum.agents.waiting import (
+    ANSWER_TIMEOUT_S,
+    answer_timeout,
+    interrupting_blocked_answers,
+    timed_boundary,
+)
 from practicum.core.capabilities import actions_of
-from practicum.core.errors import UserError
+from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome
@@ -16,30 +23,33 @@ from practicum.core.user_code import names_code, place_of
 WAYS = (("actions", "act"), ("tools", "call"))
 
 
-async def check_own_session(name: str, environment: Environment) -> None:
-    """`check_session`, where the environment is named as the user's own code."""
-    if names_code(name):
-        await check_session(environment)
+async def check_own_session(
+    name: str, environment: Environment, seconds: float = ANSWER_TIMEOUT_S
+) -> None:
+    """Open a session of the user's own code, take one turn, and raise where no agent could.
+
+    What the code raises by itself, and that it does not answer, is left to episodes, which tell
+    it with its line.
+    """
+    if not names_code(name):
+        return
+    timer = interrupting_blocked_answers(seconds)
+    with suppress(EnvironmentFailure), answer_timeout(seconds), timer:
+        async with timed_boundary(EnvironmentFailure, f"environment {name!r}"):
+            await check_session(environment)
 
 
 async def check_session(environment: Environment) -> None:
-    """Open a session, take one turn, and raise `UserError` where no agent could work with it.
-
-    What its code raises by itself is left to episodes, which tell it with its line.
-    """
-    try:
-        for task in islice(environment.tasks("train", 0), 1):
-            opening: Any = environment.open(task)
-            if not hasattr(opening, "__aenter__"):
-                raise UserError(
-                    f"`open`{place_of(environment.open)} gives {_said(opening)}, which `async "
-                    "with` cannot enter; write @contextlib.asynccontextmanager above it"
-                )
-            async with opening as session:
-                await _take_one_turn(session)
-    except Exception as error:
-        if isinstance(error, UserError):
-            raise
+    """Raise `UserError` for a session that is not what agents work with."""
+    for task in islice(environment.tasks("train", 0), 1):
+        opening: Any = environment.open(task)
+        if not hasattr(opening, "__aenter__"):
+            raise UserError(
+                f"`open`{place_of(environment.open)} gives {_said(opening)}, which `async "
+                "with` cannot enter; write @contextlib.asynccontextmanager above it"
+            )
+        async with opening as session:
+            await _take_one_turn(session)
 
 
 async def _take_one_turn(session: Any) -> None:
