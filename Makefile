@@ -27,7 +27,7 @@ FOR_DEMO := $(VENV)/.ready-for-demo
 FOR_TEST := $(VENV)/.ready-for-test
 INPUTS := Makefile pyproject.toml $(CONSTRAINTS) scripts/make_venv.sh
 
-.PHONY: help demo test check clients pins format clean
+.PHONY: help demo test rare check clients pins format clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -38,12 +38,15 @@ demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show each stage, play two pr
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "math-2-words-4x-1=47"
 
-test: $(FOR_TEST) ## lint, types and every test
+test: $(FOR_TEST) ## lint, types and the tests
 	@sh scripts/sandbox_tools.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not rare"
+
+rare: $(FOR_TEST) ## tests that are slow and seldom fail, which `make test` leaves out: minutes
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m rare
 
 check: $(FOR_TEST) ## lint, types and architecture tests: half a minute
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-TARGETS = {"help", "pins", "demo", "test", "check", "clients", "format", "clean"}
+TARGETS = {"help", "pins", "demo", "test", "rare", "check", "clients", "format", "clean"}
 SET_UP_FILES = ("Makefile", "README.md", "CONTRIBUTING.md", ".ci/run", "scripts/make_venv.sh")
 ASKS_FOR_TORCH = re.compile(r"pip3? install[^\n#]*?\btorch\b(==[\d.]+)?")
 

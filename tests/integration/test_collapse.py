@@ -214,6 +214,7 @@ def trained(last_saved: int, *given: object) -> int:
     return done.returncode
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_run_killed_around_a_recovery_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     def given(where: str) -> tuple[object, ...]:

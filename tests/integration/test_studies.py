@@ -128,6 +128,7 @@ def test_studies_and_runs_are_compared(practicum, shared: StudyDir, tmp_path: Pa
     assert "there is no run" in practicum("compare", shared.path, "nowhere").sentence
 
 
+@pytest.mark.rare
 def test_a_missing_seed_is_trained_and_gets_the_same_bytes(
     practicum, shared: StudyDir, tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_missing_seed_is_trained_and_gets_the_same_bytes(
     assert len(study.run(1).facts().attempts) == 1  # the other one was left alone
 
 
+@pytest.mark.rare
 def test_a_killed_study_leaves_no_trainer_behind_and_ends_with_the_same_bytes(
     practicum, shared: StudyDir, tmp_path: Path
 ) -> None:
