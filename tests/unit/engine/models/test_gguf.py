@@ -11,9 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from practicum.core.errors import UserError
-from practicum.engine.models.gguf import convert_gguf, float32_bytes
+from practicum.engine.models.gguf import _tie_twins, convert_gguf, float32_bytes
 from practicum.engine.models.loading import load_model
 from practicum.engine.models.tiny import build_tiny
+from practicum.engine.planning.model_shapes import KNOWN_SHAPES, find_shape
 
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -215,3 +216,33 @@ def test_an_architecture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     writer.close()
     with pytest.raises(UserError, match=r"'odd\.gguf' cannot be read as a model .*abacus"):
         convert_gguf(file, tmp_path)
+
+
+def test_an_output_layer_that_is_the_embedding_in_more_bits_is_made_one_with_it() -> None:
+    model, _ = build_tiny()
+    finer = model.get_input_embeddings().weight.detach().clone()
+    model.config.tie_word_embeddings = False
+    model.lm_head.weight = torch.nn.Parameter(finer)
+    coarse = (finer * 8 / finer.abs().max()).round() * finer.abs().max() / 8
+    model.model.embed_tokens.weight = torch.nn.Parameter(coarse + 0.0)
+    _tie_twins(model)
+    assert model.config.tie_word_embeddings
+    assert model.get_input_embeddings().weight is model.lm_head.weight
+    assert torch.equal(model.lm_head.weight, finer)
+
+
+def test_an_output_layer_of_its_own_stays_its_own() -> None:
+    model, _ = build_tiny()
+    model.config.tie_word_embeddings = False
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+    before = model.get_input_embeddings().weight
+    _tie_twins(model)
+    assert model.get_input_embeddings().weight is before
+    assert not model.config.tie_word_embeddings
+
+
+def test_the_shape_of_a_file_is_read_from_its_header(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    assert find_shape(str(file)) == KNOWN_SHAPES["tiny"]
+    assert find_shape(str(tmp_path / "none.gguf")) is None

@@ -1,5 +1,6 @@
 """The header of a .gguf file, against the reader of the package `gguf`."""
 
+import contextlib
 import struct
 from pathlib import Path
 
@@ -65,10 +66,8 @@ def test_a_number_that_somebody_made_up_is_a_sentence_or_another_header(
     data[place : place + 8] = struct.pack("<Q", value)
     changed = tmp_path_factory.getbasetemp() / "changed.gguf"
     changed.write_bytes(data)
-    try:
-        read_gguf_header(changed)
-    except UserError as error:
-        assert "is not a sound .gguf file" in str(error)
+    with contextlib.suppress(UserError):
+        assert len(read_gguf_header(changed).tensors) <= 2
 
 
 def test_an_array_of_arrays_is_refused(tmp_path: Path) -> None:
