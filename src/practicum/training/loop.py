@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -117,6 +117,7 @@ class Trainer:
         is_saved = state.step in parts.checkpoints.steps()
         self._saved_step = state.step if state.step or is_saved else -1
         self._skipped = 0
+        self._is_learning = False
         self._last_metrics: dict[str, JSON] = {}
         self._last_rewards: list[JSON] = []
         self._reports = dict(parts.earlier_reports)
@@ -148,7 +149,8 @@ class Trainer:
                 interrupted = True
                 self._save()
             except asyncio.CancelledError:  # a notebook's cell was interrupted
-                self._save()
+                if not self._is_learning:  # else the weights may be those of no step
+                    self._save()
                 raise
             finally:
                 for source in self._overlapped:
@@ -156,15 +158,20 @@ class Trainer:
         return TrainingResult(state=self._state, interrupted=interrupted, reports=self._reports)
 
     async def _step(self, gate: "InterruptGate") -> None:
-        """One step. `_state` changes only at its end, so an interrupt saves the step before."""
-        parts, step = self._parts, self._state.step + 1
+        """One step; an interrupt comes before its update or after all of it is recorded."""
+        step = self._state.step + 1
         stage = stage_at(self._stages, step)
+        self._parts.observer.step_started(step, stage.source.episodes_expected)
+        material = await gate.through(stage.source.gather(step))
+        await to_its_end(self._learn(stage, step, material))
+
+    async def _learn(self, stage: TrainingStage, step: int, material: Any) -> None:
+        """Update and record the step; `_state` then describes the weights again."""
+        parts, self._is_learning = self._parts, True
+        curriculum_state = parts.curriculum.state()
         if step == stage.first:
             parts.learner.retune(stage.settings)
         parts.learner.scale_rate(stage.rate_share(step - stage.first, stage.steps))
-        parts.observer.step_started(step, stage.source.episodes_expected)
-        material = await gate.through(stage.source.gather(step))
-        curriculum_state = parts.curriculum.state()
         try:
             learned = stage.source.learn(step, material)
             result = learned if isinstance(learned, StepResult) else await learned
@@ -178,6 +185,7 @@ class Trainer:
         parts.metrics.append("step", step=step, values=metrics)
         totals = _add_totals(self._state.totals, metrics)
         self._state = replace(self._state, step=step, curriculum=curriculum_state, totals=totals)
+        self._is_learning = False
         if result.report is not None and result.report.memory_notice:
             parts.observer.warned(f"step {step}: {result.report.memory_notice}")
         self._count_skipped(result.report)
@@ -406,6 +414,21 @@ def restore(checkpoint: Checkpoint, learner: Learner, curriculum: Curriculum) ->
     state = read_state(checkpoint.path)
     curriculum.restore(state.curriculum)
     return state
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` to its end; if this is cancelled meanwhile, raise that only then."""
+    job = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not job.done():
+        try:
+            await asyncio.wait([job])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = job.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
 
 
 class Interrupted(Exception):
