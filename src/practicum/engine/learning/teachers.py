@@ -14,6 +14,7 @@ from practicum.core.trace import Message
 from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.decoder.head import Head
+from practicum.engine.learning.memory_fit import MemoryFit
 from practicum.engine.learning.micro_batches import BatchTensors
 from practicum.engine.models.loading import LoadedModel
 
@@ -49,6 +50,7 @@ class TorchTeacher:
         self._head = Head(loaded.module)
         self._device = next(loaded.module.parameters()).device
         self._lay_out = lay_out
+        self._fit = MemoryFit(checkpointed=True)  # nothing is kept that could be computed again
 
     @computed
     @torch.no_grad()
@@ -56,12 +58,12 @@ class TorchTeacher:
         """For each sample, the log-probabilities of its loss tokens, in their order."""
         found: dict[str, Floats] = {}
         for batch in self._lay_out(samples):
-            terms = self._terms(batch)
+            terms = self._fit.by_term(batch, self._terms)["logprobs"]
             for number, key in enumerate(batch.sample_ids):
                 found[key] = terms[batch.term_sample == number]
         return [found.get(sample.id, np.zeros(0, np.float32)) for sample in samples]
 
-    def _terms(self, batch: Batch) -> Floats:
+    def _terms(self, batch: Batch) -> dict[str, Floats]:
         tensors = BatchTensors.of(batch, self._device)
         states = self._decoder.learn(
             tensors.token_ids, tensors.position, tensors.end, checkpointed=False
@@ -69,8 +71,7 @@ class TorchTeacher:
         said = self._head.predict(
             states[tensors.predictor], tensors.target, tensors.temperature, tensors.choice_ids
         )
-        array: Floats = said.logprobs[tensors.term_decision].float().cpu().numpy()
-        return array
+        return {"logprobs": said.logprobs[tensors.term_decision].float().cpu().numpy()}
 
 
 KEY_VARIABLE = "PRACTICUM_TEACHER_KEY"
