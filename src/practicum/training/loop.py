@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from practicum.core.alarms import Alarm
 from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import CheckpointError, EpisodesFailed, PracticumError
+from practicum.core.errors import CheckpointError, EpisodesFailed, FolderMoved, PracticumError
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
 from practicum.core.interrupted import INTERRUPTED
 from practicum.core.sample import Episode
@@ -126,36 +126,45 @@ class Trainer:
 
     async def run(self) -> TrainingResult:
         """Train to the last step, or until the user interrupts."""
-        gate, interrupted = InterruptGate(), False
+        gate = InterruptGate()
         with gate.listening():
             try:
-                self._refuse_to_go_on()
-                if self._config.on_collapse == "recover" and self._state.step == 0:
-                    self._save()  # so that there is always something to go back to
-                self._mark_best()  # a kill just after an evaluation would have skipped it
-                await self._end_imitation_if_learned(gate)  # the same
-                await self._evaluate_if_due(gate)
-                while self._state.step < self._config.steps:
-                    await self._step(gate)
-                    await self._end_imitation_if_learned(gate)
-                    self._save_if_due()
-                    await self._evaluate_if_due(gate)
-            except EpisodesFailed as failed:
-                run = self._parts.checkpoints.run
-                raise EpisodesFailed(
-                    f"{failed}; the episodes are kept: practicum traces list --store {run}"
-                ) from failed
-            except Interrupted:
-                interrupted = True
-                self._save()
-            except asyncio.CancelledError:  # a notebook's cell was interrupted
-                if not self._is_learning:  # else the weights may be those of no step
-                    self._save()
+                interrupted = await self._train(gate)
+            except (FolderMoved, CheckpointError, OSError):
+                self._follow_folder()
                 raise
             finally:
                 for source in self._overlapped:
                     await source.close()
         return TrainingResult(state=self._state, interrupted=interrupted, reports=self._reports)
+
+    async def _train(self, gate: "InterruptGate") -> bool:
+        """Whether the user interrupted it; what is done is saved then too."""
+        try:
+            self._refuse_to_go_on()
+            if self._config.on_collapse == "recover" and self._state.step == 0:
+                self._save()  # so that there is always something to go back to
+            self._mark_best()  # a kill just after an evaluation would have skipped it
+            await self._end_imitation_if_learned(gate)  # the same
+            await self._evaluate_if_due(gate)
+            while self._state.step < self._config.steps:
+                await self._step(gate)
+                await self._end_imitation_if_learned(gate)
+                self._save_if_due()
+                await self._evaluate_if_due(gate)
+        except EpisodesFailed as failed:
+            run = self._parts.checkpoints.run
+            raise EpisodesFailed(
+                f"{failed}; the episodes are kept: practicum traces list --store {run}"
+            ) from failed
+        except Interrupted:
+            self._save()
+            return True
+        except asyncio.CancelledError:  # a notebook's cell was interrupted
+            if not self._is_learning:  # else the weights may be those of no step
+                self._save()
+            raise
+        return False
 
     async def _step(self, gate: "InterruptGate") -> None:
         """One step; an interrupt comes before its update or after all of it is recorded."""
@@ -192,6 +201,7 @@ class Trainer:
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
+        parts.metrics.check_place()
         await self._mind_alarms(self._guard.observe(step, metrics))
 
     def _keep(self, episodes: Sequence[Episode], tasks: Sequence[Task], step: int) -> None:
@@ -325,22 +335,43 @@ class Trainer:
         if reports:
             self._parts.checkpoints.mark_best(best_step(reports))
 
+    def _follow_folder(self) -> None:
+        """Where the run's folder was moved away: save the last step there, and say so."""
+        try:
+            self._parts.metrics.check_place()
+        except FolderMoved as moved:
+            if moved.now is not None and not self._is_learning and not self._is_saved:
+                store = self._parts.checkpoints.at(moved.now)
+                self._parts = replace(self._parts, checkpoints=store)
+                self._write_checkpoint()
+            raise moved from None
+
     def _save_if_due(self) -> None:
         step = self._state.step
         is_last = step == self._config.steps
         if is_last or step % self._config.checkpoints.every == 0 or self._is_evaluation_step(step):
             self._save()
 
-    def _save(self) -> None:
+    @property
+    def _is_saved(self) -> bool:
         is_recovering = self._config.on_collapse == "recover"
-        if self._state.step == self._saved_step or (self._state.step == 0 and not is_recovering):
-            return
+        return self._state.step == self._saved_step or (self._state.step == 0 and not is_recovering)
+
+    def _save(self) -> None:
+        if not self._is_saved:
+            self._parts.metrics.check_place()
+            self._write_checkpoint()
+            self._parts.metrics.check_place()  # else it may be in a folder that took the name
+            self._saved_step = self._state.step
+
+    def _write_checkpoint(self) -> None:
         self._parts.metrics.sync()
         stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
         if self._last_rewards:
             stats["rewards"] = self._last_rewards
             stats["accuracy"] = self._last_metrics["success"]
         stats["last_step"] = self._last_metrics
+        is_recovering = self._config.on_collapse == "recover"
         save(
             self._parts.checkpoints,
             self._parts.learner,
@@ -349,7 +380,6 @@ class Trainer:
             keep=self._config.checkpoints.keep,
             protect=self._kept_for_recovery() if is_recovering else frozenset(),
         )
-        self._saved_step = self._state.step
 
     def _kept_for_recovery(self) -> Set[int]:
         step = self._state.step
