@@ -178,6 +178,10 @@ class CheckpointStore:
             )
         return int(named[1])
 
+    def path(self, step: int) -> Path:
+        """The folder of a step, intact or not, or where it would be."""
+        return self._folders().get(step, self.folder / self._name(step))
+
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of one step, verified."""
         folders = self._folders()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from practicum.core.alarms import Alarm
-from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
+from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState, other_policy
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, EpisodesFailed, FolderMoved, PracticumError
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
@@ -436,10 +436,10 @@ def read_state(folder: Path) -> LoopState:
 def restore(checkpoint: Checkpoint, learner: Learner, curriculum: Curriculum) -> LoopState:
     """Restore learner and curriculum; raises `CheckpointError` if the weights differ."""
     learner.load(checkpoint.path)
-    if learner.fingerprint() != checkpoint.fingerprint:
+    if why := other_policy(checkpoint.fingerprint, learner.fingerprint()):
         raise CheckpointError(
             f"{checkpoint.path} was saved with weights {checkpoint.fingerprint} but gives "
-            f"{learner.fingerprint()}: the base model is not the one it was trained on"
+            f"{learner.fingerprint()}: {why}"
         )
     state = read_state(checkpoint.path)
     curriculum.restore(state.curriculum)
