@@ -155,9 +155,12 @@ def test_a_run_cancelled_in_an_update_is_saved_as_the_step_that_it_is(runs_dir: 
         finally:
             hook.remove()
 
-    with run.hold(), trainer_for(settings, run, policy, observer) as trainer:
-        with pytest.raises(asyncio.CancelledError):
-            asyncio.run(cancelled(trainer.run()))
+    with (
+        run.hold(),
+        trainer_for(settings, run, policy, observer) as trainer,
+        pytest.raises(asyncio.CancelledError),
+    ):
+        asyncio.run(cancelled(trainer.run()))
     saved = CheckpointStore(run.path).load_latest().checkpoint
     assert saved is not None
     assert [row["fingerprint"] for row in steps(run)] == [saved.fingerprint]
