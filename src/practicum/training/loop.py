@@ -439,7 +439,7 @@ def restore(checkpoint: Checkpoint, learner: Learner, curriculum: Curriculum) ->
     if why := other_policy(checkpoint.fingerprint, learner.fingerprint()):
         raise CheckpointError(
             f"{checkpoint.path} was saved with weights {checkpoint.fingerprint} but gives "
-            f"{learner.fingerprint()}: {why}"
+            f"{learner.fingerprint()}: {why}; use the model and the lora settings it was saved with"
         )
     state = read_state(checkpoint.path)
     curriculum.restore(state.curriculum)

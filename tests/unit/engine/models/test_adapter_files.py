@@ -160,7 +160,7 @@ def test_with_any_settings_an_adapter_is_refused_or_computes_numbers(
         assert asyncio.run(alone.sample(asked)).logprobs == pytest.approx(said.logprobs, abs=1e-3)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(CONFIGS, st.recursive(NUMBERS, lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_any_config_is_read_or_refused_in_one_sentence(change: dict[str, Any], other: Any) -> None:
     with tempfile.TemporaryDirectory() as name:
