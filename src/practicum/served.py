@@ -8,6 +8,7 @@ there answer the requests that come after.
 """
 
 import asyncio
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from practicum.assemble.policies import (
     sampling_policy,
 )
 from practicum.core.capabilities import Closable, TellsSolution
+from practicum.core.checkpoint import other_policy
 from practicum.core.config.config_sections import ModelConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, MissingExtra, UserError
@@ -95,8 +97,8 @@ class PromotedFolder:
     path: Path
 
     def stamp(self) -> str:
-        """Where the link points."""
-        return os.readlink(self.path / CURRENT)
+        """Where the link points, and what is there."""
+        return f"{os.readlink(self.path / CURRENT)} {_written(self.path / CURRENT)}"
 
     def folder(self) -> Path:
         """The version, verified."""
@@ -111,8 +113,9 @@ class FollowedRun:
     run: Path
 
     def stamp(self) -> str:
-        """The step it is."""
-        return str(self._step())
+        """The step it is, and what is saved as that: a run that goes back writes a step again."""
+        step = self._step()
+        return "" if step is None else f"{step} {_written(CheckpointStore(self.run).path(step))}"
 
     def folder(self) -> Path:
         """The checkpoint, verified."""
@@ -139,6 +142,17 @@ class ServedWord:
     """Where other weights may come from."""
     config: RunConfig | None = None
     """Its run's, where it has one that acts."""
+
+
+def _written(folder: Path) -> str:
+    """What the manifest of a folder says of all its files, in one word; empty without a manifest.
+
+    One that is being replaced raises `OSError`.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    manifest = folder / MANIFEST
+    return hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else ""
 
 
 def _verified(folder: Path) -> Path:
@@ -313,10 +327,10 @@ class ServedSite:
         sampler = base.sampler(folder)
         if folder is not None and (folder / MANIFEST).is_file():
             saved = verify_checkpoint(folder).fingerprint
-            if saved != sampler.fingerprint():
+            if why := other_policy(saved, sampler.fingerprint()):
                 raise CheckpointError(
                     f"{folder} was saved with weights {saved} but gives {sampler.fingerprint()}: "
-                    "the base model here is not the one it was trained on; use that one"
+                    f"{why}; use that one"
                 )
         return ServedModel(
             name=name,

@@ -3,17 +3,20 @@
 import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from practicum.assemble.build_policy import build_policy
 from practicum.assemble.driver import trainer_for
 from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import PolicyMismatch
+from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 from practicum.store.trace_store import SqliteTraceStore
@@ -130,3 +133,35 @@ def test_weights_changed_by_someone_else_stop_the_run(runs_dir: Path) -> None:
         pytest.raises(PolicyMismatch, match="the last update left weights"),
     ):
         asyncio.run(trainer.run())
+
+
+def test_a_run_cancelled_in_an_update_is_saved_as_the_step_that_it_is(runs_dir: Path) -> None:
+    settings = config(runs_dir).model_copy(update={"steps": 3})
+    run = RunDir.create(runs_dir, settings, name="x")
+    policy = build_policy(settings)
+    observer: Any = Watcher()
+
+    async def cancelled(work: Any) -> None:
+        job, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+        told = threading.Event()
+
+        def cancel(*_: Any) -> None:
+            loop.call_soon_threadsafe(lambda: (job.cancel(), told.set()))
+            told.wait()
+
+        hook = register_optimizer_step_pre_hook(cancel)
+        try:
+            await job
+        finally:
+            hook.remove()
+
+    with (
+        run.hold(),
+        trainer_for(settings, run, policy, observer) as trainer,
+        pytest.raises(asyncio.CancelledError),
+    ):
+        asyncio.run(cancelled(trainer.run()))
+    saved = CheckpointStore(run.path).load_latest().checkpoint
+    assert saved is not None
+    assert [row["fingerprint"] for row in steps(run)] == [saved.fingerprint]
+    assert saved.step == 1

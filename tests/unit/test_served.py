@@ -1,5 +1,6 @@
 """What words name, what is followed, and how a problem is solved."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,26 @@ def test_what_does_not_fit_is_refused_before_it_is_loaded() -> None:
     assert plan.kv_slots > 0
     with pytest.raises(NotEnoughMemory, match="with 1 adapters needs about"):
         plan_serving("m", shape, [10**13], "float32", machine, "cpu")
+
+
+def test_a_step_that_is_written_again_is_other_weights(tmp_path: Path) -> None:
+    source = FollowedRun(name="r", run=tmp_path)
+    stamps = [source.stamp()]
+    for text in ("first", "second", "second"):  # a run that went back saves its steps again
+
+        def write(folder: Path, text: str = text) -> None:
+            (folder / "adapter_config.json").write_text(json.dumps({"a": text}))
+
+        CheckpointStore(tmp_path).save(3, write, fingerprint=text, keep=9)
+        stamps.append(source.stamp())
+    assert len(set(stamps)) == 3
+    assert stamps[2] == stamps[3]
+
+
+def test_a_version_that_is_written_again_is_other_weights(tmp_path: Path) -> None:
+    source = PromotedFolder(name="n", path=tmp_path)
+    (tmp_path / "versions" / "0001").mkdir(parents=True)
+    (tmp_path / "current").symlink_to("versions/0001")
+    before = source.stamp()
+    (tmp_path / "versions" / "0001" / "manifest.json").write_text("{}")
+    assert source.stamp() != before

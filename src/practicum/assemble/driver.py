@@ -214,6 +214,7 @@ def trainer_for(
             evaluation = await evaluate_policy(
                 acting, environment, config, watch, name, run.path, on_groups=keep
             )
+            metrics.check_place()
             run.save_evaluation(step, report_to_json(evaluation.report))
             metrics.append("eval", step=step, values=report_to_row(evaluation.report))
             return evaluation.report

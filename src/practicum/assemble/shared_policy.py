@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from practicum.assemble.build_policy import build_policy, learner_settings, stage_view
 from practicum.assemble.policies import sampling_params
-from practicum.core.checkpoint import Checkpoint
+from practicum.core.checkpoint import Checkpoint, other_policy
 from practicum.core.config.run_config import RunConfig
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import CheckpointError, MissingExtra
@@ -86,11 +86,10 @@ class SharedPolicy:
         self._settings = replace(self._settings, lr=saved["lr"])
         learner.retune(self._settings)
         learner.load(found.path)
-        if learner.fingerprint() != found.fingerprint:
+        if why := other_policy(found.fingerprint, learner.fingerprint()):
             raise CheckpointError(
                 f"{found.path} was saved with weights {found.fingerprint} but gives "
-                f"{learner.fingerprint()}: the base model is not the one it was trained on; use "
-                "that one, or another name"
+                f"{learner.fingerprint()}: {why}; use that one, or another name"
             )
         return found.step
 

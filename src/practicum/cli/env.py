@@ -1,9 +1,11 @@
 """`practicum env serve`: an environment behind a server, many episodes at once."""
 
+import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -67,23 +69,25 @@ def serve(
 
     launch = _launcher()
     words = options or []
-    config, more = _env_config(name, words), _server_options(words)
-    environment = open_environment(config)
-    if lifelong and session_kind(environment) == "tools":
-        raise UserError("--lifelong speaks the text protocol; serve with protocol=text")
-    stop_with_stdin = more.pop("stop_with_stdin")
-    fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
-    ServerSettings(key="", host=host, lifelong=lifelong, **fixed)  # refused before a key is made
-    key = choose_key(host, key_file, KEY_VARIABLE)
-    settings = ServerSettings(key=key.key, host=host, port=port, lifelong=lifelong, **fixed)
-    if not key.is_generated:
-        shown = ""
-    elif key_file is not None:
-        shown = f"the key is in {key_file}"
-    else:
-        shown = f"key: {key.key}"
-    ready = _announcement(environment, settings, shown)
-    asyncio.run(launch(environment, settings, ready, stop_with_stdin=stop_with_stdin))
+    with _address_channel() as channel:
+        config, more = _env_config(name, words), _server_options(words)
+        environment = open_environment(config)
+        if lifelong and session_kind(environment) == "tools":
+            raise UserError("--lifelong speaks the text protocol; serve with protocol=text")
+        stop_with_stdin = more.pop("stop_with_stdin")
+        fixed: dict[str, Any] = {"max_episodes": max_episodes, "factory_port": factory_port, **more}
+        # What it cannot be is refused before a key is made.
+        ServerSettings(key="", host=host, lifelong=lifelong, **fixed)
+        key = choose_key(host, key_file, KEY_VARIABLE)
+        settings = ServerSettings(key=key.key, host=host, port=port, lifelong=lifelong, **fixed)
+        if not key.is_generated:
+            shown = ""
+        elif key_file is not None:
+            shown = f"the key is in {key_file}"
+        else:
+            shown = f"key: {key.key}"
+        ready = _announcement(environment, settings, shown, channel)
+        asyncio.run(launch(environment, settings, ready, stop_with_stdin=stop_with_stdin))
 
 
 def _env_config(name: str, words: list[str]) -> "EnvConfig":
@@ -136,8 +140,30 @@ def _launcher() -> Callable[..., Coroutine[Any, Any, None]]:
     return launch
 
 
+@contextmanager
+def _address_channel() -> Iterator[TextIO]:
+    """Standard output for the address alone: whatever else prints does so on standard error.
+
+    A program that starts this one reads the address there, and then no more. What a user's code
+    prints, itself or in processes it starts, would come before it, or fill the pipe and block.
+    """
+    try:
+        number, other = sys.stdout.fileno(), sys.stderr.fileno()
+    except OSError:  # not a file, as in tests
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    with os.fdopen(os.dup(number), "w") as channel:
+        os.dup2(other, number)
+        try:
+            yield channel
+        finally:
+            sys.stdout.flush()
+            os.dup2(channel.fileno(), number)
+
+
 def _announcement(
-    environment: "Environment", settings: "ServerSettings", shown_key: str
+    environment: "Environment", settings: "ServerSettings", shown_key: str, channel: TextIO
 ) -> Callable[[str, str], None]:
     """Says where the server is, once it listens."""
     from practicum.core.capabilities import sandbox_kind
@@ -145,7 +171,7 @@ def _announcement(
     sandbox = sandbox_kind(environment)  # looked at now: there may be none
 
     def ready(address: str, factory_address: str) -> None:
-        print(address, flush=True)  # alone on standard output, for programs that start this one
+        print(address, file=channel, flush=True)
         lines = [f"serving {environment.name} at {address}; Ctrl-C stops it", shown_key]
         if sandbox:
             lines.append(f"sandbox: {sandbox}")

@@ -89,10 +89,11 @@ def publish(
     why: Why = "",
 ) -> None:
     """Copy an adapter to a new version, and serve it."""
+    from practicum.engine.models.adapter_files import check_servable
     from practicum.store.served_versions import Change, find_served
 
     model = find_served(name, must_exist=False)
-    _say(name, model.publish(source, change=Change("publish", why)))
+    _say(name, model.publish(source, change=Change("publish", why), check=check_servable))
 
 
 @app.command()

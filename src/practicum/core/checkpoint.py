@@ -24,6 +24,21 @@ def card_head(base: str, licence: str, library: str) -> list[str]:
     return ["---", *told, "tags:", *(f"- {tag}" for tag in tags), "---", ""]
 
 
+def other_policy(saved: str, found: str) -> str:
+    """Why a policy's fingerprint is not the one that was saved; empty where it is.
+
+    A fingerprint is `BASE+TENSORS.SETTINGS`. Older ones do not tell the adapter's settings, and a
+    bare adapter has none at all: what they do not tell is believed.
+    """
+    if not saved or saved in (found, found.rpartition(".")[0]):
+        return ""
+    if saved.partition("+")[0] != found.partition("+")[0]:
+        return "the base model is not the one it was trained on"
+    if saved.rpartition(".")[0] == found.rpartition(".")[0]:
+        return "lora.alpha or another setting of the adapter is not the one it was trained with"
+    return "the adapter's weights are not those that were saved"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
     """What a resumed run needs besides weights, optimizer and random generator states."""

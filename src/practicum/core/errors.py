@@ -7,6 +7,7 @@
     + NotEnoughMemory    the plan does not fit this machine
     + CheckpointError    a checkpoint that is damaged, missing or does not match
     + RunBusy            another trainer holds this run folder
+    + FolderMoved        a run's folder was renamed or removed while it trained
     + EpisodesFailed     every episode of a step or an evaluation failed
   - ContextFull          the next prompt does not fit the model: the episode ends there
   - PolicyMismatch       the learner would train on tokens another policy sampled: the run stops
@@ -19,6 +20,7 @@ A `UserError` message has three parts: the value, what is allowed, what to type 
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class PracticumError(Exception):
@@ -105,6 +107,26 @@ class CheckpointError(UserError):
 
 class RunBusy(UserError):
     """Another process is training in this run folder."""
+
+
+class FolderMoved(UserError):
+    """A run's folder is not where it was when its trainer opened it.
+
+    Args:
+        before: Where it was.
+        now: Where it is; None where it is gone, or where that is not known.
+    """
+
+    def __init__(self, before: Path, now: Path | None) -> None:
+        self.before, self.now = before, now
+        super().__init__(
+            f"{before} was renamed or removed while its run trained, and the run has stopped; "
+            + (
+                f"go on with: practicum train --resume {now}"
+                if now is not None
+                else "if it is still somewhere, go on with: practicum train --resume FOLDER"
+            )
+        )
 
 
 class EpisodesFailed(UserError):

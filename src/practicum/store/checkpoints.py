@@ -107,7 +107,8 @@ class CheckpointStore:
         try:
             with storage_errors(final):
                 with durable_step(DurableStep.CHECKPOINT_FOLDER):
-                    temporary.mkdir(parents=True)
+                    self._make_folder()
+                    temporary.mkdir()
                 with durable_step(DurableStep.CHECKPOINT_FILES):
                     write(temporary)
                 with durable_step(DurableStep.CHECKPOINT_MANIFEST):
@@ -126,6 +127,18 @@ class CheckpointStore:
                 shutil.rmtree(displaced)
             self._prune(step, keep, protect)
         return Checkpoint(path=final, step=step, fingerprint=fingerprint)
+
+    def at(self, run: Path) -> "CheckpointStore":
+        """The store of a run whose folder is somewhere else now."""
+        return CheckpointStore(run, self._layout)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except FileNotFoundError:  # not made anew: the run's other files would not be there
+            raise CheckpointError(
+                f"{self.run} is not there any more, so nothing can be saved in it; put it back"
+            ) from None
 
     def mark_best(self, step: int) -> None:
         """Make `best` name a saved step, which is kept from then on.
@@ -164,6 +177,10 @@ class CheckpointStore:
                 "such as step_10"
             )
         return int(named[1])
+
+    def path(self, step: int) -> Path:
+        """The folder of a step, intact or not, or where it would be."""
+        return self._folders().get(step, self.folder / self._name(step))
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of one step, verified."""

@@ -16,13 +16,16 @@ of older versions have none, and are believed.
 import json
 import math
 import os
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
+from practicum.core.errors import FolderMoved
 from practicum.core.task import JSON
 from practicum.store.durable import DurableStep, durable_step, storage_errors, sync_folder
 
@@ -49,6 +52,7 @@ class EventLog:
         self.attempt = attempt
         with storage_errors(path):
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._folder = _open_folder(path.parent)
             self._cut_torn_line()
             sync_folder(path.parent)
         self.append(ATTEMPT, step=from_step, values={"from_step": from_step})
@@ -73,9 +77,25 @@ class EventLog:
         with storage_errors(self.path):
             os.fsync(self._handle)
 
+    def check_place(self) -> None:
+        """Raise `FolderMoved` unless its folder is where it was opened.
+
+        What is written through the open file follows a folder that is renamed; what is written by
+        a path does not, and would begin another folder.
+        """
+        if self._folder is None:
+            return
+        held, place = os.fstat(self._folder), self.path.parent
+        with suppress(OSError):
+            if os.path.samestat(held, os.stat(place)):
+                return
+        raise FolderMoved(place, _path_of(self._folder) if held.st_nlink else None)
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._handle)
+        if self._folder is not None:
+            os.close(self._folder)
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +120,19 @@ class EventLog:
         complete = content.rfind(b"\n") + 1
         if complete < size:
             os.ftruncate(self._handle, complete)
+
+
+def _open_folder(folder: Path) -> int | None:
+    """A handle that stays with the folder; None on Windows, where open files hold it in place."""
+    return None if sys.platform == "win32" else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _path_of(handle: int) -> Path | None:
+    """Where an open folder is now, where the system tells."""
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{handle}"))
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

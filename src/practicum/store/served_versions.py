@@ -17,7 +17,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -170,6 +170,7 @@ class ServedVersions:
         runs_dir: Path = Path("runs"),
         change: Change = Change("publish"),  # noqa: B008 - a NamedTuple is not changed
         instead_of: ServedVersion | None = None,
+        check: Callable[[Path], None] = lambda folder: None,
     ) -> ServedVersion:
         """Copy an adapter to a new version, and serve it.
 
@@ -178,8 +179,10 @@ class ServedVersions:
             runs_dir: Where a run is looked for that is given by its name.
             change: How it is recorded.
             instead_of: The version that must still be served: the one it was compared with.
+            check: Raises where the adapter in a folder cannot be served.
         """
         found = find_adapter(source, runs_dir)
+        check(found.folder)
         with self._changing():
             now = self._served()
             if instead_of is not None and now != instead_of.version:

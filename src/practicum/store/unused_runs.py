@@ -1,5 +1,6 @@
 """A run that fails before it has begun leaves no folder."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,9 +12,12 @@ from practicum.store.trace_store import SqliteTraceStore
 @contextmanager
 def no_empty_run(run: RunDir, *, is_new: bool) -> Iterator[None]:
     """Remove a new run's folder where the block fails and there is nothing to look at in it."""
+    made = run.path.stat()
     try:
         yield
     except BaseException:
+        if not run.path.is_dir() or not os.path.samestat(made, run.path.stat()):
+            raise  # it was renamed, and what has its name is not this run's
         if is_new and not read_metrics(run.metrics_path).rows and not _has_episodes(run):
             run.discard()
         raise

@@ -10,16 +10,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from practicum.core.alarms import Alarm
-from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState
+from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState, other_policy
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import CheckpointError, EpisodesFailed, PracticumError
+from practicum.core.errors import CheckpointError, EpisodesFailed, FolderMoved, PracticumError
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
 from practicum.core.interrupted import INTERRUPTED
 from practicum.core.sample import Episode
@@ -117,6 +117,7 @@ class Trainer:
         is_saved = state.step in parts.checkpoints.steps()
         self._saved_step = state.step if state.step or is_saved else -1
         self._skipped = 0
+        self._is_learning = False
         self._last_metrics: dict[str, JSON] = {}
         self._last_rewards: list[JSON] = []
         self._reports = dict(parts.earlier_reports)
@@ -125,46 +126,61 @@ class Trainer:
 
     async def run(self) -> TrainingResult:
         """Train to the last step, or until the user interrupts."""
-        gate, interrupted = InterruptGate(), False
+        gate = InterruptGate()
         with gate.listening():
             try:
-                self._refuse_to_go_on()
-                if self._config.on_collapse == "recover" and self._state.step == 0:
-                    self._save()  # so that there is always something to go back to
-                self._mark_best()  # a kill just after an evaluation would have skipped it
-                await self._end_imitation_if_learned(gate)  # the same
-                await self._evaluate_if_due(gate)
-                while self._state.step < self._config.steps:
-                    await self._step(gate)
-                    await self._end_imitation_if_learned(gate)
-                    self._save_if_due()
-                    await self._evaluate_if_due(gate)
-            except EpisodesFailed as failed:
-                run = self._parts.checkpoints.run
-                raise EpisodesFailed(
-                    f"{failed}; the episodes are kept: practicum traces list --store {run}"
-                ) from failed
-            except Interrupted:
-                interrupted = True
-                self._save()
-            except asyncio.CancelledError:  # a notebook's cell was interrupted
-                self._save()
+                interrupted = await self._train(gate)
+            except (FolderMoved, CheckpointError, OSError):
+                self._follow_folder()
                 raise
             finally:
                 for source in self._overlapped:
                     await source.close()
         return TrainingResult(state=self._state, interrupted=interrupted, reports=self._reports)
 
+    async def _train(self, gate: "InterruptGate") -> bool:
+        """Whether the user interrupted it; what is done is saved then too."""
+        try:
+            self._refuse_to_go_on()
+            if self._config.on_collapse == "recover" and self._state.step == 0:
+                self._save()  # so that there is always something to go back to
+            self._mark_best()  # a kill just after an evaluation would have skipped it
+            await self._end_imitation_if_learned(gate)  # the same
+            await self._evaluate_if_due(gate)
+            while self._state.step < self._config.steps:
+                await self._step(gate)
+                await self._end_imitation_if_learned(gate)
+                self._save_if_due()
+                await self._evaluate_if_due(gate)
+        except EpisodesFailed as failed:
+            run = self._parts.checkpoints.run
+            raise EpisodesFailed(
+                f"{failed}; the episodes are kept: practicum traces list --store {run}"
+            ) from failed
+        except Interrupted:
+            self._save()
+            return True
+        except asyncio.CancelledError:  # a notebook's cell was interrupted
+            if not self._is_learning:  # else the weights may be those of no step
+                self._save()
+            raise
+        return False
+
     async def _step(self, gate: "InterruptGate") -> None:
-        """One step. `_state` changes only at its end, so an interrupt saves the step before."""
-        parts, step = self._parts, self._state.step + 1
+        """One step; an interrupt comes before its update or after all of it is recorded."""
+        step = self._state.step + 1
         stage = stage_at(self._stages, step)
+        self._parts.observer.step_started(step, stage.source.episodes_expected)
+        material = await gate.through(stage.source.gather(step))
+        await to_its_end(self._learn(stage, step, material))
+
+    async def _learn(self, stage: TrainingStage, step: int, material: Any) -> None:
+        """Update and record the step; `_state` then describes the weights again."""
+        parts, self._is_learning = self._parts, True
+        curriculum_state = parts.curriculum.state()
         if step == stage.first:
             parts.learner.retune(stage.settings)
         parts.learner.scale_rate(stage.rate_share(step - stage.first, stage.steps))
-        parts.observer.step_started(step, stage.source.episodes_expected)
-        material = await gate.through(stage.source.gather(step))
-        curriculum_state = parts.curriculum.state()
         try:
             learned = stage.source.learn(step, material)
             result = learned if isinstance(learned, StepResult) else await learned
@@ -178,12 +194,14 @@ class Trainer:
         parts.metrics.append("step", step=step, values=metrics)
         totals = _add_totals(self._state.totals, metrics)
         self._state = replace(self._state, step=step, curriculum=curriculum_state, totals=totals)
+        self._is_learning = False
         if result.report is not None and result.report.memory_notice:
             parts.observer.warned(f"step {step}: {result.report.memory_notice}")
         self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
+        parts.metrics.check_place()
         await self._mind_alarms(self._guard.observe(step, metrics))
 
     def _keep(self, episodes: Sequence[Episode], tasks: Sequence[Task], step: int) -> None:
@@ -317,22 +335,43 @@ class Trainer:
         if reports:
             self._parts.checkpoints.mark_best(best_step(reports))
 
+    def _follow_folder(self) -> None:
+        """Where the run's folder was moved away: save the last step there, and say so."""
+        try:
+            self._parts.metrics.check_place()
+        except FolderMoved as moved:
+            if moved.now is not None and not self._is_learning and not self._is_saved:
+                store = self._parts.checkpoints.at(moved.now)
+                self._parts = replace(self._parts, checkpoints=store)
+                self._write_checkpoint()
+            raise moved from None
+
     def _save_if_due(self) -> None:
         step = self._state.step
         is_last = step == self._config.steps
         if is_last or step % self._config.checkpoints.every == 0 or self._is_evaluation_step(step):
             self._save()
 
-    def _save(self) -> None:
+    @property
+    def _is_saved(self) -> bool:
         is_recovering = self._config.on_collapse == "recover"
-        if self._state.step == self._saved_step or (self._state.step == 0 and not is_recovering):
-            return
+        return self._state.step == self._saved_step or (self._state.step == 0 and not is_recovering)
+
+    def _save(self) -> None:
+        if not self._is_saved:
+            self._parts.metrics.check_place()
+            self._write_checkpoint()
+            self._parts.metrics.check_place()  # else it may be in a folder that took the name
+            self._saved_step = self._state.step
+
+    def _write_checkpoint(self) -> None:
         self._parts.metrics.sync()
         stats: dict[str, JSON] = {"step": self._state.step, "totals": dict(self._state.totals)}
         if self._last_rewards:
             stats["rewards"] = self._last_rewards
             stats["accuracy"] = self._last_metrics["success"]
         stats["last_step"] = self._last_metrics
+        is_recovering = self._config.on_collapse == "recover"
         save(
             self._parts.checkpoints,
             self._parts.learner,
@@ -341,7 +380,6 @@ class Trainer:
             keep=self._config.checkpoints.keep,
             protect=self._kept_for_recovery() if is_recovering else frozenset(),
         )
-        self._saved_step = self._state.step
 
     def _kept_for_recovery(self) -> Set[int]:
         step = self._state.step
@@ -398,14 +436,29 @@ def read_state(folder: Path) -> LoopState:
 def restore(checkpoint: Checkpoint, learner: Learner, curriculum: Curriculum) -> LoopState:
     """Restore learner and curriculum; raises `CheckpointError` if the weights differ."""
     learner.load(checkpoint.path)
-    if learner.fingerprint() != checkpoint.fingerprint:
+    if why := other_policy(checkpoint.fingerprint, learner.fingerprint()):
         raise CheckpointError(
             f"{checkpoint.path} was saved with weights {checkpoint.fingerprint} but gives "
-            f"{learner.fingerprint()}: the base model is not the one it was trained on"
+            f"{learner.fingerprint()}: {why}; use the model and the lora settings it was saved with"
         )
     state = read_state(checkpoint.path)
     curriculum.restore(state.curriculum)
     return state
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` to its end; if this is cancelled meanwhile, raise that only then."""
+    job = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not job.done():
+        try:
+            await asyncio.wait([job])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = job.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
 
 
 class Interrupted(Exception):

@@ -126,10 +126,12 @@ def describe_recovery(good: int, recoveries: int) -> str:
 
 
 def eased_settings(settings: Any, recoveries: int) -> Any:
-    """A learner's settings after so many recoveries."""
+    """A learner's settings after so many recoveries: every rate is lower, a value head's too."""
     if not recoveries:
         return settings
-    return replace(settings, lr=settings.lr * RATE_FACTOR**recoveries)
+    share = RATE_FACTOR**recoveries
+    value_lr = None if settings.value_lr is None else settings.value_lr * share
+    return replace(settings, lr=settings.lr * share, value_lr=value_lr)
 
 
 def eased(stage: TrainingStage, recoveries: int) -> TrainingStage:

@@ -129,7 +129,7 @@ def policy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> T
     elif request.param == "chunked":
         monkeypatch.setattr("practicum.engine.decoder.head.CHUNK_LOGITS", 3 * 320)
     elif request.param == "checkpointed":
-        found.learner._checkpointed = True
+        found.learner._fit.checkpointed = True
     elif request.param == "in parts":
         found.learner._most_tokens = 40
     elif request.param == "module":

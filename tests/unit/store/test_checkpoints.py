@@ -22,6 +22,7 @@ FILES = (
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
+    (tmp_path / "run").mkdir()
     return CheckpointStore(tmp_path / "run")
 
 
@@ -156,6 +157,7 @@ def test_a_step_that_is_not_there_says_which_are(store: CheckpointStore) -> None
 
 
 def test_a_full_disk_is_one_sentence_and_the_previous_checkpoint_stays(small_disk: Path) -> None:
+    (small_disk / "run").mkdir()
     store = CheckpointStore(small_disk / "run")
     (first,) = save(store, 1)
 
@@ -170,6 +172,7 @@ def test_a_full_disk_is_one_sentence_and_the_previous_checkpoint_stays(small_dis
 
 
 def test_a_disk_that_fills_up_while_a_step_is_replaced_keeps_the_old_one(small_disk: Path) -> None:
+    (small_disk / "run").mkdir()
     store = CheckpointStore(small_disk / "run")
     (first,) = save(store, 1)
     with pytest.raises(UserError, match="the disk is full"):
@@ -331,3 +334,9 @@ def test_an_epoch_whose_manifest_is_another_s_is_damaged(store: CheckpointStore)
     saved.path.rename(store.folder / "epoch_7")
     with pytest.raises(CheckpointError, match="its manifest is that of step 1"):
         store.load_latest()
+
+
+def test_a_run_that_is_not_there_any_more_is_not_begun_anew(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="not there any more"):
+        CheckpointStore(tmp_path / "gone").save(1, lambda folder: None, fingerprint="f", keep=1)
+    assert list(tmp_path.iterdir()) == []

@@ -8,9 +8,17 @@ from tests.unit.training.overlapped_cases import Setup
 
 from practicum.core.sampling import SamplingParams
 from practicum.core.task import JSON
+from practicum.engine.learning.learner import LearnerSettings
 from practicum.store.events import EventRow
 from practicum.training.overlapped_steps import OverlappedSteps
-from practicum.training.recovery import RECOVERY, RunGuard, describe_recovery, eased
+from practicum.training.recovery import (
+    RATE_FACTOR,
+    RECOVERY,
+    RunGuard,
+    describe_recovery,
+    eased,
+    eased_settings,
+)
 from practicum.training.stages import TrainingStage
 
 
@@ -66,10 +74,7 @@ def test_whatever_a_later_alarm_may_go_back_to_is_kept() -> None:
         assert found.best_before(found.kept(saved, 40, stage_start=4), before) == everything
 
 
-@dataclass(frozen=True)
-class Settings:
-    lr: float = 1e-3
-    weight_decay: float = 0.1
+SETTINGS = LearnerSettings(lr=1e-3, weight_decay=0.1)
 
 
 @dataclass
@@ -78,7 +83,7 @@ class Talk:
 
 
 def stage(source: Any) -> TrainingStage:
-    return TrainingStage(name="grpo", first=1, steps=5, source=source, settings=Settings())
+    return TrainingStage(name="grpo", first=1, steps=5, source=source, settings=SETTINGS)
 
 
 def test_each_recovery_halves_the_rate_and_warms_the_rollouts() -> None:
@@ -89,7 +94,7 @@ def test_each_recovery_halves_the_rate_and_warms_the_rollouts() -> None:
     assert eased(given, 0) is given
     for count in (1, 2, 3):
         changed: Any = eased(given, count)
-        assert changed.settings == Settings(lr=1e-3 * 0.5**count)
+        assert changed.settings == replace(SETTINGS, lr=1e-3 * 0.5**count)
         params = changed.source.parts.converse(None, 0).params
         assert params.temperature == pytest.approx(0.8 * 1.15**count)
         assert (params.top_k, params.max_tokens) == (5, 64)
@@ -111,3 +116,11 @@ def test_a_recovery_is_described_in_a_sentence() -> None:
         "(recovery 2 of at most 3)"
     )
     assert describe_recovery(10, 4) == "back to the weights of step 10, to stop there"
+
+
+@pytest.mark.parametrize("value_lr", [None, 3e-4])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_recovery_lowers_every_rate_alike(value_lr: float | None, count: int) -> None:
+    found = eased_settings(LearnerSettings(lr=1e-3, value_lr=value_lr), count)
+    assert found.lr == 1e-3 * RATE_FACTOR**count
+    assert found.value_lr == (None if value_lr is None else value_lr * RATE_FACTOR**count)

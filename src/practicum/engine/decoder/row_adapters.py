@@ -12,7 +12,6 @@ Stretches are computed apart and never masked: a damaged adapter cannot reach an
 """
 
 import itertools
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,13 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from practicum.core.errors import CheckpointError
-from practicum.engine.models.lora import (
-    CONFIG_FILE,
-    WEIGHTS_FILE,
-    adapter_fingerprint,
-    host_checksum,
+from practicum.engine.models.adapter_files import (
+    DEFAULTS,
+    not_served,
+    read_adapter_files,
+    require_plain,
 )
+from practicum.engine.models.lora import adapter_fingerprint, host_checksum
 
 PROJECTIONS = (
     ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -41,16 +40,6 @@ PROJECTIONS = (
 
 PREFIX = "base_model.model.model.layers."
 """What `peft` puts before the names of a decoder's layers."""
-
-PLAIN: dict[str, Any] = {
-    "peft_type": "LORA",
-    "bias": "none",
-    "modules_to_save": [],
-    "use_dora": False,
-    "rank_pattern": {},
-    "alpha_pattern": {},
-}
-"""Fields of `adapter_config.json`, and what they are in an adapter that can be served."""
 
 Pair = tuple[Tensor, Tensor]
 """A', (in, ranks), and (s B)', (ranks, out), of one joined projection."""
@@ -122,19 +111,17 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     Raises:
         CheckpointError: If it cannot be read, or is not plain LoRA on this model's projections.
     """
-    scale = _scale(_config(folder), folder)
-    saved = _tensors(folder)
+    config, saved = read_adapter_files(folder)
+    require_plain(config, folder)
+    scale = _scale(config)
     names = [
         (f"{PREFIX}{layer}.", group) for layer in range(len(parts.layers)) for group in PROJECTIONS
     ]
     known = {f"{at}{name}.lora_{x}.weight" for at, group in names for name in group for x in "AB"}
     stray = sorted(set(saved) - known)
     if stray or not saved:
-        raise _wrong(folder, f"it has {stray[0]}" if stray else "it has no tensors")
+        raise not_served(folder, f"it has {stray[0]}" if stray else "it has no tensors")
     arrays = {name: tensor.float().numpy() for name, tensor in saved.items()}
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():  # it would reach others: one step draws for all rows
-            raise _wrong(folder, f"{name} has a value that is not a number")
     projections = [p for layer in parts.layers for p in layer.projections]
     pairs = tuple(
         _pair(arrays, [at + name for name in group], projection, scale, folder)
@@ -142,44 +129,16 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     )
     return RowAdapter(
         number=next(_numbers),
-        fingerprint=adapter_fingerprint(_trained_names(saved), base_fingerprint, host_checksum),
+        fingerprint=adapter_fingerprint(
+            _trained_names(saved), config, base_fingerprint, host_checksum
+        ),
         pairs=pairs,
     )
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG_FILE
-    try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"the adapter in {folder} cannot be read ({error}); name another checkpoint"
-        ) from None
-    for name, plain in PLAIN.items():
-        if config.get(name) not in (None, plain):
-            raise _wrong(folder, f"{name} is {config[name]!r:.60}")
-    return config
-
-
-def _scale(config: dict[str, Any], folder: Path) -> float:
-    try:
-        alpha, rank = float(config["lora_alpha"]), float(config["r"])
-    except (KeyError, TypeError, ValueError):
-        raise _wrong(folder, f"{CONFIG_FILE} has no lora_alpha and r") from None
+def _scale(config: dict[str, Any]) -> float:
+    alpha, rank = (float(config.get(name, DEFAULTS[name])) for name in ("lora_alpha", "r"))
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
-
-
-def _tensors(folder: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(folder / WEIGHTS_FILE)
-    except (OSError, SafetensorError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise CheckpointError(
-            f"the adapter in {folder} cannot be read ({reason}); name another checkpoint"
-        ) from None
 
 
 def _trained_names(saved: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
@@ -203,7 +162,7 @@ def _pair(
             or second is None
             or not (first.shape == (rank, projection.inputs) and second.shape == (size, rank))
         ):
-            raise _wrong(folder, f"{name} has other shapes than the model")
+            raise not_served(folder, f"{name} has other shapes than the model")
         firsts.append(first)
         seconds.append((slice(begin, begin + size), ranks, second))
         ranks += rank
@@ -213,15 +172,11 @@ def _pair(
     for outputs, at, second in seconds:
         joined[at : at + second.shape[1], outputs] = second.T * scale
     first = np.ascontiguousarray(np.concatenate(firsts).T)
+    if max(np.abs(first).max(), np.abs(joined).max()) > torch.finfo(like.dtype).max:
+        # It would reach others: one step draws for all rows.
+        raise not_served(folder, f"{names[0]} has values too large for {like.dtype}")
     return torch.from_numpy(first).to(like), torch.from_numpy(joined).to(like)
 
 
 def _begins(sizes: Sequence[int]) -> list[int]:
     return [0, *itertools.accumulate(sizes)][:-1]
-
-
-def _wrong(folder: Path, what: str) -> CheckpointError:
-    return CheckpointError(
-        f"the adapter in {folder} cannot be served over this base model: {what}; it must be plain "
-        "LoRA on the projections of that model's own layers"
-    )

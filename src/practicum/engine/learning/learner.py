@@ -1,7 +1,6 @@
 """The learner: one update of the adapter from prefix-tree batches."""
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,19 +10,19 @@ from typing import Any
 
 import torch
 
-from practicum.core.errors import CheckpointError, PolicyMismatch, UserError
+from practicum.core.errors import CheckpointError, PolicyMismatch
 from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
 from practicum.core.loss import LossReport, LossTerms
-from practicum.core.sample import Batch
+from practicum.core.sample import Batch, Floats
 from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head, Predictions, ValueHead
+from practicum.engine.learning.memory_fit import MemoryFit
 from practicum.engine.learning.micro_batches import (
     LARGEST_TO_TYPICAL,
     BatchTensors,
     Gap,
     measure_gap,
-    split_micro_batch,
     take,
 )
 from practicum.engine.models.lora import load_adapter, save_adapter, trainable
@@ -45,11 +44,6 @@ class UpdateTotals:
     gap: Gap = field(default_factory=Gap)
     value_loss: float = 0.0
     has_values: bool = False
-    out_of_memory: int = 0
-    """Times that a micro-batch did not fit."""
-    splits: int = 0
-    """Micro-batches that were halved, because they did not fit or were known not to."""
-    turned_on_checkpointing: bool = False
 
     def add(self, report: LossReport, terms: LossTerms) -> None:
         """One batch's share."""
@@ -240,8 +234,7 @@ class TorchLearner:
             isinstance(m, torch.nn.Dropout) and m.p > 0.0 for m in model.modules()
         )
         self._rounds = model.get_base_model().dtype != torch.float32
-        self._most_tokens = sys.maxsize  # of one batch, as far as is known
-        self._checkpointed = checkpointed
+        self._fit = MemoryFit(checkpointed=checkpointed)
         self._held: ReferenceAdapter | None = None
         self._take(settings)
 
@@ -319,7 +312,7 @@ class TorchLearner:
                     compare="base" in objective.loss_needs
                     or (compares and is_first and number == 0),
                 )
-                self._fit(batch, objective.by_sequence, totals, add)
+                self._in_parts(batch, add, objective)
             self._check_gap(totals.gap)
             grad_norm = self._clip()
             applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
@@ -348,39 +341,42 @@ class TorchLearner:
         with torch.no_grad():
             for minibatch in minibatches if self._has_dropout else minibatches[1:]:
                 for batch in minibatch:
-                    self._fit(batch, objective.by_sequence, totals, compare)
+                    self._in_parts(batch, compare, objective)
+
+    def _in_parts(self, batch: Batch, work: Callable[[Batch], None], objective: Objective) -> None:
+        """Do what adds up, in as many parts as the memory asks for."""
+        for _ in self._fit.run(batch, work, whole_samples=objective.by_sequence):
+            pass
 
     @torch.no_grad()
     def _unrounded(self, batch: Batch, totals: UpdateTotals) -> Batch:
         """A batch with the learner's own log-probabilities, once they are compared."""
-        tensors = BatchTensors.of(batch, self._device)
-        predictions = self._predict(tensors)[0]
-        totals.gap += measure_gap(predictions, tensors)
-        own = tensors.unrounded(predictions).old_logprobs
-        return replace(batch, term_old_logprob=own.float().cpu().numpy())
+
+        def own(part: Batch) -> dict[str, Floats]:
+            tensors = BatchTensors.of(part, self._device)
+            predictions = self._predict(tensors)[0]
+            totals.gap += measure_gap(predictions, tensors)
+            return {"own": tensors.unrounded(predictions).old_logprobs.float().cpu().numpy()}
+
+        return replace(batch, term_old_logprob=self._fit.by_term(batch, own)["own"])
 
     @computed
     def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> list[Measured]:
         """Log-probabilities of the batches' terms, and what else is asked for; nothing learns."""
         self._decoder.release()
         with torch.no_grad():
-            return [self._measure(batch, needs) for batch in batches]
+            measure = partial(self._measure, needs=needs)
+            return [Measured(**self._fit.by_term(batch, measure)) for batch in batches]
 
-    def _measure(self, batch: Batch, needs: frozenset[Need]) -> Measured:
+    def _measure(self, batch: Batch, needs: frozenset[Need]) -> dict[str, Floats]:
         tensors = BatchTensors.of(batch, self._device)
-
-        def array(of_decisions: torch.Tensor | None) -> Any:
-            if of_decisions is None:
-                return None
-            return of_decisions[tensors.term_decision].float().cpu().numpy()
-
-        found, values = self._predict(tensors, needs)
-        base = self._base_logprobs(tensors) if "base" in needs else None
-        return Measured(
-            logprobs=array(found.logprobs),
-            base_logprobs=None if base is None else base.float().cpu().numpy(),
-            values=array(values),
-        )
+        predictions, values = self._predict(tensors, needs)
+        found = {"logprobs": predictions.logprobs[tensors.term_decision]}
+        if "base" in needs:
+            found["base_logprobs"] = self._base_logprobs(tensors)
+        if values is not None:
+            found["values"] = values[tensors.term_decision]
+        return {name: of_terms.float().cpu().numpy() for name, of_terms in found.items()}
 
     def _clip(self) -> float:
         """Bound the adapter's gradient and the value head's, each by itself; the adapter's norm."""
@@ -388,44 +384,6 @@ class TorchLearner:
         if self._value_head is not None:
             torch.nn.utils.clip_grad_norm_(self._value_head.parameters(), limit)
         return float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
-
-    def _fit(
-        self,
-        batch: Batch,
-        whole_samples: bool,
-        totals: UpdateTotals,
-        add: Callable[[Batch], None],
-    ) -> None:
-        """Add one batch, in as many parts as the memory asks for; the sum is the same."""
-        parts = [batch]
-        while parts:
-            part = parts.pop(0)
-            if not part.term_decision.size:
-                continue
-            if part.token_ids.size <= self._most_tokens:
-                try:
-                    add(part)
-                    continue
-                except torch.OutOfMemoryError:
-                    totals.out_of_memory += 1
-                    self._most_tokens = part.token_ids.size - 1
-                torch.cuda.empty_cache()  # the failed pass has let go of its tensors only now
-            parts = [*self._smaller(part, whole_samples, totals), *parts]
-
-    def _smaller(self, part: Batch, whole_samples: bool, totals: UpdateTotals) -> tuple[Batch, ...]:
-        """What to try instead of a batch that did not fit."""
-        halves = split_micro_batch(part, whole_samples=whole_samples)
-        if halves is not None:
-            totals.splits += 1
-            return halves
-        if self._checkpointed:
-            raise UserError(
-                f"one conversation of {part.token_ids.size} tokens does not fit the memory for "
-                "learning; lower rollouts.max_tokens or max_turns, or choose a smaller model"
-            )
-        self._checkpointed, self._most_tokens = True, sys.maxsize
-        totals.turned_on_checkpointing = True
-        return (part,)
 
     def _accumulate(
         self,
@@ -468,7 +426,7 @@ class TorchLearner:
     ) -> tuple[Predictions, torch.Tensor | None]:
         """What is predicted of each decision, and its value where that is asked for."""
         states = self._decoder.learn(
-            tensors.token_ids, tensors.position, tensors.end, checkpointed=self._checkpointed
+            tensors.token_ids, tensors.position, tensors.end, checkpointed=self._fit.checkpointed
         )
         hidden = take(states, tensors.predictor)
         predictions = self._head.predict(
@@ -506,7 +464,7 @@ class TorchLearner:
         self, batches: Sequence[Batch], totals: UpdateTotals, grad_norm: float, applied: bool
     ) -> UpdateReport:
         weight = totals.weight or 1.0
-        return UpdateReport(
+        report = UpdateReport(
             applied=applied,
             loss=totals.loss / (totals.steps or 1),
             grad_norm=grad_norm,
@@ -520,27 +478,13 @@ class TorchLearner:
             row_tokens=sum(b.row_tokens for b in batches),
             fingerprint=self._fingerprint(),
             truncated_share=None if totals.truncated is None else totals.truncated / weight,
-            out_of_memory=totals.out_of_memory,
-            micro_batch_splits=totals.splits,
-            gradient_checkpointing=self._checkpointed,
-            memory_notice=self._memory_notice(totals),
+            out_of_memory=self._fit.out_of_memory,
+            micro_batch_splits=self._fit.splits,
+            gradient_checkpointing=self._fit.checkpointed,
+            memory_notice=self._fit.notice(),
         )
-
-    def _memory_notice(self, totals: UpdateTotals) -> str:
-        """What an update that ran out of memory has changed; nothing for any other."""
-        if not totals.out_of_memory:
-            return ""
-        changed = []
-        if totals.turned_on_checkpointing:
-            changed.append("gradient checkpointing is on from now on, which takes more time")
-        if self._most_tokens < sys.maxsize:
-            changed.append(
-                f"micro-batches of more than {self._most_tokens:,} tokens are halved from now on"
-            )
-        return (
-            f"the update ran out of memory and went on: {' and '.join(changed)}; the gradient is "
-            "the same, and a lower algorithm.micro_batch_tokens saves the attempts"
-        )
+        self._fit.begin_counting()
+        return report
 
     @property
     def _device(self) -> torch.device:

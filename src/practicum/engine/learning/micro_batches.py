@@ -126,7 +126,11 @@ def measure_gap(predictions: Predictions, tensors: BatchTensors) -> Gap:
     return Gap(distance.numel(), float(distance.double().square().sum()), largest)
 
 
-def split_micro_batch(batch: Batch, *, whole_samples: bool = False) -> tuple[Batch, Batch] | None:
+Halves = tuple[Batch, Batch, Bools]
+"""Two trees, and which terms of the whole the first one has."""
+
+
+def split_micro_batch(batch: Batch, *, whole_samples: bool = False) -> Halves | None:
     """Two smaller trees with the same terms between them, or None if no cut makes it smaller.
 
     The first is the tokens before the cut, the second those after it and the trunk they hang on. A
@@ -136,7 +140,7 @@ def split_micro_batch(batch: Batch, *, whole_samples: bool = False) -> tuple[Bat
     return _halve_samples(batch) if whole_samples else _halve_tokens(batch)
 
 
-def _halve_tokens(batch: Batch) -> tuple[Batch, Batch] | None:
+def _halve_tokens(batch: Batch) -> Halves | None:
     tokens = batch.token_ids.size
     cuts = np.arange(1, tokens)
     if not cuts.size:
@@ -151,10 +155,10 @@ def _halve_tokens(batch: Batch) -> tuple[Batch, Batch] | None:
     trunk = index[:cut][batch.end[:cut] > cut]
     is_before = batch.predictor[batch.term_decision] < cut
     after = np.concatenate([trunk, index[cut:]])
-    return _part(batch, index[:cut], is_before), _part(batch, after, ~is_before)
+    return _part(batch, index[:cut], is_before), _part(batch, after, ~is_before), is_before
 
 
-def _halve_samples(batch: Batch) -> tuple[Batch, Batch] | None:
+def _halve_samples(batch: Batch) -> Halves | None:
     """Each tree has what its samples' last predictions are made from, and no other token."""
     places = batch.predictor[batch.term_decision]
     samples = np.unique(batch.term_sample)
@@ -173,6 +177,7 @@ def _halve_samples(batch: Batch) -> tuple[Batch, Batch] | None:
     return (
         _part(batch, np.flatnonzero(first[best]), is_first),
         _part(batch, np.flatnonzero(second[best]), ~is_first),
+        is_first,
     )
 
 

@@ -1,7 +1,9 @@
 """Another model that says how likely it finds what the policy sampled: here or remote."""
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from practicum.core.trace import Message
 from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.decoder.head import Head
+from practicum.engine.learning.memory_fit import MemoryFit
 from practicum.engine.learning.micro_batches import BatchTensors
 from practicum.engine.models.loading import LoadedModel
 
@@ -49,6 +52,7 @@ class TorchTeacher:
         self._head = Head(loaded.module)
         self._device = next(loaded.module.parameters()).device
         self._lay_out = lay_out
+        self._fit = MemoryFit(checkpointed=True)  # nothing is kept that could be computed again
 
     @computed
     @torch.no_grad()
@@ -56,12 +60,12 @@ class TorchTeacher:
         """For each sample, the log-probabilities of its loss tokens, in their order."""
         found: dict[str, Floats] = {}
         for batch in self._lay_out(samples):
-            terms = self._terms(batch)
+            terms = self._fit.by_term(batch, self._terms)["logprobs"]
             for number, key in enumerate(batch.sample_ids):
                 found[key] = terms[batch.term_sample == number]
         return [found.get(sample.id, np.zeros(0, np.float32)) for sample in samples]
 
-    def _terms(self, batch: Batch) -> Floats:
+    def _terms(self, batch: Batch) -> dict[str, Floats]:
         tensors = BatchTensors.of(batch, self._device)
         states = self._decoder.learn(
             tensors.token_ids, tensors.position, tensors.end, checkpointed=False
@@ -69,14 +73,18 @@ class TorchTeacher:
         said = self._head.predict(
             states[tensors.predictor], tensors.target, tensors.temperature, tensors.choice_ids
         )
-        array: Floats = said.logprobs[tensors.term_decision].float().cpu().numpy()
-        return array
+        return {"logprobs": said.logprobs[tensors.term_decision].float().cpu().numpy()}
 
 
 KEY_VARIABLE = "PRACTICUM_TEACHER_KEY"
 """Environment variable with the endpoint's key; it is never stored."""
 
 PATIENCE_S = 120.0
+
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Before each new try, where the endpoint failed, was busy or could not be reached."""
+
+TOO_MANY = 429
 
 
 class RemoteTeacher:
@@ -90,11 +98,15 @@ class RemoteTeacher:
         address: Of the endpoint's API, such as http://localhost:8001/v1, and after a `#` the name
             of the model where the endpoint serves several.
         client: An `httpx.Client`, for tests.
+        pause: Waits so many seconds, for tests.
     """
 
-    def __init__(self, address: str, client: Any = None) -> None:
+    def __init__(
+        self, address: str, client: Any = None, pause: Callable[[float], None] = time.sleep
+    ) -> None:
         self._address, _, self._model = address.partition("#")
         self._client = client or _client()
+        self._pause = pause
 
     def logprobs(self, samples: Sequence[Sample]) -> list[Floats]:
         """For each sample, the log-probabilities of its loss tokens, in their order."""
@@ -129,18 +141,15 @@ class RemoteTeacher:
     def _ask(self, asked: dict[str, Any]) -> list[float | None]:
         import httpx
 
-        key = os.environ.get(KEY_VARIABLE)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            reply = self._client.post(
-                f"{self._address.rstrip('/')}/completions", json=asked, headers=headers
-            )
+            reply = self._post(asked)
             reply.raise_for_status()
             return list(reply.json()["choices"][0]["logprobs"]["token_logprobs"])
         except httpx.HTTPStatusError as error:
             text = " ".join(error.response.text.split())[:200]
             raise PracticumError(
-                f"the teacher at {self._address} answered {error.response.status_code}: {text}"
+                f"the teacher at {self._address} answered {error.response.status_code}: {text}; "
+                "mend that and go on with --resume"
             ) from None
         except httpx.HTTPError as error:
             raise PracticumError(
@@ -149,6 +158,21 @@ class RemoteTeacher:
             ) from None
         except (KeyError, IndexError, TypeError, ValueError):
             raise self._says_nothing() from None
+
+    def _post(self, asked: dict[str, Any]) -> Any:
+        """Its answer; asked again, a bounded number of times, where the fault may pass."""
+        import httpx
+
+        key = os.environ.get(KEY_VARIABLE)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        address = f"{self._address.rstrip('/')}/completions"
+        for pause_s in PAUSES_S:
+            with suppress(httpx.TransportError):
+                reply = self._client.post(address, json=asked, headers=headers)
+                if reply.status_code != TOO_MANY and not reply.is_server_error:
+                    return reply
+            self._pause(pause_s)
+        return self._client.post(address, json=asked, headers=headers)
 
     def _says_nothing(self) -> UserError:
         return UserError(

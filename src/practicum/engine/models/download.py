@@ -355,9 +355,13 @@ def _reporting_growth(hub_id: str, progress: Progress) -> Iterator[None]:
 
 
 def _wanted_bytes(hub_id: str) -> int:
+    """What a download will come to; 0 where the hub does not say."""
     from huggingface_hub import HfApi
 
-    info = HfApi().model_info(hub_id, files_metadata=True, timeout=HUB_TIMEOUT_S)
+    try:
+        info = HfApi().model_info(hub_id, files_metadata=True, timeout=HUB_TIMEOUT_S)
+    except Exception:  # noqa: BLE001 - it is only for progress; the download says what is wrong
+        return 0
     return sum(file.size or 0 for file in info.siblings or () if _is_wanted(file.rfilename))
 
 

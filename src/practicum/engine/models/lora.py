@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,19 @@ import torch
 from practicum.core.checkpoint import BASE_NAME, CARD, card_head
 from practicum.core.errors import CheckpointError, ConfigError
 from practicum.engine.compute_thread import computed
+from practicum.engine.models.adapter_files import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    function_digest,
+    read_adapter_files,
+    unreadable,
+)
 from practicum.engine.models.catalog import known_base
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
 
 JOINED = re.compile(r"qkv|query|c_attn|q_proj|v_proj")
-CONFIG_FILE = "adapter_config.json"
-WEIGHTS_FILE = "adapter_model.safetensors"
 
 
 def attach_adapter(causal_lm: Any, lora: "LoraConfig", seed: int, base_name: str) -> Any:
@@ -179,18 +184,13 @@ def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
 def read_adapter(causal_lm: Any, folder: Path) -> Any:
     """Wraps a model with the adapter saved in a folder; its tensors are trainable."""
     import peft
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
+    saved = read_adapter_files(folder).tensors
     try:
-        saved = load_file(folder / WEIGHTS_FILE)
         with _peft_on_new_transformers():
             model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
-    except (OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise CheckpointError(
-            f"the adapter in {folder} cannot be read ({reason}); name another checkpoint"
-        ) from error
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise unreadable(folder, error) from error
     _require_same_shapes(model, saved, folder)
     return model.eval()
 
@@ -198,9 +198,8 @@ def read_adapter(causal_lm: Any, folder: Path) -> Any:
 def load_adapter(model: Any, folder: Path) -> None:
     """Loads saved adapter weights into a model that has an adapter of the same shape."""
     import peft
-    from safetensors.torch import load_file
 
-    saved = load_file(folder / WEIGHTS_FILE)
+    saved = read_adapter_files(folder).tensors
     _require_same_shapes(model, saved, folder)
     peft.set_peft_model_state_dict(model, saved)
 
@@ -220,25 +219,29 @@ CHUNK = {"cpu": 2**17, "cuda": 2**22}
 
 @computed
 def policy_fingerprint(model: Any, base: str) -> str:
-    """The base model's fingerprint, a plus, and a digest of every trainable tensor.
+    """The base model's fingerprint, a plus, a digest of every trainable tensor and of its settings.
 
     The checksum is computed on the tensors' device, so that only one number is copied from a GPU.
     """
-    return adapter_fingerprint(list(trainable(model)), base, _checksum)
+    config = model.peft_config["default"].to_dict()
+    return adapter_fingerprint(list(trainable(model)), config, base, _checksum)
 
 
 Checksum = Callable[[Sequence[torch.Tensor]], int]
 
 
 def adapter_fingerprint(
-    learning: Sequence[tuple[str, torch.Tensor]], base: str, checksum: Checksum
+    learning: Sequence[tuple[str, torch.Tensor]],
+    config: Mapping[str, Any],
+    base: str,
+    checksum: Checksum,
 ) -> str:
     """The same of tensors by the names they are trained under, sorted by name."""
     described = [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in learning]
     digest = hashlib.sha256("\n".join(described).encode())
     if learning:
         digest.update(str(checksum([tensor.detach() for _, tensor in learning])).encode())
-    return f"{base[:16]}+{digest.hexdigest()[:16]}"
+    return f"{base[:16]}+{digest.hexdigest()[:16]}.{function_digest(config)}"
 
 
 def _checksum(tensors: Sequence[torch.Tensor]) -> int:

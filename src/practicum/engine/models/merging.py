@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from practicum.core.errors import CheckpointError
 from practicum.core.sample import Floats
+from practicum.engine.models.adapter_files import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
 from practicum.engine.models.download import no_loading_bars
-from practicum.engine.models.lora import CONFIG_FILE, WEIGHTS_FILE
 
 
 def save_merged(adapted: Any, tokenizer: Any, folder: Path) -> None:
@@ -27,10 +26,7 @@ def save_merged(adapted: Any, tokenizer: Any, folder: Path) -> None:
 def copy_adapter(checkpoint: Path, base_id: str, tokenizer: Any, folder: Path) -> None:
     """Writes a folder that `peft` loads, with the name by which others know the base model."""
     shutil.copyfile(checkpoint / WEIGHTS_FILE, folder / WEIGHTS_FILE)
-    try:
-        config = json.loads((checkpoint / CONFIG_FILE).read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"the adapter in {checkpoint} cannot be read ({error})") from error
+    config = read_adapter_config(checkpoint)
     config["base_model_name_or_path"] = base_id
     config["inference_mode"] = True
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.engine.models.adapter_files import WEIGHTS_FILE, read_adapter_files
 from practicum.engine.models.download import is_hub_id
 
 
@@ -15,7 +16,9 @@ class Upload:
     hub_id: str
 
     def files(self) -> dict[str, int]:
-        """What is sent, with sizes in bytes."""
+        """What is sent, with sizes in bytes; an adapter among it is checked first."""
+        if (self.folder / WEIGHTS_FILE).is_file():
+            read_adapter_files(self.folder)
         found = sorted(path for path in self.folder.rglob("*") if path.is_file())
         return {str(path.relative_to(self.folder)): path.stat().st_size for path in found}
 

@@ -1,7 +1,8 @@
 """Samples from a .gguf file in llama.cpp, held to actions and grammars as any other policy is.
 
 One completion is computed at a time. Of the requests that wait, the one that has most of its prompt
-in the cache comes first, so that an episode whose environment answers at once goes on undisturbed.
+in the cache comes first, so that an episode whose environment answers at once goes on undisturbed;
+but the oldest is passed over only so often.
 """
 
 import asyncio
@@ -50,7 +51,9 @@ class LlamaCppSampler:
         self._model, self._tokenizer, self._codec = model, tokenizer, codec
         self._fingerprint = fingerprint
         self._chooser = TokenSampler(LogitsAsStates(model.vocabulary), codec)
-        self._waiting: list[PendingCompletion] = []
+        self._waiting: list[PendingCompletion] = []  # the oldest first
+        self._passed_over = 0
+        """How often the oldest was."""
         self._driver: asyncio.Task[None] | None = None
 
     def fingerprint(self) -> str:
@@ -87,8 +90,7 @@ class LlamaCppSampler:
 
     async def _drive(self) -> None:
         while self._waiting:
-            row = max(self._waiting, key=lambda r: self._model.overlap(r.tokens))
-            self._waiting.remove(row)
+            row = self._next()
             try:
                 await asyncio.to_thread(self._complete, row)
             except Exception as error:  # noqa: BLE001 - the answer to this request alone
@@ -101,6 +103,15 @@ class LlamaCppSampler:
             else:
                 row.future.set_result(row.completion(self._fingerprint))
             await _let_others_speak()
+
+    def _next(self) -> PendingCompletion:
+        """The request with most of its prompt in the cache, or the oldest when it is its turn."""
+        place = 0
+        if self._passed_over < MOST_PASSED_OVER:
+            overlaps = [self._model.overlap(row.tokens) for row in self._waiting]
+            place = overlaps.index(max(overlaps))
+        self._passed_over = self._passed_over + 1 if place else 0
+        return self._waiting.pop(place)
 
     def _complete(self, row: PendingCompletion) -> None:
         row.cached_tokens = min(self._model.overlap(row.tokens), len(row.request.prompt_ids))
@@ -120,6 +131,10 @@ async def _let_others_speak() -> None:
     for _ in range(ROUNDS):
         await asyncio.sleep(0)
 
+
+MOST_PASSED_OVER = 16
+"""Completions that may overtake the oldest request: about the turns of an episode. With n requests
+before it, one waits for at most 17 (n + 1) completions, whoever else asks."""
 
 ROUNDS = 20
 """Turns of the event loop that an episode may take between two of its own."""

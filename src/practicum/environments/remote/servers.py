@@ -7,7 +7,6 @@ import selectors
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -197,7 +196,9 @@ class ManagedServer:
     """A server process (option `serve`), started when first needed and again when it dies.
 
     Its standard input is a pipe from this process, and it stops when that closes: so it does not
-    outlive a run that is killed. The lock makes concurrent episodes start it only once.
+    outlive a run that is killed. On standard output it says its address and nothing else; what its
+    environment prints comes on standard error. The lock makes concurrent episodes start it only
+    once.
     """
 
     def __init__(self, options: RemoteOptions) -> None:
@@ -208,7 +209,7 @@ class ManagedServer:
         self._url = ""
         self._generation = 0
         self._starts_in_a_row = 0
-        self._stderr: IO[bytes] | None = None
+        self._errors: _Tail | None = None
         self._lock = threading.Lock()
 
     @property
@@ -244,9 +245,6 @@ class ManagedServer:
             if self._process is not None:
                 _stop(self._process)
                 self._process = None
-            if self._stderr is not None:
-                self._stderr.close()
-                self._stderr = None
 
     def _start(self) -> None:
         if self._starts_in_a_row > self._options.max_restarts:
@@ -258,18 +256,16 @@ class ManagedServer:
         self._generation += 1
         if self._process is not None:
             _stop(self._process)  # closes its pipes
-        if self._stderr is None:
-            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         process = subprocess.Popen(
             _command(self._options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._stderr,
+            stderr=subprocess.PIPE,
             env={**os.environ, KEY_VARIABLE: self.key},
             start_new_session=True,  # Ctrl-C reaches only the run, which then stops the server
         )
         weakref.finalize(self, _stop, process)
-        self._process = process
+        self._process, self._errors = process, _Tail(process.stderr)
         self._url = self._read_url(process)
 
     def _read_url(self, process: subprocess.Popen[bytes]) -> str:
@@ -296,11 +292,34 @@ class ManagedServer:
 
     def _last_error(self) -> str:
         """The last line of its standard error, in brackets."""
-        if self._stderr is None:
-            return ""
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        lines = self._errors.read().strip().splitlines() if self._errors is not None else []
         return f" ({lines[-1][:300]})" if lines else ""
+
+
+TAIL_BYTES = 8192
+
+READ_S = 2.0
+"""What a process that has ended may leave to be read; others may have its pipe open still."""
+
+
+class _Tail:
+    """The end of what a process writes into a pipe, which is read all the time: it never fills."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        assert pipe is not None
+        self._kept = b""
+        self._reading = threading.Thread(target=self._drain, args=(pipe,), daemon=True)
+        self._reading.start()
+
+    def _drain(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while piece := os.read(pipe.fileno(), TAIL_BYTES):
+                self._kept = (self._kept + piece)[-TAIL_BYTES:]
+
+    def read(self) -> str:
+        """It, of a process that has ended."""
+        self._reading.join(READ_S)
+        return self._kept.decode(errors="replace")
 
 
 def make_server(options: RemoteOptions) -> Server:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -64,7 +64,7 @@ class AccessLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *_headers(exchange)]}
+                message = {**message, "headers": _headers(exchange, message["headers"])}
             await send(message)
 
         try:
@@ -81,10 +81,16 @@ class AccessLog:
                 self._write(json.dumps(_line(scope, exchange, at, seconds, status)))
 
 
-def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    """What every answer says in its head, whatever its dialect."""
-    said = {"x-request-id": exchange.id, "x-practicum-fingerprint": exchange.fingerprint}
-    return [(name.encode(), value.encode()) for name, value in said.items() if value]
+IDS = (b"x-request-id", b"request-id")
+"""Where OpenAI's and Anthropic's clients look for an answer's id."""
+
+
+def _headers(exchange: Exchange, given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """An answer's head: one id, the exchange's own where it has one, and the weights it is from."""
+    rest = [(name, value) for name, value in given if name not in IDS]
+    exchange.id = exchange.id or next((v.decode() for name, v in given if name in IDS), "")
+    said = {**dict.fromkeys(IDS, exchange.id), b"x-practicum-fingerprint": exchange.fingerprint}
+    return [*rest, *((name, value.encode()) for name, value in said.items() if value)]
 
 
 def _line(

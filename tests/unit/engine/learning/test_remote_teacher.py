@@ -8,7 +8,7 @@ import pytest
 
 from practicum.core.errors import PracticumError, UserError
 from practicum.core.sample import Sample
-from practicum.engine.learning.teachers import KEY_VARIABLE, RemoteTeacher
+from practicum.engine.learning.teachers import KEY_VARIABLE, PAUSES_S, RemoteTeacher
 
 ADDRESS = "http://localhost:8001/v1"
 
@@ -34,7 +34,8 @@ def echo(request: httpx.Request) -> httpx.Response:
 
 
 def teacher(answer: Callable[[httpx.Request], httpx.Response], address: str = ADDRESS) -> Any:
-    return RemoteTeacher(address, httpx.Client(transport=httpx.MockTransport(answer)))
+    client = httpx.Client(transport=httpx.MockTransport(answer))
+    return RemoteTeacher(address, client, pause=lambda pause_s: None)
 
 
 def complaint(answer: Callable[[httpx.Request], httpx.Response], one: Sample) -> PracticumError:
@@ -136,3 +137,56 @@ def test_a_loss_token_that_nothing_is_said_of_is_refused() -> None:
         return httpx.Response(200, json={"choices": [{"logprobs": {"token_logprobs": found}}]})
 
     assert "returns no log-probabilities" in str(complaint(gaps, sample(1, 2, 3)))
+
+
+class Failing:
+    """Fails so many times before it answers."""
+
+    def __init__(self, times: int, how: Callable[[httpx.Request], httpx.Response]) -> None:
+        self.left, self._how, self.asked = times, how, 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        self.left -= 1
+        return self._how(request) if self.left >= 0 else echo(request)
+
+
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+def busy(status: int) -> Callable[[httpx.Request], httpx.Response]:
+    return lambda request: httpx.Response(status, text="come back later")
+
+
+PASSING = [busy(500), busy(502), busy(503), busy(429), unreachable]
+
+
+@pytest.mark.parametrize("how", PASSING, ids=["500", "502", "503", "429", "unreachable"])
+def test_a_fault_that_passes_does_not_end_a_run(
+    how: Callable[[httpx.Request], httpx.Response],
+) -> None:
+    waited: list[float] = []
+    for times in (1, len(PAUSES_S)):
+        client = httpx.Client(transport=httpx.MockTransport(Failing(times, how)))
+        waited.clear()
+        (found,) = RemoteTeacher(ADDRESS, client, waited.append).logprobs([sample(7, 8, 9, 10)])
+        np.testing.assert_allclose(found, [-0.09, -0.10], rtol=1e-6)
+        assert waited == list(PAUSES_S[:times])
+
+
+@pytest.mark.parametrize("how", PASSING, ids=["500", "502", "503", "429", "unreachable"])
+def test_a_fault_that_stays_is_told_after_a_bounded_number_of_tries(
+    how: Callable[[httpx.Request], httpx.Response],
+) -> None:
+    endpoint = Failing(1000, how)
+    client = httpx.Client(transport=httpx.MockTransport(endpoint))
+    with pytest.raises(PracticumError, match="go on with --resume"):
+        RemoteTeacher(ADDRESS, client, lambda pause_s: None).logprobs([sample(7, 8, 9)])
+    assert endpoint.asked == len(PAUSES_S) + 1
+
+
+def test_what_the_endpoint_refuses_is_not_asked_again() -> None:
+    endpoint = Failing(1000, busy(400))
+    complaint(endpoint, sample(1, 2, 3))
+    assert endpoint.asked == 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.unit.engine.learning.test_micro_batch_splitting import SmallMemory
 from tests.unit.engine.reference import ACTIONS, build_policy, row_logits, stock_model, tiny
 from tests.unit.engine.training_cases import play, row_logprob, samples_of
 from tests.unit.training.algorithms.cases import group, whole
@@ -49,6 +50,16 @@ def test_a_sample_without_loss_has_nothing_said_about_it() -> None:
     silent = replace(sample, loss_mask=np.zeros_like(sample.loss_mask), trace_id="silent")
     found = teacher().logprobs([silent, sample])
     assert [x.size for x in found] == [0, int(sample.loss_mask.sum())]
+
+
+def test_a_teacher_with_little_memory_says_the_same() -> None:
+    samples = samples_of(asyncio.run(play(build_policy())))
+    roomy, tight = teacher(), teacher()
+    tight._decoder = small = SmallMemory(tight._decoder, 60)
+    for one, other in zip(tight.logprobs(samples), roomy.logprobs(samples), strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+    assert small.failures
+    assert max(small.sizes) <= 60
 
 
 class Uppercase:

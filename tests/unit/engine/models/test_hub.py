@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -80,15 +81,21 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def hub_address(model_folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, model_folder))
+@contextmanager
+def serving(hub: type[Hub], model_folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(hub, model_folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def hub_address(model_folder: Path) -> Iterator[str]:
+    with serving(Hub, model_folder) as address:
+        yield address
 
 
 SCRIPT = """
@@ -133,6 +140,24 @@ def test_a_hub_model_is_fetched_once_and_then_found_offline(
     again = pull_in_a_process(HUB_ID, tmp_path, hub_address, HF_HUB_OFFLINE="1")
     assert again["folder"] == pulled["folder"]
     assert again["stages"] == ["checking model.safetensors"]
+
+
+class SizelessHub(Hub):
+    """Fails where it is asked for sizes."""
+
+    def answer(self, *, body: bool) -> None:
+        if "blobs=" in self.path:
+            self.send(500, b"{}", {}, body=body)
+        else:
+            super().answer(body=body)
+
+
+def test_a_hub_that_does_not_tell_sizes_still_gives_the_model(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    with serving(SizelessHub, model_folder) as address:
+        pulled = pull_in_a_process(HUB_ID, tmp_path, address)
+    assert (Path(str(pulled["folder"])) / "model.safetensors").is_file()
 
 
 def test_a_damaged_file_in_the_hubs_cache_is_named(hub_address: str, tmp_path: Path) -> None:

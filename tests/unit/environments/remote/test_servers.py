@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -133,11 +135,9 @@ def test_a_server_that_stays_deaf_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
 def test_a_server_is_not_left_behind_when_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     server = managed_server(GOOD, monkeypatch)
     server.instance()
-    pid, file = server.pid, server._stderr
+    pid = server.pid
     assert pid is not None
-    assert file is not None
     del server
-    file.close()
     wait_until_gone(pid)
 
 
@@ -155,3 +155,68 @@ def test_the_key_of_a_running_server_is_read_from_its_file(
     assert key_with(key_file=str(tmp_path / "key")) == "from-the-file"
     with pytest.raises(UserError, match="--key-file"):
         key_with(key_file=str(tmp_path / "none"))
+
+
+NOISE = "head -c 1000000 /dev/zero | tr '\\0' x >&2"
+
+
+def test_what_its_environment_prints_never_blocks_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = f"{NOISE}; echo http://127.0.0.1:9; {NOISE}; echo done > {tmp_path}/done; cat"
+    server = managed_server(script, monkeypatch)
+    assert server.instance().url == "http://127.0.0.1:9"
+    while not (tmp_path / "done").exists():  # for ever, where a full pipe blocks it
+        time.sleep(0.01)
+    server.stop()
+
+
+NOISY = """
+import os, subprocess, sys
+from practicum.cli.env import _address_channel
+
+with _address_channel() as channel:
+    print("printed")
+    os.write(1, b"written")
+    subprocess.run([sys.executable, "-c", "print('of a child')"], check=True)
+    print("http://127.0.0.1:9", file=channel, flush=True)
+    print("printed later")
+"""
+
+
+def test_the_address_is_alone_on_standard_output_whatever_code_prints() -> None:
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, check=True)
+    assert done.stdout == "http://127.0.0.1:9\n"
+    for said in ("printed", "written", "of a child", "printed later"):
+        assert said in done.stderr
+
+
+TALKATIVE = """
+import practicum as pr
+from practicum.environments.discrete.math.math_environment import MathEnvironment
+
+print("imported " + "x" * 100_000)
+
+
+class Talkative(MathEnvironment):
+    def tasks(self, *args, **kwargs):
+        print("asked for tasks " + "x" * 100_000)
+        return super().tasks(*args, **kwargs)
+"""
+
+
+@pytest.mark.slow
+def test_an_environment_that_prints_is_served(tmp_path: Path) -> None:
+    import httpx
+
+    (tmp_path / "talkative.py").write_text(TALKATIVE)
+    serve = f"{tmp_path}/talkative.py:Talkative"
+    server = ManagedServer(RemoteOptions(serve=serve, startup_timeout_s=600))
+    try:
+        url = server.instance().url
+        headers = {"Authorization": f"Bearer {server.key}"}
+        with httpx.Client(headers=headers, timeout=600) as client:
+            for _ in range(3):
+                assert client.post(f"{url}/reset", json={"seed": 1}).status_code == 200
+    finally:
+        server.stop()

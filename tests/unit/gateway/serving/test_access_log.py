@@ -63,3 +63,26 @@ async def test_probes_are_not_logged() -> None:
         lines, metrics = await logged(answers, path)
         assert not lines
         assert not metrics.requests
+
+
+@pytest.mark.parametrize("own", ["chatcmpl-7", ""], ids=["an id of its own", "none"])
+async def test_an_answer_leaves_with_one_id_that_the_log_has_too(own: str) -> None:
+    async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[EXCHANGE].id = own
+        ids = [(b"x-request-id", b"req-1"), (b"request-id", b"req-1"), (b"x-other", b"o")]
+        await send({"type": "http.response.start", "status": 200, "headers": ids})
+
+    sent: list[Any] = []
+    lines: list[str] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    await AccessLog(with_id, ServingMetrics(), lines.append)(SCOPE, nothing, keep)
+    shown = (own or "req-1").encode()
+    assert sorted(sent[0]["headers"]) == [
+        (b"request-id", shown),
+        (b"x-other", b"o"),
+        (b"x-request-id", shown),
+    ]
+    assert json.loads(lines[0])["id"] == shown.decode()
