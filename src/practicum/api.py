@@ -37,7 +37,7 @@ from practicum.core.task import JSON
 from practicum.core.user_code import register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
-from practicum.environments.registry import find_task, run_and_close
+from practicum.environments.registry import find_task, heldout_tasks, run_and_close
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.evaluate import FirstFailures
 from practicum.evaluation.report import render_comparison, render_report
@@ -358,6 +358,7 @@ def evaluate(
     words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={cold}", *as_words(options)]
     config = policy_config(policy_name(policy), env, words)
     environment = open_environment(config.env)
+    heldout_tasks(environment, config.eval.n, config.eval.seed)  # before a model is loaded
 
     def evaluated(named: str) -> EvalReport:
         if not quiet:

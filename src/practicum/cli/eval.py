@@ -73,6 +73,7 @@ def evaluate(told: EvalOptions) -> None:
 
     from practicum.api import find_checkpoint, policy_config
     from practicum.assemble.environments import open_environment
+    from practicum.environments.registry import heldout_tasks
     from practicum.evaluation.study_report import ONE_SEED
 
     options = told.options or []
@@ -81,6 +82,7 @@ def evaluate(told: EvalOptions) -> None:
     words = [f"eval.n={told.n}", f"eval.k={told.k}", f"eval.temperature={warmth}"]
     config = policy_config(told.policy, told.env, [*words, *options])
     environment = open_environment(config.env)
+    heldout_tasks(environment, config.eval.n, config.eval.seed)  # before a model is loaded
     console = Console(stderr=True)
     report = _evaluate(told.policy, config, environment, console, told.store)
     other = None

@@ -18,7 +18,7 @@ from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
-from practicum.core.trace import Message
+from practicum.core.trace import LONE_SURROGATE, Message
 from practicum.core.user_code import returned_rows
 from practicum.environments.selection import shuffled
 
@@ -69,6 +69,11 @@ def _task(row: Any, where: str, env: str, heldout_share: float) -> Task:
         data = json.loads(json.dumps(dict(row), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise UserError(f"{where} cannot be kept as JSON: {error}; {ROW}") from None
+    if found := LONE_SURROGATE.search(json.dumps(data, ensure_ascii=False)):
+        raise UserError(
+            f"{where} has {found.group()!r}, half of a surrogate pair, which is no text and no "
+            "model can be given; write the whole character"
+        )
     named = str(data.pop("id", "")) or _digest(json.dumps(data, sort_keys=True))[:12]
     prompt, level = data.pop("prompt"), data.pop("level", 1)
     if not isinstance(level, int) or isinstance(level, bool) or level < 1:

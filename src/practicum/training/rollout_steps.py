@@ -389,8 +389,8 @@ def check_any_usable(collected: CollectedStep) -> None:
     first = episodes[0]
     reason = first.trace.failure.message if first.trace.failure else first.score.reason
     raise StepFailed(
-        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}; "
-        "mend that",
+        f"all {len(episodes)} episodes of the step failed or were not scored; the first, of task "
+        f"{first.trace.task_id!r}: {reason}; mend that",
         episodes,
         [group.task for group in collected.everything],
     )

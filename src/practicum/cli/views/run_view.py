@@ -113,6 +113,7 @@ ENDINGS = {
     StopReason.FINISHED: "not solved",
     StopReason.MAX_TURNS: "cut off at the turn limit",
     StopReason.CONTEXT_FULL: "cut off: the context is full",
+    StopReason.TIMED_OUT: "failed: cut off at its deadline",
     StopReason.ENVIRONMENT_FAILED: "masked: the environment failed",
     StopReason.AGENT_FAILED: "masked: the agent failed",
     StopReason.CANCELLED: "masked: cancelled",
