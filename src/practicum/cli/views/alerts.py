@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from practicum.cli.views.run_view import EvalPoint, RunView, StepRow
 from practicum.core.alarms import Told, find_alarms
-from practicum.core.checkpoint import MASKED_HIGH
+from practicum.core.checkpoint import are_many_masked
 from practicum.core.config.reward_config import (
     ComponentConfig,
     FormatComponent,
@@ -22,7 +22,7 @@ from practicum.core.config.reward_config import (
     RewardConfig,
     SyntaxComponent,
 )
-from practicum.evaluation.report import masked_words
+from practicum.evaluation.report import find_masked, masked_words
 
 T = TypeVar("T")
 
@@ -498,13 +498,14 @@ def _lost_episodes(recent: Sequence[StepRow]) -> list[Alert]:
 
 
 def _masked_evaluations(view: RunView) -> list[Alert]:
-    """Held-out scores that leave out many attempts; a policy may fail so that it is not counted."""
+    """Evaluations with many masked attempts; a policy may fail so that it is not scored."""
     return [
         Alert(
-            f"step {p.step}: {masked_words(p.masked, p.attempts, str(view.path))}", is_severe=True
+            f"step {p.step}: {masked_words(p.masked, p.attempts)}: {find_masked(str(view.path))}",
+            is_severe=True,
         )
         for p in view.evaluations
-        if p.masked and p.masked >= MASKED_HIGH * p.attempts
+        if are_many_masked(p.masked, p.attempts)
     ]
 
 

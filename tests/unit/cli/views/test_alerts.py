@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,8 @@ def test_held_out_attempts_that_are_masked_are_alarmed(
     found = [alert for alert in find_alerts(read_run(build.done())) if "masked" in alert.text]
     assert [alert.is_severe for alert in found] == [True] * alarmed
     assert all(f"ALARM: {masked} of 100 attempts" in alert.text for alert in found)
+    stores = [re.search(r"traces list --store (\S+)", alert.text) for alert in found]
+    assert all(store and Path(store[1]).exists() for store in stores)
 
 
 def test_episodes_without_a_score_are_told_apart_from_masked_ones(tmp_path: Path) -> None:
