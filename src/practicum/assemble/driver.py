@@ -40,6 +40,7 @@ from practicum.environments.registry import (
     run_and_close,
     shared_tasks,
 )
+from practicum.environments.tasks_environment import check_answers
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -103,6 +104,7 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     environment = open_environment(config.env)
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
+    check_answers(config, environment)
     curriculum_of(config, environment)
     if config.eval.n and "n" in config.eval.model_fields_set:
         heldout_tasks(environment, config.eval.n, config.eval.seed)
