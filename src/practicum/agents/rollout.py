@@ -235,7 +235,9 @@ async def _run_agent(
                 "or take a model with a longer context"
             ) from full
         is_one = isinstance(full, MessageTooLong)
-        told: dict[str, JSON] = {CUT_OFF: f"an observation is too long: {full}"} if is_one else {}
+        told: dict[str, JSON] = (
+            {CUT_OFF: f"an observation is too long: {full}, or cut it there"} if is_one else {}
+        )
         return AgentReport(stop=StopReason.CONTEXT_FULL, evidence=told)
 
 

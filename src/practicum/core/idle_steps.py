@@ -35,17 +35,18 @@ def why_idle(metrics: Mapping[str, JSON]) -> str:
 def why_all_alike(metrics: Mapping[str, JSON]) -> str:
     """Why it is likely that the reward pays everything the same; empty where it is not.
 
-    Where success is known and all have failed or all have succeeded, equal scores are what one
-    expects, and no sign of anything.
+    Where all have succeeded, or all have failed and were paid nothing for it, equal scores are what
+    one expects, and no sign of anything.
     """
     episodes, groups = _number(metrics, "episodes"), _number(metrics, "groups")
     spread, paid = _number(metrics, "score_spread"), _number(metrics, "reward")
     success = _number(metrics, "success")
     if not episodes or (groups or 0.0) < 2 or spread is None or spread > 1e-9 or paid is None:
         return ""
-    if success is not None and not 0.0 < success < 1.0:
+    if success == 1.0 or (success == 0.0 and paid <= 0.0):
         return ""
-    known = "solved or not" if success is not None else "and whether one succeeded is not known"
+    known = "solved or not" if success else "and none succeeded"
+    known = "and whether one succeeded is not known" if success is None else known
     return (
         f"the reward paid {paid:.3g} for each of the {episodes:.0f} episodes, {known}, so that "
         "nothing was learned: see what they wrote with practicum traces list --store and the run's "
