@@ -21,26 +21,27 @@ from practicum.assemble.policies import (
     SCRIPTED_POLICIES,
     PolicyHandle,
     evaluate_policy,
+    keep_evaluated,
     load_policy,
     play_once,
     scripted_policy,
 )
 from practicum.config_files import config_file, resumed_config
-from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport
+from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, beside_success
 from practicum.core.config.config_sections import EnvConfig, ModelConfig
 from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, MissingExtra, UserError
 from practicum.core.interfaces import Environment, Reward
-from practicum.core.sample import Episode
+from practicum.core.sample import Episode, Group
 from practicum.core.task import JSON
 from practicum.core.user_code import register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
-from practicum.environments.registry import find_task, run_and_close
+from practicum.environments.registry import find_task, heldout_tasks, run_and_close
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.evaluate import FirstFailures
-from practicum.evaluation.report import render_comparison, render_report
+from practicum.evaluation.report import find_masked, render_comparison, render_report
 from practicum.store.checkpoints import (
     CheckpointStore,
     Resolved,
@@ -146,7 +147,8 @@ class Run:
 
 def _scored(report: EvalReport) -> str:
     name, part = report.decisive
-    return f"{name} {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
+    told = f"{name} {part.value:.2f} [{part.low:.2f}, {part.high:.2f}], n = {part.n}"
+    return told + beside_success(report, digits=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +319,8 @@ class Evaluated:
     report: EvalReport
     against: EvalReport | None = None
     comparison: Comparison | None = None
+    kept: str = ""
+    """The file that failed episodes are kept in; empty where none failed."""
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -325,6 +329,8 @@ class Evaluated:
         console.print(render_report(self.report))
         if self.against is not None and self.comparison is not None:
             console.print(render_comparison(self.report, self.against, self.comparison))
+        if self.kept:
+            console.print(find_masked(self.kept), soft_wrap=True)
         return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
 
     def _repr_html_(self) -> str:
@@ -358,20 +364,29 @@ def evaluate(
     words = [f"eval.n={n}", f"eval.k={k}", f"eval.temperature={cold}", *as_words(options)]
     config = policy_config(policy_name(policy), env, words)
     environment = open_environment(config.env)
+    heldout_tasks(environment, config.eval.n, config.eval.seed)  # before a model is loaded
+
+    kept = ""
 
     def evaluated(named: str) -> EvalReport:
         if not quiet:
             print(f"evaluating {named} on {n} held-out tasks", file=sys.stderr, flush=True)
         handle = open_policy(named, config, environment)
         told = FirstFailures(lambda sentence: None if quiet else print(sentence, file=sys.stderr))
-        work = evaluate_policy(handle, environment, config, told.look_at, named)
+
+        def keep(groups: Sequence[Group]) -> None:
+            nonlocal kept
+            kept = keep_evaluated(groups, handle.fingerprint).path or kept
+
+        work = evaluate_policy(handle, environment, config, told.look_at, named, on_groups=keep)
         return _act(environment, work).report
 
     report = evaluated(policy_name(policy))
     if against is None:
-        return Evaluated(report=report)
+        return Evaluated(report=report, kept=kept)
     other = evaluated(config.model.name if against == "base" else policy_name(against))
-    return Evaluated(report=report, against=other, comparison=compare_reports(report, other))
+    gained = compare_reports(report, other)
+    return Evaluated(report=report, against=other, comparison=gained, kept=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from practicum import api
 from practicum.assemble.driver import Observe, TrainedRun, read_evaluations, train_run
 from practicum.assemble.environments import open_environment
-from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.checkpoint import EvalReport, Interval, beside_success
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.parse_config import apply_overrides, build_config, parse_yaml
 from practicum.core.config.run_config import RunConfig
@@ -88,6 +88,7 @@ class Measured:
                 "seed": self.after.seed,
                 "before": self.before.decisive[1].to_json(),
                 "after": self.after.decisive[1].to_json(),
+                "masked": {"before": self.before.masked, "after": self.after.masked},
             }
         if self.preferred_gain is not None:
             found["preferred_gain"] = self.preferred_gain
@@ -100,7 +101,10 @@ class Measured:
                 f"the preferred of two held-out conversations gained more, counted against those "
                 f"where it gained less: {shown} over {self.difference.n} pairs"
             )
-        sides = " to ".join(format_interval(r.decisive[1]) for r in (self.before, self.after))
+        sides = " to ".join(
+            format_interval(side.decisive[1]) + beside_success(side)
+            for side in (self.before, self.after)
+        )
         return (
             f"{self.after.decisive[0]} {sides} on {self.difference.n} held-out tasks of "
             f"{self.after.env}, paired difference {shown}"

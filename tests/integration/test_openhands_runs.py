@@ -16,6 +16,7 @@ from practicum.agents.openhands.openhands_agent import OpenHandsAgent
 from practicum.assemble.environments import open_environment
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.conversation import RolloutLimits
+from practicum.core.errors import AgentFailure
 from practicum.core.sampling import SamplingParams
 from practicum.core.task import Task
 from practicum.core.tool_calls import read_tool_call
@@ -75,7 +76,7 @@ async def test_turns_are_trained_on_as_they_were_sampled(
         assert len(served.trace().leaves()) == 1
 
 
-async def test_a_conversation_that_does_not_fit_the_context_ends_there(
+async def test_a_prompt_that_does_not_fit_the_context_is_no_failure_of_the_policy(
     agent: OpenHandsAgent, policy: TorchPolicy
 ) -> None:
     class Wordy(Notebook):
@@ -86,8 +87,8 @@ async def test_a_conversation_that_does_not_fit_the_context_ends_there(
     conversation = ProgramConversation(policy.sampler, policy.codec, params, 5)
     session = Wordy()
     async with RolloutServer("tiny", RolloutLimits(max_turns=8))(conversation) as reached:
-        report = await work(agent, session, reached)
-    assert report.stop is StopReason.CONTEXT_FULL
+        with pytest.raises(AgentFailure, match="OpenHands ended as"):
+            await work(agent, session, reached)
     assert session.called == []
 
 

@@ -1,6 +1,8 @@
 """Code of the user's own: one way to name it, and its mistakes told with file and line."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -277,3 +279,86 @@ def test_an_evaluation_keeps_every_episode_where_it_is_told(practicum, folder: P
     assert not (folder / "eval_failures.sqlite").exists()
     with SqliteTraceStore(folder / "all.sqlite", read_only=True) as store:
         assert store.counts_by("purpose") == {"eval": 3}
+
+
+HALF = """
+from contextlib import asynccontextmanager
+import practicum as pr
+
+
+class Session:
+    def __init__(self, task):
+        self.task, self.said = task, ""
+
+    def prompt(self):
+        return [pr.Message(role="user", content="go or stay")]
+
+    def actions(self):
+        return (pr.ActionForm(name="go"), pr.ActionForm(name="stay"))
+
+    async def act(self, text):
+        self.said = text
+        if int(self.task.id) < 11:
+            raise RuntimeError("the tool is not there")
+        return pr.Observation(message=pr.Message(role="user", content="done"), terminated=True)
+
+    async def outcome(self):
+        return pr.Outcome(success=self.said == "go")
+
+
+class Half:
+    name = "half"
+    all_levels = (1,)
+    default_reward = "os"
+
+    class Options(pr.ConfigModel):
+        pass
+
+    def __init__(self, options):
+        pass
+
+    def tasks(self, split, seed):
+        for n in range(20):
+            yield pr.Task(id=str(n), env="half", split=split)
+
+    @asynccontextmanager
+    async def open(self, task):
+        yield Session(task)
+
+    def reference(self, task):
+        return ("go",)
+"""
+WORKS_TO_LOOK_AT = re.compile(r"find out what failed: practicum (traces list [^\n]*)")
+
+
+def test_what_the_alarm_about_masked_attempts_tells_to_type_finds_them(
+    practicum, folder: Path
+) -> None:
+    (folder / "half.py").write_text(HALF)
+    words = ("eval", "reference", "--env", "half.py:Half", "--n", "20")
+    for store in ((), ("--store", "all of it.sqlite")):
+        answer = practicum(*words, *store)
+        assert answer.code == 0, answer.err
+        assert "0.450 [0.258, 0.658]" in answer.out
+        (told,) = WORKS_TO_LOOK_AT.findall(answer.out)
+        listed = practicum(*shlex.split(told))
+        assert listed.code == 0, listed.err
+        assert "11 of 11 episodes" in listed.out
+    found = json.loads(practicum(*words, "--json").out)
+    report = found["report"]
+    assert (report["success"]["value"], report["counts_masked"]) == (0.45, True)
+    assert (report["success_scored"]["value"], report["masked"]) == (1.0, 11)
+    assert report["success_if_masked_failed"] == report["success"]
+    assert (folder / found["episodes"]).exists()
+
+
+def test_an_evaluation_from_python_keeps_and_names_what_failed(
+    practicum, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "half.py").write_text(HALF)
+    evaluated = pr.evaluate("reference", env="half.py:Half", n=20, quiet=True)
+    assert evaluated.report.success is not None
+    assert evaluated.report.success.value == 0.45
+    (told,) = WORKS_TO_LOOK_AT.findall(str(evaluated))
+    assert "11 of 11 episodes" in practicum(*shlex.split(told)).out

@@ -13,7 +13,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,17 @@ class CommandAgent:
         limit = conversation.limit_met() if isinstance(conversation, Limited) else None
         if limit is None:
             raise AgentFailure(output)
-        return AgentReport(stop=limit, score=Score.unscored(output), evidence=evidence)
+        return replace(self.cut_off(limit, output), evidence=evidence)
+
+    def cut_off(self, stop: StopReason, reason: str = "") -> AgentReport:
+        """See `ScoresItself`: 0, unless the environment judges the answer, which there is none of.
+
+        A limit that ends the program is the policy's doing, and not the program's failure.
+        """
+        if self.score == BY_EVIDENCE:
+            return AgentReport(stop=stop)
+        score = Score(components={"score": 0.0}, reason=reason)
+        return AgentReport(stop=stop, score=score, success=False)
 
     def _report(self, components: Mapping[str, float], evidence: Mapping[str, JSON]) -> AgentReport:
         score = Score(components=components)

@@ -172,8 +172,7 @@ class FunctionAgent:
             limit = conversation.limit_met() if isinstance(conversation, Limited) else None
             if limit is None:
                 raise AgentFailure(message) from error
-            # The error comes from a limit of the episode: no failure, but no score either.
-            return AgentReport(stop=limit, score=None if more else Score.unscored(message))
+            return self.cut_off(limit, message)
         if result is None and (more or self.is_scored_elsewhere):
             return AgentReport(stop=StopReason.FINISHED)
         score = score_of(result, f"{self.name}{place_of(self.function)}")
@@ -183,6 +182,19 @@ class FunctionAgent:
             score=score,
             success=None if value is None else value >= self.success_at,
         )
+
+    def cut_off(self, stop: StopReason, reason: str = "") -> AgentReport:
+        """See `ScoresItself`: 0, unless the session or the run's own reward says what it is worth.
+
+        A limit that ends the function is the policy's doing, and not the program's failure.
+        """
+        if self.is_scored_elsewhere:
+            return AgentReport(stop=stop)
+        if takes_three(self.function):
+            is_late = stop is StopReason.TIMED_OUT
+            return AgentReport(stop=stop, success=False if is_late else None)
+        score = Score(components={"score": 0.0}, reason=reason)
+        return AgentReport(stop=stop, score=score, success=False)
 
 
 def takes_three(function: Callable[..., Any]) -> bool:

@@ -1,16 +1,17 @@
 """The built-in agent loops: `DiscreteAgent` (actions) and `ToolLoopAgent` (tool calls)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from practicum.agents.call_styles import CallStyle, ParsedCall, TextCalls
 from practicum.agents.waiting import timed_boundary
-from practicum.core.capabilities import Foldable
-from practicum.core.errors import ContextFull, EnvironmentFailure
+from practicum.core.capabilities import Foldable, fewest_tokens
+from practicum.core.errors import ContextFull, EnvironmentFailure, MessageTooLong
 from practicum.core.interfaces import ChatCodec, Conversation, DiscreteSession, Session
 from practicum.core.sampling import Actions, Completion
-from practicum.core.trace import Message, StopReason, Tools
+from practicum.core.trace import LONE_SURROGATE, Message, StopReason, ToolCall, Tools, readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,11 @@ class BudgetedConversation:
     ) -> Completion:
         """See `Conversation`."""
         codec, budget = self._budget.codec, self._budget
+        if (least := fewest_tokens(codec, messages)) > budget.tokens:
+            raise MessageTooLong(
+                f"the environment's text has {least} tokens or more and agent.context_tokens is "
+                f"{budget.tokens}; shorten it, or raise agent.context_tokens"
+            )
         if self._ended_turn is None:
             given = codec.open(messages, tools)
         else:
@@ -72,12 +78,31 @@ class BudgetedConversation:
         if needed > budget.tokens:
             raise ContextFull(
                 f"the next turn may need {needed} tokens and agent.context_tokens is "
-                f"{budget.tokens}"
+                f"{budget.tokens}; raise it, or lower rollouts.max_tokens"
             )
         completion = await self._conversation.complete(messages, actions, tools)
         self._used += len(given) + len(completion.token_ids)
         self._ended_turn = completion.ended_turn
         return completion
+
+
+def _checked(opening: Sequence[Message]) -> Sequence[Message]:
+    """The messages that open a conversation; raises where no model can be given them."""
+    for message in opening:
+        if found := LONE_SURROGATE.search(message.content):
+            raise ValueError(
+                f"the task's {message.role} prompt has {found.group()!r} at character "
+                f"{found.start() + 1}, half of a surrogate pair, which is no text; mend it in the "
+                "task"
+            )
+    return opening
+
+
+def _unreadable(call: ToolCall) -> str:
+    """What is wrong with arguments that no environment could encode; empty for all others."""
+    written = json.dumps(dict(call.arguments), ensure_ascii=False)
+    found = LONE_SURROGATE.search(written)
+    return f"an argument has {found.group()!r}, which is no character" if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +118,16 @@ class DiscreteAgent:
         if self.budget is not None:
             conversation = self.budget.within(conversation)
         async with timed_boundary(EnvironmentFailure, "the environment"):
-            messages = session.prompt()
+            messages = _checked(session.prompt())
         for _ in range(self.max_turns):
             async with timed_boundary(EnvironmentFailure, "the environment"):
                 actions = tuple(session.actions())
-            try:
-                completion = await conversation.complete(messages, actions)
-            except ContextFull:
-                return StopReason.CONTEXT_FULL
+            completion = await conversation.complete(messages, actions)
             async with timed_boundary(EnvironmentFailure, "the environment"):
                 observation = await session.act(completion.text)
             if observation.terminated:
                 return StopReason.FINISHED
-            messages = [observation.message]
+            messages = [readable(observation.message)]
         return StopReason.MAX_TURNS
 
 
@@ -130,13 +152,10 @@ class ToolLoopAgent:
             conversation = self.budget.within(conversation)
         async with timed_boundary(EnvironmentFailure, "the environment"):
             offered = tuple(session.tools())
-            messages, shown = self.style.show_tools(session.prompt(), offered)
+            messages, shown = self.style.show_tools(_checked(session.prompt()), offered)
         was_asked = False
         for _ in range(self.max_turns):
-            try:
-                completion = await conversation.complete(messages, tools=shown)
-            except ContextFull:
-                return StopReason.CONTEXT_FULL
+            completion = await conversation.complete(messages, tools=shown)
             calls = self.style.parse_calls(completion, offered)
             if self.on_text == "finish" and calls[0].is_text:
                 if was_asked:
@@ -153,13 +172,14 @@ class ToolLoopAgent:
         """The results of a turn's calls, in order; calls after the session's end are not run."""
         results: list[Message] = []
         for parsed in calls:
-            if parsed.error:
-                message = Message(role="tool", content=f"Error: {parsed.error}.", is_error=True)
+            if error := parsed.error or _unreadable(parsed.call):
+                message = Message(role="tool", content=f"Error: {error}.", is_error=True)
+                message = readable(message)  # it may quote what the policy wrote
             else:
                 async with timed_boundary(EnvironmentFailure, "the environment"):
                     observation = await session.call(parsed.call)
                 if observation.terminated:
                     return results, True
-                message = observation.message
+                message = readable(observation.message)
             results.append(self.style.show_result(message, parsed.call))
         return results, False

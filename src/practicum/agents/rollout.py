@@ -24,10 +24,13 @@ from practicum.core.conversation import (
     Assignment,
     ProgramAgent,
     ReachableConversation,
+    ScoresItself,
 )
 from practicum.core.errors import (
     AgentFailure,
+    ContextFull,
     EnvironmentFailure,
+    MessageTooLong,
     PracticumError,
     RolloutFailure,
     UserError,
@@ -78,7 +81,7 @@ class RolloutParts:
     server: ServesRollouts | None = None
     """Needed by a `ProgramAgent`."""
     deadline_s: float | None = None
-    """Seconds an agent may take before its episode counts as failed; None for no limit."""
+    """Seconds an agent may take before its episode is cut off as failed; None for no limit."""
     retries: int = 0
     """How often a failed episode of a group is repeated, with another seed."""
     answer_timeout_s: float = ANSWER_TIMEOUT_S
@@ -141,7 +144,8 @@ def _with_success(episode: Episode, success_at: float | None) -> Episode:
     """The episode with what its score says of success, where that is what counts."""
     if success_at is None or episode.outcome is None or episode.score.value is None:
         return episode
-    is_success = episode.score.value >= success_at
+    is_late = episode.trace.stop is StopReason.TIMED_OUT
+    is_success = episode.score.value >= success_at and not is_late
     return replace(episode, outcome=replace(episode.outcome, success=is_success))
 
 
@@ -155,8 +159,7 @@ async def _run_session(
     try:
         with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
             report = await _run_agent(parts, assignment, session, conversation)
-        async with timed_boundary(EnvironmentFailure, name):
-            outcome = await session.outcome()
+        outcome = await _judge(session, name, is_late=report.stop is StopReason.TIMED_OUT)
     except BaseException:
         # The first error is the one reported, so errors of closing are dropped; cancellation
         # passes through.
@@ -166,7 +169,42 @@ async def _run_session(
         raise
     async with timed_boundary(EnvironmentFailure, f"closing {name}"):
         await opening.__aexit__(None, None, None)
-    return with_report(outcome, report), report.stop
+    outcome = with_report(outcome, report)
+    if report.stop is StopReason.TIMED_OUT:
+        outcome = _too_late(outcome, parts.deadline_s)
+    return outcome, report.stop
+
+
+async def _judge(session: Any, name: str, *, is_late: bool) -> Outcome:
+    """The session's outcome.
+
+    An episode that was cut off at its deadline has failed even where the cut left its session in no
+    state to be judged: else being late would be a way not to be counted.
+    """
+    try:
+        async with timed_boundary(EnvironmentFailure, name):
+            outcome: Outcome = await session.outcome()
+    except EnvironmentFailure as failure:
+        if not is_late:
+            raise
+        return Outcome(success=False, evidence={NOT_JUDGED: str(failure)})
+    return outcome
+
+
+CUT_OFF = "cut_off"
+"""Key of the evidence that says why an episode was cut off, where that is worth telling."""
+NOT_JUDGED = "not_judged"
+"""Key of the evidence of a late one whose session could not say what was done."""
+
+
+def _too_late(outcome: Outcome, deadline_s: float | None) -> Outcome:
+    """The outcome of an episode that was cut off at its deadline: no success, whatever was done.
+
+    Success that is unknown for every episode stays so: a few known failures would be all there is.
+    """
+    said = f"the agent was not done after {deadline_s or 0.0:g} seconds, which is agent.deadline_s"
+    success = None if outcome.success is None else False
+    return replace(outcome, success=success, evidence={**outcome.evidence, CUT_OFF: said})
 
 
 async def _run_agent(
@@ -175,7 +213,7 @@ async def _run_agent(
     session: Any,
     conversation: RecordedConversation,
 ) -> AgentReport:
-    """Runs the agent; raises `AgentFailure` after the deadline."""
+    """Runs the agent to its end or its deadline."""
     agent = parts.agent
     limit = asyncio.timeout(parts.deadline_s)
     try:
@@ -189,14 +227,30 @@ async def _run_agent(
     except TimeoutError:
         if not limit.expired():
             raise
-        raise AgentFailure(f"the agent was not done after {parts.deadline_s:g} seconds") from None
+        return agent.cut_off(StopReason.TIMED_OUT) if isinstance(agent, ScoresItself) else LATE
+    except ContextFull as full:
+        if not any(node.sampled for node in conversation.nodes):
+            raise EnvironmentFailure(
+                f"the task's prompt does not fit the model: {full}, or shorten the task's prompt, "
+                "or take a model with a longer context"
+            ) from full
+        is_one = isinstance(full, MessageTooLong)
+        told: dict[str, JSON] = (
+            {CUT_OFF: f"an observation is too long: {full}, or cut it there"} if is_one else {}
+        )
+        return AgentReport(stop=StopReason.CONTEXT_FULL, evidence=told)
+
+
+LATE = AgentReport(stop=StopReason.TIMED_OUT)
+"""Of an agent whose work the environment judges: by what was done until then."""
 
 
 async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | None) -> Score:
     """The reward's score; an episode without an outcome, or whose reward fails, is unscored.
 
     So is a score that is not finite or beyond `LARGEST_SCORE`, which would spoil the advantages of
-    its whole group.
+    its whole group. One that was late and could not be judged gets what its reward pays for a
+    failure without any evidence, and else 0.
     """
     if outcome is None:
         return Score.unscored(trace.failure.message if trace.failure else "no outcome")
@@ -212,6 +266,8 @@ async def _score(reward: Reward, task: Task, trace: Trace, outcome: Outcome | No
     wild = [n for n in numbers if n is not None and not abs(n) <= LARGEST_SCORE]
     if wild:
         return Score.unscored(f"{name} gave {wild[0]}; a score is at most {LARGEST_SCORE:g}")
+    if score.value is None and NOT_JUDGED in outcome.evidence:
+        return Score(components={"timed_out": 0.0}, reason=str(outcome.evidence[CUT_OFF]))
     return score
 
 

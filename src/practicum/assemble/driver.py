@@ -33,7 +33,14 @@ from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.registry import find_task, heldout_tasks, run_and_close, shared_tasks
+from practicum.environments.registry import (
+    check_first_tasks,
+    find_task,
+    heldout_tasks,
+    run_and_close,
+    shared_tasks,
+)
+from practicum.environments.tasks_environment import check_answers
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -97,9 +104,11 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     environment = open_environment(config.env)
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
+    check_answers(config, environment)
     curriculum_of(config, environment)
     if config.eval.n and "n" in config.eval.model_fields_set:
         heldout_tasks(environment, config.eval.n, config.eval.seed)
+    check_first_tasks(config, environment)
     return environment
 
 

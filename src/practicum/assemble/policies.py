@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from practicum.agents.build_agents import build_agent, build_loop, program_limits
 from practicum.agents.call_styles import OBSERVATION
@@ -22,7 +22,7 @@ from practicum.engine.models.loading import locate_model
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.environments.registry import heldout_tasks
-from practicum.evaluation.evaluate import Evaluation, evaluate
+from practicum.evaluation.evaluate import Evaluation, evaluate, named_episodes
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.rollout_server import ProgramConversation, RolloutServer
 from practicum.gateway.scripted_conversation import ScriptedConversation
@@ -234,6 +234,28 @@ async def evaluate_policy(
         on_episode=on_episode,
         on_groups=on_groups,
     )
+
+
+FAILED = "eval_failures.sqlite"
+"""Where the episodes of an evaluation go that came to nothing, unless told where all go."""
+
+
+class KeptEpisodes(NamedTuple):
+    """Episodes of an evaluation, and the file that they are in; none and no file."""
+
+    episodes: int = 0
+    path: str = ""
+
+
+def keep_evaluated(groups: Sequence[Group], fingerprint: str, store: str = "") -> KeptEpisodes:
+    """Keep all episodes of an evaluation in a store, or without one those that failed."""
+    chosen = [e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable]
+    if not chosen:
+        return KeptEpisodes()
+    path = store or FAILED
+    with SqliteTraceStore(Path(path)) as kept:
+        kept.add_imported(chosen, tasks=[group.task for group in groups], purpose="eval")
+    return KeptEpisodes(len(chosen), path)
 
 
 async def record_episodes(

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -73,6 +73,7 @@ def evaluate(told: EvalOptions) -> None:
 
     from practicum.api import find_checkpoint, policy_config
     from practicum.assemble.environments import open_environment
+    from practicum.environments.registry import heldout_tasks
     from practicum.evaluation.study_report import ONE_SEED
 
     options = told.options or []
@@ -81,13 +82,14 @@ def evaluate(told: EvalOptions) -> None:
     words = [f"eval.n={told.n}", f"eval.k={told.k}", f"eval.temperature={warmth}"]
     config = policy_config(told.policy, told.env, [*words, *options])
     environment = open_environment(config.env)
+    heldout_tasks(environment, config.eval.n, config.eval.seed)  # before a model is loaded
     console = Console(stderr=True)
-    report = _evaluate(told.policy, config, environment, console, told.store)
+    found = _evaluate(told.policy, config, environment, console, told.store)
     other = None
     if told.against is not None:
         named = config.model.name if told.against == "base" else told.against
         other = _evaluate(named, config, environment, console, told.store)
-    _show(report, other, told.json_output)
+    _show(found, other, told.json_output)
     if not told.json_output and find_checkpoint(told.policy) is not None:
         Console().print(ONE_SEED, highlight=False)
 
@@ -110,15 +112,18 @@ def _refuse_ignored(options: list[str]) -> None:
             )
 
 
-FAILED = "eval_failures.sqlite"
-"""Where episodes go that came to nothing, unless --store says where all go."""
+class _Evaluated(NamedTuple):
+    """A report, and the file with episodes of it that masked ones can be looked for in."""
+
+    report: "EvalReport"
+    kept: str
 
 
 def _evaluate(
     policy: str, config: "RunConfig", environment: "Environment", console: "Console", store: str
-) -> "EvalReport":
+) -> _Evaluated:
     from practicum.api import find_checkpoint, open_policy
-    from practicum.assemble.policies import evaluate_policy
+    from practicum.assemble.policies import evaluate_policy, keep_evaluated
     from practicum.cli.progress import EpisodeBar
     from practicum.engine.compute_thread import run_to_end
     from practicum.environments.registry import run_and_close
@@ -130,34 +135,25 @@ def _evaluate(
         taken = found.checkpoint
         console.print(f"taking {taken.path}", markup=False, highlight=False, soft_wrap=True)
     handle: PolicyHandle = open_policy(policy, config, environment)
+    kept = ""
 
     def keep(groups: "Sequence[Group]") -> None:
-        if told := _keep(groups, handle.fingerprint, store):
+        nonlocal kept
+        count, kept = keep_evaluated(groups, handle.fingerprint, store)
+        if kept:
+            what = "episodes" if store else "failed episodes"
+            told = f"{count} {what} kept; look at them: practicum traces list --store {quote(kept)}"
             console.print(told, markup=False, highlight=False, soft_wrap=True)
 
     with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
         work = evaluate_policy(
             handle, environment, config, bar.episode_done, policy, on_groups=keep
         )
-        return run_to_end(run_and_close(environment, work)).report
+        report = run_to_end(run_and_close(environment, work)).report
+    return _Evaluated(report, kept)
 
 
-def _keep(groups: "Sequence[Group]", fingerprint: str, store: str) -> str:
-    """Keep all episodes in a store, or without one those that failed; says where."""
-    from practicum.evaluation.evaluate import named_episodes
-    from practicum.store.trace_store import SqliteTraceStore
-
-    chosen = [e for e in named_episodes(groups, fingerprint[:16]) if store or not e.is_usable]
-    if not chosen:
-        return ""
-    path = Path(store or FAILED)
-    with SqliteTraceStore(path) as kept:
-        kept.add_imported(chosen, tasks=[group.task for group in groups], purpose="eval")
-    what = "episodes" if store else "failed episodes"
-    return f"{len(chosen)} {what} kept; look at them: practicum traces list --store {path}"
-
-
-def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -> None:
+def _show(found: _Evaluated, other: _Evaluated | None, json_output: bool) -> None:
     import json
 
     from rich.console import Console
@@ -165,22 +161,27 @@ def _show(report: "EvalReport", other: "EvalReport | None", json_output: bool) -
     from practicum.evaluation.compare import compare_reports
     from practicum.evaluation.report import (
         comparison_to_json,
+        find_masked,
         render_comparison,
         render_report,
         report_to_json,
     )
 
-    comparison = compare_reports(report, other) if other is not None else None
+    comparison = compare_reports(found.report, other.report) if other is not None else None
     if json_output:
-        found = {"report": report_to_json(report)}
+        shown = {"report": report_to_json(found.report), "episodes": found.kept or None}
         if other is not None and comparison is not None:
-            found |= {
-                "against": report_to_json(other),
+            shown |= {
+                "against": report_to_json(other.report),
                 "comparison": comparison_to_json(comparison),
             }
-        print(json.dumps(found))
+        print(json.dumps(shown))
         return
     console = Console()
-    console.print(render_report(report))
+    console.print(render_report(found.report))
     if other is not None and comparison is not None:
-        console.print(render_comparison(report, other, comparison))
+        console.print(render_comparison(found.report, other.report, comparison))
+    for side in (found, other):
+        if side is not None and side.report.masked and side.kept:
+            told = find_masked(side.kept)  # not in a table, which would break the line
+            console.print(f"{side.report.policy}: {told}", markup=False, soft_wrap=True)

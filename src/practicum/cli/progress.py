@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from practicum.cli.views.wording import IN_ORDER
-from practicum.core.checkpoint import EvalReport
+from practicum.core.checkpoint import EvalReport, beside_success
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.environments.checker import LevelCheck
@@ -146,7 +146,7 @@ class TrainingProgress(ShownBars):
         reward = f", reward {report.reward.value:.2f}" if report.success else ""
         self._console.print(
             f"held-out after {step} steps: {name} {format_interval(found, digits=2)}, "
-            f"n = {found.n}{reward}",
+            f"n = {found.n}{reward}{beside_success(report, digits=2)}",
             style="cyan",
             highlight=False,
             markup=False,

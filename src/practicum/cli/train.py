@@ -164,7 +164,12 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
     from rich.console import Console
 
     from practicum.evaluation.compare import compare_reports
-    from practicum.evaluation.report import render_comparison, render_stages, stage_ends
+    from practicum.evaluation.report import (
+        find_masked,
+        render_comparison,
+        render_stages,
+        stage_ends,
+    )
     from practicum.evaluation.study_report import ONE_SEED
 
     console = Console()
@@ -175,4 +180,6 @@ def _print_result(run: "RunDir", reports: "dict[int, EvalReport]") -> None:
     if len(reports) > 1:
         before, after = reports[min(reports)], reports[max(reports)]
         console.print(render_comparison(after, before, compare_reports(after, before)))
+        if before.masked or after.masked:
+            console.print(find_masked(str(run.path)), markup=False, soft_wrap=True)
         console.print(ONE_SEED, highlight=False)

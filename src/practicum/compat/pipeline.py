@@ -459,8 +459,13 @@ def _evaluation(report: EvalReport) -> dict[str, Any]:
     def interval(part: Interval) -> dict[str, Any]:
         return {"value": part.value, "low": part.low, "high": part.high, "n": part.n}
 
-    known = interval(report.success) if report.success else None
-    return {"success": known, "reward": interval(report.reward)}
+    known, failed = report.success, report.success_if_masked_failed
+    return {
+        "success": interval(known) if known else None,
+        "success_if_masked_failed": interval(failed) if failed else None,
+        "masked": report.masked,
+        "reward": interval(report.reward),
+    }
 
 
 def _free_name(runs_dir: Path, agent: str) -> str:

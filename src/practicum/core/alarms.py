@@ -15,9 +15,10 @@ from itertools import islice, pairwise
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from practicum.core.idle_steps import why_idle
 from practicum.core.task import JSON
 
-AlarmKind = Literal["flat", "equal", "stalled", "entropy", "kl", "success", "length"]
+AlarmKind = Literal["idle", "flat", "equal", "stalled", "entropy", "kl", "success", "length"]
 
 SOLVED = 0.9
 """Success from which low entropy and flat groups are what learning looks like at its end."""
@@ -204,6 +205,8 @@ class AlarmWatch:
         row = _Row(step, metrics)
         if not row.number("episodes") or row.number("reward") is None:
             return []
+        if cause := why_idle(metrics):
+            return self._tell_idle(step, cause)
         history = self._history_for(row)
         history.add(row)
         found = [alarm for detect in DETECTORS if (alarm := detect(history)) is not None]
@@ -215,6 +218,11 @@ class AlarmWatch:
             self._seen["flat"] = step
             return [alarm for alarm in new if alarm.kind != "flat"]
         return new
+
+    def _tell_idle(self, step: int, cause: str) -> list[Alarm]:
+        """At once: no other sign means anything where nothing can be learned."""
+        is_new, self._seen = "idle" not in self._seen, {"idle": step}
+        return [Alarm(kind="idle", step=step, since=step, text=cause)] if is_new else []
 
     def _history_for(self, row: _Row) -> _History:
         stage, recoveries = row.values.get("stage"), row.values.get("recoveries") or 0

@@ -33,6 +33,13 @@ class WorksAside(Protocol):
         """Characters of the longest token."""
 
 
+def fewest_tokens(codec: object, messages: Sequence[Message]) -> int:
+    """As many tokens as messages surely have, without making them; 0 where that is not known."""
+    if not isinstance(codec, WorksAside):
+        return 0
+    return sum(len(message.content.strip()) for message in messages) // codec.longest_token()
+
+
 @runtime_checkable
 class EncodesText(Protocol):
     """A codec that encodes a text without a template around it."""

@@ -1,9 +1,10 @@
 """Records of a run's results: checkpoints, and evaluation reports with their intervals."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from practicum.core.task import JSON
 
@@ -104,14 +105,20 @@ class EvalReport:
     seed: int
     attempts_per_task: int
     success: Interval | None
-    """None where nobody can say whether a task was done, as with a reward of one's own."""
+    """Of the scored attempts; where `counts_masked`, of all of them, the masked as failed. None
+    where nobody can say whether a task was done, as with a reward of one's own."""
     reward: Interval
+    """Of the scored attempts."""
     pass_at_k: Mapping[int, Interval] = field(default_factory=dict)
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
     masked: int = 0
-    """Attempts left out because the environment or the agent failed."""
+    """Attempts without a score, because the environment or the agent failed."""
     tasks: tuple[TaskResult, ...] = ()
     duration_s: float = 0.0
+    success_scored: Interval | None = None
+    """Of the scored attempts alone, as if nothing had been masked."""
+    success_if_masked_failed: Interval | None = None
+    """Of all attempts, as if every masked one had failed."""
 
     @property
     def attempts(self) -> int:
@@ -123,9 +130,72 @@ class EvalReport:
         """The score that policies are chosen by, and its name: success where it is known."""
         return ("success", self.success) if self.success else ("mean reward", self.reward)
 
+    @property
+    def counts_masked(self) -> bool:
+        """Whether so many attempts are masked that success counts them as failed."""
+        return are_many_masked(self.masked, self.attempts)
+
+    @property
+    def counted(self) -> tuple[TaskResult, ...]:
+        """Its tasks as success counts them."""
+        return masked_as_failed(self.tasks) if self.counts_masked else self.tasks
+
 
 MASKED_HIGH = 0.05
-"""Share of masked held-out attempts from which the rest says too little about the policy."""
+"""Share of masked held-out attempts from which the rest says too little about the policy, which may
+have failed in a way that is not counted: success then counts the masked as failed."""
+
+
+def are_many_masked(masked: int, attempts: int) -> bool:
+    """Whether the share of masked attempts is at least `MASKED_HIGH`."""
+    return masked > 0 and masked >= MASKED_HIGH * attempts
+
+
+def masked_as_failed(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
+    """The tasks with every attempt that has no score, or no known success, as a failed one."""
+
+    def failed(task: TaskResult) -> tuple[bool, ...]:
+        pairs = zip(task.successes, task.rewards, strict=True)
+        return tuple(bool(success) and reward is not None for success, reward in pairs)
+
+    return tuple(replace(task, successes=failed(task)) for task in tasks)
+
+
+class HeldOutSuccess(Protocol):
+    """Success on held-out tasks, with and without what was masked, as `EvalReport` has it."""
+
+    @property
+    def success(self) -> Interval | None:
+        """What counts."""
+
+    @property
+    def success_scored(self) -> Interval | None:
+        """Of the scored attempts alone."""
+
+    @property
+    def success_if_masked_failed(self) -> Interval | None:
+        """Of all attempts, the masked as failed."""
+
+    @property
+    def masked(self) -> int:
+        """How many attempts have no score."""
+
+
+def beside_success(found: HeldOutSuccess, digits: int = 3) -> str:
+    """What stands beside success wherever it is shown: how many are masked, and what of it.
+
+    Empty where nothing is masked.
+    """
+    scored, failed = found.success_scored, found.success_if_masked_failed
+    if not found.masked or scored is None or failed is None:
+        return ""
+
+    def shown(one: Interval) -> str:
+        return f"{one.value:.{digits}f} [{one.low:.{digits}f}, {one.high:.{digits}f}]"
+
+    if found.success == failed:
+        return f" ({found.masked} masked counted as failed; {shown(scored)} without them)"
+    return f" ({found.masked} masked; {shown(failed)} if they failed)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

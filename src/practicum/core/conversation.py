@@ -92,6 +92,14 @@ class ProgramAgent(Protocol):
         """Do the task. `session` stays open and is asked for its outcome afterwards."""
 
 
+@runtime_checkable
+class ScoresItself(Protocol):
+    """A program agent that says itself what its work is worth."""
+
+    def cut_off(self, stop: StopReason, reason: str = "") -> AgentReport:
+        """What it reports of an episode that a limit ended before it could say so: a failure."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledTurn:
     """The tokens an earlier assistant message was sampled as."""

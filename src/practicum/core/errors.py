@@ -10,6 +10,7 @@
     + FolderMoved        a run's folder was renamed or removed while it trained
     + EpisodesFailed     every episode of a step or an evaluation failed
   - ContextFull          the next prompt does not fit the model: the episode ends there
+    + MessageTooLong     because of one message alone
   - PolicyMismatch       the learner would train on tokens another policy sampled: the run stops
   - RolloutFailure       one episode failed: recorded on its trace, never ends a run
     + EnvironmentFailure the environment's fault: the episode is masked
@@ -135,6 +136,10 @@ class EpisodesFailed(UserError):
 
 class ContextFull(PracticumError):
     """A prompt and the tokens asked for do not fit the model's context."""
+
+
+class MessageTooLong(ContextFull):
+    """A message is so long that it cannot fit, whatever its tokens are; they are never made."""
 
 
 class PolicyMismatch(PracticumError):

@@ -9,7 +9,7 @@ sequence the model saw. An agent that rewrites its history starts a new branch; 
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -62,6 +62,8 @@ class StopReason(StrEnum):
     """The turn limit was reached; the work so far is scored."""
     CONTEXT_FULL = "context_full"
     """The next prompt would not fit the model's context."""
+    TIMED_OUT = "timed_out"
+    """The deadline was over (`agent.deadline_s`): the policy has failed, and is scored so."""
     ENVIRONMENT_FAILED = "environment_failed"
     """An error of the environment: the episode is masked."""
     AGENT_FAILED = "agent_failed"
@@ -284,6 +286,21 @@ class RecordedTree:
         self._children[index] = []
         self._children[parent].append(index)
         return index
+
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: Python's strings may hold one, and no encoding or tokenizer can."""
+
+
+def readable(message: Message) -> Message:
+    r"""The message with U+FFFD for each lone surrogate, which a policy's own words may bring in.
+
+    >>> readable(Message(role="tool", content="a\ud800b")).content
+    'a\ufffdb'
+    """
+    if not LONE_SURROGATE.search(message.content):
+        return message
+    return replace(message, content=LONE_SURROGATE.sub("\ufffd", message.content))
 
 
 WORD = re.compile(r"\w+|[^\w\s]")

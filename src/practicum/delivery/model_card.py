@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from practicum.core.checkpoint import Comparison, EvalReport, Interval, card_head
+from practicum.core.checkpoint import (
+    Comparison,
+    EvalReport,
+    Interval,
+    beside_success,
+    card_head,
+)
 from practicum.core.task import JSON
 from practicum.delivery.agreement import Agreement
 
@@ -98,9 +104,12 @@ def _export_to_json(export: Exported) -> dict[str, JSON]:
 
 
 def _scores(report: EvalReport) -> dict[str, JSON]:
+    failed = report.success_if_masked_failed
     return {
         "n": len(report.tasks),
         "success": _bounds(report.success) if report.success else None,
+        "success_if_masked_failed": _bounds(failed) if failed else None,
+        "masked": report.masked,
         "reward": _bounds(report.reward),
     }
 
@@ -125,7 +134,7 @@ def write_card(
     body = [f"# {lineage.policy}", "", told, ""]
     if original is not None:
         body += [
-            f"The model it was exported from: success {_words(original.success)}, mean reward "
+            f"The model it was exported from: success {_success(original)}, mean reward "
             f"{_words(original.reward)}, n = {len(original.tasks)}.",
             "",
         ]
@@ -154,7 +163,7 @@ def write_card(
 def _row(export: Exported) -> str:
     found, compared = export.agreement, export.comparison
     told = [export.name, f"{export.bytes / 1e6:.0f}"]
-    told.append(_words(export.report.success) if export.report else "-")
+    told.append(_success(export.report) if export.report else "-")
     told.append(_words(compared.decisive[1], "+") if compared else "-")
     if found is not None:
         told += [f"{found.gap:.4f}", f"{found.divergence:.4f}", f"{found.same_likeliest:.1%}"]
@@ -164,6 +173,10 @@ def _row(export: Exported) -> str:
         f"{speed:.0f}" if speed else "-" for speed in (export.prompt_speed, export.sampling_speed)
     ]
     return f"| {' | '.join(told)} |"
+
+
+def _success(report: EvalReport) -> str:
+    return _words(report.success) + beside_success(report, digits=2)
 
 
 def _words(interval: Interval | None, sign: str = "") -> str:

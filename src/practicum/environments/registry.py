@@ -11,7 +11,7 @@ Without a package, give the class itself as the name: `env: my_package.chores:Ch
 """
 
 import importlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, islice
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -24,6 +24,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
+from practicum.core.trace import LONE_SURROGATE
 from practicum.core.user_code import load_callable, names_code, place_of, unnamed_code
 
 T = TypeVar("T")
@@ -167,6 +168,9 @@ def _unknown(name: str) -> str:
 LOOKED_THROUGH = 1000
 """Tasks of each split among which an id is looked for."""
 
+FIRST_TASKS = 32
+"""Training tasks that are looked at before a run begins."""
+
 
 def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
     """The first `n` held-out tasks; the same for every policy that is evaluated with this seed."""
@@ -176,7 +180,42 @@ def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
         if not tasks:
             raise UserError(f"{there}; let `tasks` give some to that split, or write eval.n=0")
         raise UserError(f"{there} and {n} were asked for; write eval.n={len(tasks)}, or --n here")
+    refuse_unsound(environment, tasks)
     return tasks
+
+
+def check_first_tasks(config: RunConfig, environment: Environment) -> None:
+    """Refuse tasks that no run could use, among the held-out ones and the first of training.
+
+    Before anything is loaded: a comparison would tell of them only after training.
+    """
+    heldout = list(islice(environment.tasks("heldout", config.eval.seed), config.eval.n))
+    refuse_unsound(environment, heldout)
+    training = list(islice(environment.tasks("train", config.seed), FIRST_TASKS))
+    refuse_unsound(environment, training, may_repeat=True)
+
+
+def refuse_unsound(
+    environment: Environment, tasks: Sequence[Task], *, may_repeat: bool = False
+) -> None:
+    """Raise `UserError` for two tasks of one id, and for words that are no text.
+
+    Training tasks may come again as they were.
+    """
+    seen: dict[str, Task] = {}
+    for number, task in enumerate(tasks, start=1):
+        if found := LONE_SURROGATE.search(f"{task.id}{task.instruction}"):
+            raise UserError(
+                f"the task {task.id!r} of {environment.name!r} has {found.group()!r} in its words, "
+                "half of a surrogate pair, which is no text and which no model can be given; mend "
+                "it in `tasks`"
+            )
+        before = seen.setdefault(task.id, task)
+        if before is not task and not (may_repeat and before == task):
+            raise UserError(
+                f"{environment.name!r} has two {task.split} tasks that are called {task.id!r}, "
+                f"one of them number {number}; `tasks` must give each an id of its own"
+            )
 
 
 def shared_tasks(config: RunConfig, environment: Environment | None) -> list[str]:

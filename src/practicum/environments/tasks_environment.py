@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from practicum.core.config.config_sections import ConfigModel
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
-from practicum.core.interfaces import Observation
+from practicum.core.interfaces import Environment, Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
-from practicum.core.trace import Message
+from practicum.core.trace import LONE_SURROGATE, Message
 from practicum.core.user_code import returned_rows
 from practicum.environments.selection import shuffled
 
@@ -69,6 +70,11 @@ def _task(row: Any, where: str, env: str, heldout_share: float) -> Task:
         data = json.loads(json.dumps(dict(row), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise UserError(f"{where} cannot be kept as JSON: {error}; {ROW}") from None
+    if found := LONE_SURROGATE.search(json.dumps(data, ensure_ascii=False)):
+        raise UserError(
+            f"{where} has {found.group()!r}, half of a surrogate pair, which is no text and no "
+            "model can be given; write the whole character"
+        )
     named = str(data.pop("id", "")) or _digest(json.dumps(data, sort_keys=True))[:12]
     prompt, level = data.pop("prompt"), data.pop("level", 1)
     if not isinstance(level, int) or isinstance(level, bool) or level < 1:
@@ -179,3 +185,30 @@ class TasksEnvironment:
         """The row's answer, where it has one."""
         known = task.data.get(ANSWER)
         return () if known is None else (str(known),)
+
+
+def check_answers(config: RunConfig, environment: Environment) -> None:
+    """Refuse to learn from rows that nobody can score: every episode would be worth the same.
+
+    A program may say itself what its work is worth, and distillation needs no reward.
+    """
+    reward, agent = config.reward, config.agent
+    needs_scores = any(
+        not stage.algorithm.is_offline and stage.algorithm.name != "distill"
+        for stage in config.all_stages
+    )
+    is_scored = bool(reward.components) or reward.name != "auto" or agent.name == "function"
+    is_scored = is_scored or (agent.name == "command" and agent.score != "evidence")
+    if not isinstance(environment, TasksEnvironment) or is_scored or not needs_scores:
+        return
+    rows = [task for task in environment.every_task() if task.split == "train"]
+    if any(ANSWER in task.data for task in rows):
+        return
+    has_tests = any("tests" in task.data for task in rows)
+    what = "have tests and no answer" if has_tests else "have no answer"
+    raise UserError(
+        f"the {len(rows)} training rows {what}, and the run has no reward, so that every episode "
+        "would be worth the same and nothing could be learned; type "
+        + ("reward.components=[code_execution]" if has_tests else "reward=FILE.py:FUNCTION")
+        + ", or give the rows an answer"
+    )

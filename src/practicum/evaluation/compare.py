@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -27,15 +28,18 @@ ALPHA = 0.05
 def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
     """The gains of `report`'s policy over `against`'s, with 95 % intervals.
 
-    Tasks on which either policy has no scored attempt are left out. An interval includes 0 unless
-    the sign-flip test of the same differences rejects 0, so the two never contradict each other.
+    Tasks on which either policy has no scored attempt are left out. Where many of the policy's own
+    are masked, its success counts them as failed, as in its report; those of the baseline never
+    are, for that would be a gain that nobody made. An interval includes 0 unless the sign-flip test
+    of the same differences rejects 0, so the two never contradict each other.
     """
     pairs = _pair_tasks(report, against)
     attempts = max(report.attempts_per_task, against.attempts_per_task)
     reward, p_value = _reward_gain(pairs, attempts)
     gain = None
     if report.success and against.success:
-        successes = _differences([(_share(a), _share(b)) for a, b in pairs], "success")
+        counted = _pair_tasks(replace(report, tasks=report.counted), against)
+        successes = _differences([(_share(a), _share(b)) for a, b in counted], "success")
         gain, p_value = success_difference(successes, attempts)
     return Comparison(
         policy=report.policy,

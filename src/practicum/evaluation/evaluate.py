@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.agents.rollout import CUT_OFF, RolloutParts, run_groups
 from practicum.core.checkpoint import EvalReport, TaskResult
 from practicum.core.interfaces import TraceStore
 from practicum.core.sample import Episode, Group
@@ -70,6 +70,12 @@ def _why_unusable(episode: Episode) -> str:
     return "" if episode.is_usable else episode.score.reason
 
 
+def _why_failed(episode: Episode) -> str:
+    """The same, and why an episode that counts was cut off, where that is worth telling."""
+    cut = episode.outcome.evidence.get(CUT_OFF) if episode.outcome is not None else None
+    return _why_unusable(episode) or str(cut or "")
+
+
 MOST_TOLD = 3
 """Failures that are told one by one; the rest are counted where the step is."""
 
@@ -83,10 +89,10 @@ class FirstFailures:
 
     def look_at(self, episode: Episode) -> None:
         """Take an episode that has ended."""
-        reason = _why_unusable(episode)
+        reason = _why_failed(episode)
         if reason and reason not in self.told and len(self.told) < MOST_TOLD:
             self.told.add(reason)
-            self.tell(f"an episode failed: {reason}")
+            self.tell(f"an episode failed: {reason} (task {episode.trace.task_id!r})")
 
 
 def task_result(group: Group) -> TaskResult:

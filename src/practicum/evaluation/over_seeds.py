@@ -28,7 +28,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from practicum.core.checkpoint import EvalReport, Interval, TaskResult
+from practicum.core.checkpoint import (
+    EvalReport,
+    Interval,
+    TaskResult,
+    are_many_masked,
+    masked_as_failed,
+)
 from practicum.core.errors import UserError
 from practicum.evaluation.compare import tango_bounds
 from practicum.evaluation.intervals import (
@@ -55,18 +61,31 @@ class SeedScores:
 
     env: str
     success: Array
-    """Share of solved attempts, (S, T)."""
+    """Share of solved attempts, (S, T): what counts, as in `EvalReport.success`."""
+    scored: Array
+    """The same of the scored attempts alone, at tasks that every seed has some at."""
+    failed: Array
+    """The same of all attempts at all tasks, the masked as failed."""
     reward: Array
-    """Mean reward, (S, T)."""
+    """Mean reward of the scored attempts, (S, T')."""
     task_ids: tuple[str, ...]
     levels: tuple[int, ...]
     """Of each task."""
+    reward_ids: tuple[str, ...]
+    """The tasks of `reward`."""
     attempts: int
     """At each task by each seed, at most."""
-    seed_success: tuple[Interval, ...]
+    reports: tuple[EvalReport, ...]
     """Of each seed alone, over all its tasks."""
+    masked: int = 0
+    """Attempts of all seeds without a score."""
     left_out: int = 0
-    """Tasks at which some seed has no scored attempt."""
+    """Tasks at which some seed has no scored attempt, where that is not counted as failed."""
+
+    @property
+    def seed_success(self) -> tuple[Interval, ...]:
+        """Of each seed alone."""
+        return tuple(report.success for report in self.reports if report.success)
 
     @property
     def n_seeds(self) -> int:
@@ -79,8 +98,12 @@ class SeedScores:
         return int(self.success.shape[1])
 
 
-def gather_scores(reports: Sequence[EvalReport]) -> SeedScores:
-    """The table of seeds by tasks; tasks that some seed has no scored attempt at are left out."""
+def gather_scores(reports: Sequence[EvalReport], *, is_baseline: bool = False) -> SeedScores:
+    """The table of seeds by tasks; tasks that some seed has no scored attempt at are left out.
+
+    Where many attempts are masked, success counts them as failed, but never those of a baseline:
+    that would be a gain that nobody made.
+    """
     if not reports:
         raise UserError("no seed has an evaluation yet; finish one with practicum train --resume")
     first = reports[0]
@@ -103,15 +126,25 @@ def gather_scores(reports: Sequence[EvalReport]) -> SeedScores:
             "no task has a scored attempt from every seed, so there is nothing to compare; "
             "evaluate again and look at the failures"
         )
+    masked, attempts = sum(r.masked for r in reports), sum(r.attempts for r in reports)
+    counts_masked = are_many_masked(masked, attempts) and not is_baseline
+    scored = np.array([[_mean(tasks[name].successes) for name in kept] for tasks in by_id])
+    filled = [{t.task_id: t for t in masked_as_failed(tuple(tasks.values()))} for tasks in by_id]
+    failed = np.array([[_mean(tasks[name].successes) for name in by_id[0]] for tasks in filled])
+    counted = list(by_id[0]) if counts_masked else kept
     return SeedScores(
         env=first.env,
-        success=np.array([[_mean(tasks[name].successes) for name in kept] for tasks in by_id]),
+        success=failed if counts_masked else scored,
+        scored=scored,
+        failed=failed,
         reward=np.array([[_mean(tasks[name].rewards) for name in kept] for tasks in by_id]),
-        task_ids=tuple(kept),
-        levels=tuple(by_id[0][name].level for name in kept),
+        task_ids=tuple(counted),
+        levels=tuple(by_id[0][name].level for name in counted),
+        reward_ids=tuple(kept),
         attempts=max(report.attempts_per_task for report in reports),
-        seed_success=tuple(report.success for report in reports if report.success),
-        left_out=len(by_id[0]) - len(kept),
+        reports=tuple(reports),
+        masked=masked,
+        left_out=len(by_id[0]) - len(counted),
     )
 
 

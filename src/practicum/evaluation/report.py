@@ -2,17 +2,21 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
 from typing import Any, TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
 from practicum.core.checkpoint import (
-    MASKED_HIGH,
     Comparison,
     EvalReport,
+    HeldOutSuccess,
     Interval,
     TaskResult,
+    are_many_masked,
+    beside_success,
+    masked_as_failed,
 )
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import EpisodesFailed, UserError
@@ -41,7 +45,8 @@ def build_report(
 ) -> EvalReport:
     """The report of one policy's task results.
 
-    Masked and unscored attempts are left out, not counted as failures. Where all of them are,
+    Masked and unscored attempts are left out of the scores. Success is also told as if they had
+    failed, and where they are many that is the one that counts. Where all of them are masked,
     `first_failure` says why.
     """
     if not results:
@@ -56,23 +61,29 @@ def build_report(
             f"unscored; {reason}"
         )
     as_share = is_zero_or_one(results)
-    levels = sorted({task.level for task in scored})
+    masked = sum(_masked(task, bool(scored)) for task in results)
+    are_many = are_many_masked(masked, sum(len(task.successes) for task in results))
+    failed = masked_as_failed(results)
+    counted = failed if are_many else scored
+    levels = sorted({task.level for task in counted})
     return EvalReport(
         policy=policy,
         env=env,
         fingerprint=fingerprint,
         seed=seed,
         attempts_per_task=attempts,
-        success=_success(scored, attempts) if scored else None,
+        success=_success(counted, attempts) if scored else None,
         reward=share_interval(rewards, attempts) if as_share else mean_interval(rewards),
-        pass_at_k=_pass_at_powers(scored, attempts) if scored else {},
+        pass_at_k=_pass_at_powers(counted, attempts) if scored else {},
         success_by_level={
-            level: _success([task for task in scored if task.level == level], attempts)
-            for level in levels
+            level: _success([task for task in counted if task.level == level], attempts)
+            for level in (levels if scored else ())
         },
-        masked=sum(_masked(task, bool(scored)) for task in results),
+        masked=masked,
         tasks=tuple(results),
         duration_s=duration_s,
+        success_scored=_success(scored, attempts) if scored else None,
+        success_if_masked_failed=_success(failed, attempts) if scored else None,
     )
 
 
@@ -136,9 +147,11 @@ def format_interval(interval: Interval, *, signed: bool = False, digits: int = 3
     return f"{value} [{interval.low:{form}}, {interval.high:{form}}]"
 
 
-def format_success(report: EvalReport, digits: int = 3) -> str:
-    """Success with its bounds; `unknown` where it is."""
-    return format_interval(report.success, digits=digits) if report.success else "unknown"
+def format_success(found: HeldOutSuccess, digits: int = 3) -> str:
+    """Success with its bounds, and with what it would be if the masked had failed."""
+    if found.success is None:
+        return "unknown"
+    return format_interval(found.success, digits=digits) + beside_success(found, digits)
 
 
 def render_report(report: EvalReport) -> Table:
@@ -146,7 +159,7 @@ def render_report(report: EvalReport) -> Table:
     table = Table(
         title=f"{report.policy} on {report.env}, held-out tasks",
         title_justify="left",
-        caption=_caption(report),
+        caption=Text(_caption(report)),
         caption_justify="left",
     )
     table.add_column("score")
@@ -154,6 +167,10 @@ def render_report(report: EvalReport) -> Table:
     table.add_column("tasks", justify="right")
     for name, interval in _rows(report):
         table.add_row(name, Text(format_interval(interval)), str(interval.n))
+        other = report.success_scored if report.counts_masked else report.success_if_masked_failed
+        if name == "success" and report.masked and other is not None:
+            what = "of the scored alone" if report.counts_masked else "if the masked had failed"
+            table.add_row(f"  {what}", Text(format_interval(other)), str(other.n))
     return table
 
 
@@ -185,20 +202,27 @@ UNKNOWN = "success is unknown: say what counts with reward.success_at=SCORE"
 """Where neither the environment nor the config says whether a task was done."""
 
 
-def masked_words(masked: int, attempts: int, run: str = "runs/NAME") -> str:
-    """How many held-out attempts are in no score, and from `MASKED_HIGH` on what that means.
+def masked_words(masked: int, attempts: int) -> str:
+    """How many held-out attempts have no score, and from `MASKED_HIGH` on what that means.
 
     >>> masked_words(2, 100)
-    '2 of 100 attempts (2%) masked and left out'
+    '2 of 100 attempts (2%) masked'
     """
     share = masked / attempts if attempts else 0.0
-    said = f"{masked} of {attempts} attempts ({share:.0%}) masked and left out"
-    if share < MASKED_HIGH:
+    said = f"{masked} of {attempts} attempts ({share:.0%}) masked"
+    if not are_many_masked(masked, attempts):
         return said
-    return (
-        f"ALARM: {said}, so the scores are of the rest only: find out what failed with "
-        f'practicum traces list --store {run} --where "purpose = eval and score = none"'
-    )
+    return f"ALARM: {said} and counted as failed, for nobody knows what they would have come to"
+
+
+def find_masked(kept: str) -> str:
+    """How to find the masked episodes in the run folder or file that keeps them.
+
+    >>> find_masked("runs/demo")
+    'find out what failed: practicum traces list --store runs/demo --where "purpose = eval and ...
+    """
+    command = f"practicum traces list --store {quote(kept)}"
+    return f'find out what failed: {command} --where "purpose = eval and score = none"'
 
 
 def render_comparison(report: EvalReport, against: EvalReport, comparison: Comparison) -> Table:
@@ -273,7 +297,8 @@ def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Com
             "pays is not the task, or more steps are needed; see docs/collapse.md."
         )
     lines += [
-        f"{side.policy}: {masked_words(side.masked, side.attempts)}."
+        f"{side.policy}: success {format_success(side, digits=2)}; "
+        f"{masked_words(side.masked, side.attempts)}."
         for side in (against, report)
         if side.masked
     ]
@@ -295,6 +320,8 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "success_by_level": _table_to_json(report.success_by_level),
         "masked": report.masked,
         "attempts": report.attempts,
+        "counts_masked": report.counts_masked,
+        **_beside_to_json(report),
         "duration_s": report.duration_s,
         "tasks": [
             {
@@ -350,28 +377,36 @@ def _read(value: Mapping[str, Any], what: str, build: Callable[[Mapping[str, Any
 
 
 def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
+    tasks = tuple(
+        TaskResult(
+            task_id=task["task_id"],
+            level=task["level"],
+            successes=tuple(task["successes"]),
+            rewards=tuple(task["rewards"]),
+            turns=tuple(task["turns"]),
+        )
+        for task in value["tasks"]
+    )
+    told: dict[str, Any] = {
+        key: value[key] for key in ("policy", "env", "fingerprint", "seed", "duration_s")
+    }
+    if "success_if_masked_failed" not in value:  # an older one, whose success left the masked out
+        return build_report(tasks, **told)
+
+    def known(key: str) -> Interval | None:
+        return _interval_from_json(value[key]) if value[key] else None
+
     return EvalReport(
-        policy=value["policy"],
-        env=value["env"],
-        fingerprint=value["fingerprint"],
-        seed=value["seed"],
+        **told,
+        tasks=tasks,
         attempts_per_task=value["attempts_per_task"],
-        success=_interval_from_json(value["success"]) if value["success"] else None,
+        success=known("success"),
         reward=_interval_from_json(value["reward"]),
         pass_at_k=_table_from_json(value["pass_at_k"]),
         success_by_level=_table_from_json(value["success_by_level"]),
         masked=value["masked"],
-        duration_s=value["duration_s"],
-        tasks=tuple(
-            TaskResult(
-                task_id=task["task_id"],
-                level=task["level"],
-                successes=tuple(task["successes"]),
-                rewards=tuple(task["rewards"]),
-                turns=tuple(task["turns"]),
-            )
-            for task in value["tasks"]
-        ),
+        success_scored=known("success_scored"),
+        success_if_masked_failed=known("success_if_masked_failed"),
     )
 
 
@@ -393,6 +428,14 @@ def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:
 
 def _table_from_json(value: Mapping[str, Any]) -> dict[int, Interval]:
     return {int(key): _interval_from_json(interval) for key, interval in value.items()}
+
+
+def _beside_to_json(report: EvalReport) -> dict[str, JSON]:
+    scored, failed = report.success_scored, report.success_if_masked_failed
+    return {
+        "success_scored": scored.to_json() if scored else None,
+        "success_if_masked_failed": failed.to_json() if failed else None,
+    }
 
 
 def _interval_from_json(value: Mapping[str, Any]) -> Interval:
@@ -417,6 +460,7 @@ def report_to_row(report: EvalReport) -> dict[str, Any]:
         "reward": interval(report.reward),
         "masked": report.masked,
         "attempts": report.attempts,
+        **_beside_to_json(report),
         "fingerprint": report.fingerprint,
         "duration_s": report.duration_s,
     }

@@ -7,7 +7,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.checkpoint import EvalReport, Interval, beside_success
 from practicum.core.errors import UserError
 from practicum.core.task import JSON
 from practicum.evaluation.over_seeds import (
@@ -22,7 +22,7 @@ from practicum.evaluation.over_seeds import (
     scores_by_level,
     success_interval,
 )
-from practicum.evaluation.report import format_interval
+from practicum.evaluation.report import format_interval, format_success
 
 SCHEMA = 1
 """Version of the JSON format."""
@@ -45,7 +45,11 @@ class StudyReport:
     left_out: int
     """Tasks at which some seed has no scored attempt."""
     success: Interval
-    """Over seeds and tasks."""
+    """Over seeds and tasks; as in `EvalReport`, the masked count as failed where they are many."""
+    success_scored: Interval
+    success_if_masked_failed: Interval
+    masked: int
+    """Attempts of all seeds without a score."""
     reward: Interval
     """Over seeds and tasks."""
     iqm: Interval
@@ -53,8 +57,13 @@ class StudyReport:
     bar: float
     at_bar: Interval
     """Share of seeds whose own lower bound is at the bar."""
-    seed_success: tuple[Interval, ...]
+    reports: tuple[EvalReport, ...]
     """Of each seed over its tasks, in the order of `seeds`."""
+
+    @property
+    def seed_success(self) -> tuple[Interval, ...]:
+        """The success of each seed."""
+        return tuple(report.success for report in self.reports if report.success)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +121,14 @@ def _study_report(
         n_tasks=scores.n_tasks,
         left_out=scores.left_out,
         success=success_interval(scores.success, scores.attempts),
+        success_scored=success_interval(scores.scored, scores.attempts),
+        success_if_masked_failed=success_interval(scores.failed, scores.attempts),
+        masked=scores.masked,
         reward=reward_interval(scores.reward),
         iqm=iqm_interval(scores_by_level(scores)),
         bar=bar,
         at_bar=bar_interval(scores.seed_success, bar),
-        seed_success=scores.seed_success,
+        reports=scores.reports,
     )
 
 
@@ -139,34 +151,41 @@ def compare_studies(
     first: StudyEvidence, second: StudyEvidence, bar: float = BAR
 ) -> StudyComparison:
     """The second study's gains over the first, on the tasks both were evaluated on."""
-    theirs, ours = (gather_scores(list(one.reports.values())) for one in (first, second))
+    theirs = gather_scores(list(first.reports.values()), is_baseline=True)
+    ours = gather_scores(list(second.reports.values()))
     if ours.env != theirs.env:
         raise UserError(
             f"{second.name!r} was evaluated on {ours.env!r} and {first.name!r} on {theirs.env!r}, "
             "and a comparison needs the same tasks; give two studies of one environment"
         )
-    place = {name: at for at, name in enumerate(theirs.task_ids)}
-    shared = [(at, place[name]) for at, name in enumerate(ours.task_ids) if name in place]
+    shared = _shared(ours.task_ids, theirs.task_ids)
+    rewarded = _shared(ours.reward_ids, theirs.reward_ids)
     is_same = not {*ours.task_ids} ^ {*theirs.task_ids} or ours.left_out or theirs.left_out
-    if not shared or not is_same:
+    if not shared or not rewarded or not is_same:
         raise UserError(
             f"{second.name!r} and {first.name!r} were evaluated on different tasks ({len(shared)} "
             "shared), and a comparison needs the same ones; train both with the same env, eval.n "
             "and eval.seed"
         )
-    mine, other = np.array(shared).T
+    (mine, other), (paid, others) = np.array(shared).T, np.array(rewarded).T
     pairs = {
         "success": (ours.success[:, mine], theirs.success[:, other]),
-        "reward": (ours.reward[:, mine], theirs.reward[:, other]),
+        "reward": (ours.reward[:, paid], theirs.reward[:, others]),
     }
     return StudyComparison(
-        first=_study_report(first.name, theirs, tuple(first.reports), bar, first.missing),
+        first=build_study_report(first.name, first.reports, bar=bar, missing=first.missing),
         second=_study_report(second.name, ours, tuple(second.reports), bar, second.missing),
         n_tasks=len(shared),
         success_difference=difference_interval(*pairs["success"]),
         reward_difference=difference_interval(*pairs["reward"], bounded=False),
         improvement=improvement_interval(*(side.mean(axis=1) for side in pairs["success"])),
     )
+
+
+def _shared(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the tasks that both have stand in each."""
+    place = {name: at for at, name in enumerate(theirs)}
+    return [(at, place[name]) for at, name in enumerate(ours) if name in place]
 
 
 def render_study(report: StudyReport) -> Table:
@@ -180,8 +199,8 @@ def render_study(report: StudyReport) -> Table:
     )
     table.add_column("score")
     table.add_column("value [95 % interval]", no_wrap=True)
-    for seed, found in zip(report.seeds, report.seed_success, strict=True):
-        table.add_row(f"seed {seed} success", Text(_show(found)))
+    for seed, one in zip(report.seeds, report.reports, strict=True):
+        table.add_row(f"seed {seed} success", Text(format_success(one, digits=2)))
     for name, found in _rows(report):
         table.add_row(name, Text(_show(found)))
     return table
@@ -215,6 +234,8 @@ def _notes(report: StudyReport) -> list[str]:
     if report.missing:
         listed = ", ".join(map(str, report.missing))
         notes.append(f"{report.name}: not finished and left out: seed {listed}.")
+    if report.masked:
+        notes.append(f"{report.name}: success {_show(report.success)}{beside_success(report, 2)}.")
     if report.left_out:
         notes.append(f"{report.name}: {report.left_out} tasks without a score by every seed.")
     return notes
@@ -257,6 +278,9 @@ def study_to_json(report: StudyReport) -> dict[str, JSON]:
         "n_tasks": report.n_tasks,
         "left_out": report.left_out,
         "success": report.success.to_json(),
+        "success_scored": report.success_scored.to_json(),
+        "success_if_masked_failed": report.success_if_masked_failed.to_json(),
+        "masked": report.masked,
         "reward": report.reward.to_json(),
         "iqm": report.iqm.to_json(),
         "bar": report.bar,

@@ -15,9 +15,10 @@ from practicum.core.capabilities import (
     TakesTemplateVariables,
     WorksAside,
     context_length,
+    fewest_tokens,
 )
 from practicum.core.conversation import HistoryCodec, TurnDelta, TurnReader
-from practicum.core.errors import ContextFull, UserError
+from practicum.core.errors import ContextFull, MessageTooLong, UserError
 from practicum.core.interfaces import ChatCodec, Sampler
 from practicum.core.sampling import Actions, Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import Message, Node, Tools, ToolSpec
@@ -178,6 +179,7 @@ class CapturedConversation:
         self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
     ) -> Completion:
         """Adds messages and samples the assistant's turn after them."""
+        self.check_length(messages)
         if self._last is None:
             given = self.codec.open(messages, tools)
             self._offer(tools)
@@ -288,7 +290,7 @@ class CapturedConversation:
 
     async def prompt_of(self, request: ChatRequest) -> tuple[int, ...]:
         """The tokens of a whole conversation, in which turns sampled here keep their tokens."""
-        self.check_length(request)
+        self.check_length(request.messages)
         codec, turns = self.codec_of(request), self.graph.turns(request.messages)
         if request.text is not None:
             return await self._plain_ids(request.text)
@@ -317,15 +319,12 @@ class CapturedConversation:
         aside: EncodesText = codec.aside()
         return await in_large_thread(lambda: aside.encode_text(text))
 
-    def check_length(self, request: ChatRequest) -> None:
-        """Refuses a conversation that cannot fit whatever its tokens are, without making them."""
-        most, codec = self._context_tokens, self.codec
-        length = sum(len(message.content.strip()) for message in request.messages)
-        if not most or length <= most or not isinstance(codec, WorksAside):
-            return
-        least = length // codec.longest_token()
-        if least >= most:
-            raise ContextFull(
+    def check_length(self, messages: Sequence[Message]) -> None:
+        """Refuses messages that cannot fit whatever their tokens are, without making them."""
+        most, least = self._context_tokens, fewest_tokens(self.codec, messages)
+        if most and least >= most:
+            length = sum(len(message.content) for message in messages)
+            raise MessageTooLong(
                 f"This model's maximum context length is {most} tokens, its answer included, and "
                 f"the conversation's {length} characters are {least} tokens or more; send a "
                 "shorter one"

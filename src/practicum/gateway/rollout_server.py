@@ -64,10 +64,14 @@ class ReachedConversation:
 
     def limit_met(self) -> StopReason | None:
         """The limit that a request has met, or that the next one will meet."""
+        left_s, turns = self.rollout.time_left_s, self.rollout.use.turns
+        if left_s is not None and left_s <= 0:
+            return StopReason.TIMED_OUT
         if self.conversation.is_full:
-            return StopReason.CONTEXT_FULL
+            # A first request that does not fit is the program's mistake, not where a policy led.
+            return StopReason.CONTEXT_FULL if turns else None
         most = self.rollout.limits.max_turns
-        return StopReason.MAX_TURNS if most and self.rollout.use.turns >= most else None
+        return StopReason.MAX_TURNS if most and turns >= most else None
 
 
 class RolloutServer:

@@ -11,7 +11,7 @@ from practicum.core.errors import user_line
 from practicum.core.interfaces import Reward
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
-from practicum.core.trace import Trace
+from practicum.core.trace import StopReason, Trace
 from practicum.core.user_code import place_of
 
 
@@ -21,14 +21,12 @@ class TurnRewards:
 
     async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
         """Unscored unless there is one reward for each turn."""
-        turns = len(trace.turns)
-        if len(outcome.turn_rewards) != turns:
-            return Score.unscored(
-                f"{len(outcome.turn_rewards)} turn rewards for {turns} turns of {trace.id}"
-            )
-        return Score(
-            components={"turns": sum(outcome.turn_rewards)}, turn_values=outcome.turn_rewards
-        )
+        turns, paid = len(trace.turns), outcome.turn_rewards
+        if trace.stop is StopReason.TIMED_OUT and len(paid) == turns - 1:
+            paid = (*paid, 0.0)  # the cut came before the last turn was carried out
+        if len(paid) != turns:
+            return Score.unscored(f"{len(paid)} turn rewards for {turns} turns of {trace.id}")
+        return Score(components={"turns": sum(paid)}, turn_values=paid)
 
 
 MALFORMED = "agent_validation_failed"

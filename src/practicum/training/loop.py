@@ -20,6 +20,7 @@ from practicum.core.alarms import Alarm
 from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState, other_policy
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, EpisodesFailed, FolderMoved, PracticumError
+from practicum.core.idle_steps import why_all_alike
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
 from practicum.core.interrupted import INTERRUPTED
 from practicum.core.sample import Episode
@@ -199,6 +200,8 @@ class Trainer:
             parts.observer.warned(f"step {step}: {result.report.memory_notice}")
         self._count_skipped(result.report)
         parts.observer.step_done(step, metrics)
+        if step == stage.first and (alike := why_all_alike(metrics)):
+            parts.observer.warned(f"step {step}: {alike}")
         self._last_metrics = metrics
         self._last_rewards = [e.score.value for e in result.episodes if e.is_usable]
         parts.metrics.check_place()

@@ -27,7 +27,7 @@ from practicum.core.interfaces import (
 )
 from practicum.core.sample import Batch, Credit, Episode, Estimates, Floats, Group, Sample
 from practicum.core.task import JSON, Task
-from practicum.core.trace import Trace, repeated_share, words_of
+from practicum.core.trace import StopReason, Trace, repeated_share, words_of
 from practicum.training.prefix_tree import (
     build_batches,
     episode_samples,
@@ -194,6 +194,7 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "mean_level": fmean(g.task.level for g in collected.groups),
         "masked_episodes": sum(e.trace.is_masked for e in episodes),
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
+        "timed_out_episodes": sum(e.trace.stop is StopReason.TIMED_OUT for e in episodes),
         "turns": fmean(len(e.trace.turns) for e in episodes),
         "sampled_tokens": sum(e.trace.sampled_tokens for e in episodes),
         **reward_metrics(collected.groups),
@@ -389,8 +390,8 @@ def check_any_usable(collected: CollectedStep) -> None:
     first = episodes[0]
     reason = first.trace.failure.message if first.trace.failure else first.score.reason
     raise StepFailed(
-        f"all {len(episodes)} episodes of the step failed or were not scored; the first: {reason}; "
-        "mend that",
+        f"all {len(episodes)} episodes of the step failed or were not scored; the first, of task "
+        f"{first.trace.task_id!r}: {reason}; mend that",
         episodes,
         [group.task for group in collected.everything],
     )

@@ -117,10 +117,15 @@ async def test_a_program_that_breaks_is_the_agents_failure(
         await work(CommandAgent(command=command))
 
 
-async def test_a_program_that_ran_into_a_limit_of_its_episode_has_not_failed() -> None:
-    report = await work(CommandAgent(command=python("exit(1)")), limit=StopReason.CONTEXT_FULL)
-    assert report.stop is StopReason.CONTEXT_FULL
-    assert report.score.value is None
+async def test_a_program_that_ran_into_a_limit_of_its_episode_is_the_policys_failure() -> None:
+    command = python("exit(1)")
+    for score, success in (("evidence", None), ((sys.executable, "-c", "print(1)"), False)):
+        agent = CommandAgent(command=command, score=score)
+        report = await work(agent, limit=StopReason.CONTEXT_FULL)
+        assert (report.stop, report.success) == (StopReason.CONTEXT_FULL, success)
+        # By its evidence the environment judges an answer that was never given.
+        assert (report.score is None) == (score == "evidence")
+        assert report.score is None or report.score.value == 0.0
 
 
 CHILDREN = """

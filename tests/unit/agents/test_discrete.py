@@ -1,6 +1,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from practicum.agents.loops import DiscreteAgent
 from practicum.core.errors import ContextFull, EnvironmentFailure
@@ -97,7 +99,40 @@ class Overflowing:
         return await ScriptedConversation(lambda actions: "stay", name="x").complete(messages)
 
 
-async def test_a_full_context_ends_the_episode_with_that_reason() -> None:
+async def test_a_full_context_ends_the_episode_there() -> None:
     conversation = Overflowing()
-    stop = await DiscreteAgent(max_turns=5).run(Counter(goal=5), conversation)
-    assert (stop, conversation.asked) == (StopReason.CONTEXT_FULL, 2)
+    with pytest.raises(ContextFull):  # told apart from a prompt that never fitted by the rollout
+        await DiscreteAgent(max_turns=5).run(Counter(goal=5), conversation)
+    assert conversation.asked == 2
+
+
+def saying(text: str) -> Counter:
+    """A session with this prompt."""
+    session = Counter(goal=2)
+    session.prompt = lambda: [Message(role="user", content=text)]  # type: ignore[method-assign]
+    return session
+
+
+async def test_half_a_character_in_a_prompt_is_the_environments_failure_and_named() -> None:
+    with pytest.raises(EnvironmentFailure, match=r"user prompt has '\\ud800' at character 4, half"):
+        await drive(saying("say\ud800"), max_turns=4)
+
+
+@given(st.text(st.sampled_from("aé\ud800\udfff") | st.characters()))
+async def test_any_prompt_is_told_or_can_be_encoded_and_any_observation_can(text: str) -> None:
+    session = Counter(goal=2)
+
+    async def act(said: str) -> Observation:
+        session.told.append(said)
+        message = Message(role="user", content=text)
+        return Observation(message=message, terminated=len(session.told) == 2)
+
+    session.act = act  # type: ignore[method-assign]
+    _, conversation = await drive(session, max_turns=4)
+    "".join(m.content for n in conversation.nodes for m in n.messages).encode()
+    try:
+        await drive(saying(text), max_turns=4)
+        text.encode()
+    except EnvironmentFailure:
+        with pytest.raises(UnicodeEncodeError):
+            text.encode()

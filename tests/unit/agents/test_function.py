@@ -107,10 +107,20 @@ async def test_one_that_raises_or_leaves_the_program_fails_alone(function: Any, 
         await work(function)
 
 
-async def test_a_limit_of_the_episode_behind_an_error_is_no_failure_but_no_score_either() -> None:
+async def test_a_limit_of_the_episode_behind_an_error_is_the_policys_failure() -> None:
     report = await work(break_down, limit=StopReason.MAX_TURNS)
     assert report.stop is StopReason.MAX_TURNS
-    assert report.score.value is None
+    assert (report.score.value, report.success) == (0.0, False)
+    assert "KeyError" in report.score.reason
+
+
+def test_a_cut_off_function_leaves_the_word_to_its_session_or_to_the_runs_reward() -> None:
+    in_session = FunctionAgent(function=lambda task, client, session: None)
+    elsewhere = FunctionAgent(function=lambda task, client: None, is_scored_elsewhere=True)
+    for agent in (in_session, elsewhere):
+        report = agent.cut_off(StopReason.MAX_TURNS)
+        assert (report.score, report.success) == (None, None)
+    assert in_session.cut_off(StopReason.TIMED_OUT).success is False
 
 
 async def test_one_that_takes_a_session_may_leave_the_score_to_the_environment() -> None:

@@ -79,7 +79,8 @@ async def test_a_full_context_ends_the_episode_there() -> None:
         async def complete(self, messages: Any, actions: Any = (), tools: Any = ()) -> Any:
             raise ContextFull("full")
 
-    assert await ToolLoopAgent().run(Counter(goal=1), Full()) is StopReason.CONTEXT_FULL
+    with pytest.raises(ContextFull, match="full"):
+        await ToolLoopAgent().run(Counter(goal=1), Full())
 
 
 async def test_a_tool_that_breaks_is_the_environments_fault() -> None:
@@ -162,8 +163,8 @@ async def test_a_budget_ends_the_episode_before_the_turn_that_would_not_fit(
     # Opening "0", a turn, an answer of one character and its mark, and nine tokens for a turn.
     budget = ContextBudget(codec=Bytes(), tokens=tokens, turn_tokens=9)
     session, conversation = Counter(goal=9), Recorded(*[GO] * 9)
-    stop = await ToolLoopAgent(budget=budget).run(session, conversation)
-    assert stop is StopReason.CONTEXT_FULL
+    with pytest.raises(ContextFull, match=f"agent.context_tokens is {tokens}; raise it"):
+        await ToolLoopAgent(budget=budget).run(session, conversation)
     assert len(session.calls) == turns
 
 
@@ -179,8 +180,8 @@ async def test_a_long_episode_goes_on_with_earlier_results_folded() -> None:
     budget = ContextBudget(codec=Bytes(), tokens=2000, turn_tokens=9, fold=True)
     session = Long(goal=8)
     plain = ContextBudget(codec=Bytes(), tokens=2000, turn_tokens=9)
-    stop = await ToolLoopAgent(budget=plain).run(Long(goal=8), Recorded(*[GO] * 9))
-    assert stop is StopReason.CONTEXT_FULL
+    with pytest.raises(ContextFull):
+        await ToolLoopAgent(budget=plain).run(Long(goal=8), Recorded(*[GO] * 9))
     assert await ToolLoopAgent(budget=budget).run(session, made) is StopReason.FINISHED
     assert len(session.calls) == 8
     trace = Trace(id="t", task_id="a", env="e", nodes=tuple(made.nodes))
@@ -194,3 +195,25 @@ async def test_a_long_episode_goes_on_with_earlier_results_folded() -> None:
     assert any(text.startswith("result 1 ") and text.endswith(notice) for text in shown)
     for end in [index for index in range(len(trace.nodes)) if index not in children]:
         assert sum(len(trace.nodes[index].token_ids) for index in made.graph.path(end)) <= 2000
+
+
+async def test_half_a_character_in_an_argument_costs_the_policy_a_turn_and_breaks_nothing() -> None:
+    """An environment that encodes it would raise, and the episode would be masked."""
+
+    class Encoding(Counter):
+        def tools(self) -> list[ToolSpec]:
+            parameters = {"type": "object", "properties": {"text": {"type": "string"}}}
+            return [ToolSpec(name="go", parameters=parameters)]
+
+        async def call(self, call: ToolCall) -> Observation:
+            str(call.arguments.get("text")).encode()
+            return await super().call(call)
+
+    odd = '{"name": "go", "arguments": {"text": "\\ud800"}}'
+    unknown = odd.replace("text", "\\ud801")  # the error quotes it
+    session, conversation = Encoding(goal=1), Recorded(odd, unknown, GO)
+    assert await ToolLoopAgent().run(session, conversation) is StopReason.FINISHED
+    "".join(m.content for n in conversation.nodes for m in n.messages).encode()
+    answer = conversation.nodes[2].messages[-1]
+    assert answer.content == "Error: an argument has '\\ud800', which is no character."
+    assert len(session.calls) == 1

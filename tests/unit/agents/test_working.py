@@ -11,9 +11,11 @@ from tests.unit.agents.counting import CountingEnvironment, make_parts, make_tas
 
 from practicum.agents.rollout import run_episode, run_groups
 from practicum.core.conversation import AgentReport, Assignment
-from practicum.core.errors import AgentFailure
+from practicum.core.errors import AgentFailure, ContextFull
 from practicum.core.score import Score
+from practicum.core.task import Outcome
 from practicum.core.trace import StopReason
+from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import ReportedScore, TurnRewards
 
 
@@ -100,20 +102,137 @@ async def test_one_that_cannot_reach_the_model_fails() -> None:
     assert episode.trace.stop is StopReason.AGENT_FAILED
 
 
-async def test_an_agent_that_is_not_done_in_time_has_failed_and_its_session_is_closed() -> None:
-    class Loop:
-        async def run(self, session: Any, conversation: Any) -> StopReason:
-            await asyncio.Event().wait()
-            return StopReason.FINISHED
+class Dawdler:
+    """Takes so many turns, and then all the time there is."""
 
-    for agent in (Program(DONE, hangs=True), Loop()):
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+
+    async def run(self, session: Any, conversation: Any) -> StopReason:
+        messages = session.prompt()
+        for _ in range(self.turns):
+            await conversation.complete(messages, session.actions())
+            messages = [(await session.act("next")).message]
+        await asyncio.Event().wait()
+        return StopReason.FINISHED
+
+
+LATE = "the agent was not done after 0.02 seconds, which is agent.deadline_s"
+
+
+async def test_an_agent_that_is_not_done_in_time_has_failed_is_scored_and_is_not_masked() -> None:
+    for agent in (Program(DONE, hangs=True), Dawdler(turns=0)):
         environment = CountingEnvironment()
         parts = make_parts(environment, agent=agent, server=Reached(), deadline_s=0.02)
         episode = await run_episode(parts, make_task(), "x/0", 0)
-        assert episode.trace.stop is StopReason.AGENT_FAILED
-        assert episode.trace.failure is not None
-        assert episode.trace.failure.message == "the agent was not done after 0.02 seconds"
+        assert episode.trace.stop is StopReason.TIMED_OUT
+        assert episode.trace.failure is None
+        assert episode.outcome is not None
+        assert episode.outcome.success is False
+        assert episode.outcome.evidence["cut_off"] == LATE
+        assert episode.is_usable
+        assert episode.score.value == 0.0
         assert (environment.opened, environment.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+async def test_what_a_late_episode_did_until_then_is_scored_and_can_be_learned_from(
+    turns: int,
+) -> None:
+    parts = make_parts(CountingEnvironment(), agent=Dawdler(turns), deadline_s=0.02)
+    episode = await run_episode(parts, make_task(), "x/0", 0)
+    assert episode.score.turn_values == tuple(float(n + 1) for n in range(turns))
+    assert len(episode.trace.turns) == turns
+    assert episode.outcome is not None
+    assert episode.outcome.success is False  # with three turns all was done, and it did not say so
+
+
+async def test_a_turn_that_was_cut_off_before_it_was_carried_out_is_paid_nothing() -> None:
+    class Hangs(Dawdler):
+        async def run(self, session: Any, conversation: Any) -> StopReason:
+            await conversation.complete(session.prompt(), session.actions())
+            await asyncio.Event().wait()
+            return StopReason.FINISHED
+
+    parts = make_parts(CountingEnvironment(), agent=Hangs(0), deadline_s=0.02)
+    episode = await run_episode(parts, make_task(), "x/0", 0)
+    assert (len(episode.trace.turns), episode.score.turn_values) == (1, (0.0,))
+
+
+async def test_being_late_is_no_way_out_of_a_session_that_cannot_be_judged() -> None:
+    environment = CountingEnvironment(fails_in="outcome")
+    parts = make_parts(environment, agent=Dawdler(1), deadline_s=0.02)
+    late = await run_episode(parts, make_task(), "x/0", 0)
+    assert (late.trace.stop, late.score.value) == (StopReason.TIMED_OUT, 0.0)
+    assert late.outcome is not None
+    assert "broken outcome" in str(late.outcome.evidence["not_judged"])
+    in_time = await run_episode(make_parts(environment), make_task(), "x/0", 0)
+    assert in_time.trace.stop is StopReason.ENVIRONMENT_FAILED
+
+
+async def test_a_late_episode_is_not_played_again_and_no_score_makes_it_a_success() -> None:
+    agent = Dawdler(2)
+    parts = make_parts(
+        CountingEnvironment(), agent=agent, deadline_s=0.02, retries=3, success_at=1.0
+    )
+    seeds: list[int] = []
+    converse = parts.converse
+    parts = replace(
+        parts, converse=lambda task, seed: (seeds.append(seed), converse(task, seed))[1]
+    )
+    (group,) = await run_groups(parts, [make_task()], 1, label="x", seed=0)
+    assert len(seeds) == 1
+    (episode,) = group.usable
+    assert episode.score.value == 3.0
+    assert episode.outcome is not None
+    assert episode.outcome.success is False
+
+
+async def test_what_is_unknown_of_all_stays_unknown_of_the_late() -> None:
+    class Unknown(CountingEnvironment):
+        @asynccontextmanager
+        async def open(self, task: Any) -> AsyncIterator[Any]:
+            async with super().open(task) as session:
+
+                async def outcome() -> Outcome:
+                    return Outcome(success=None)
+
+                session.outcome = outcome
+                yield session
+
+    parts = make_parts(Unknown(), agent=Dawdler(0), deadline_s=0.02)
+    episode = await run_episode(parts, make_task(), "x/0", 0)
+    assert episode.outcome is not None
+    assert episode.outcome.success is None
+
+
+async def test_a_prompt_that_does_not_fit_is_the_tasks_failure_and_a_later_one_an_ending() -> None:
+    full = "This model's maximum context length is 64 tokens; a prompt of 60 and 8 do not fit"
+
+    class Full:
+        """Samples so many turns, and then has no room left."""
+
+        def __init__(self, room: int) -> None:
+            self.inner = ScriptedConversation(lambda actions: "next", name="x")
+            self.nodes, self.tools, self.room = self.inner.nodes, self.inner.tools, room
+
+        async def complete(self, *asked: Any, **more: Any) -> Any:
+            if not self.room:
+                raise ContextFull(full)
+            self.room -= 1
+            return await self.inner.complete(*asked, **more)
+
+    for room in (0, 1):
+        parts = make_parts(CountingEnvironment(), converse=lambda task, seed: Full(room))  # noqa: B023
+        episode = await run_episode(parts, make_task(), "x/0", 0)
+        if room:
+            assert episode.trace.stop is StopReason.CONTEXT_FULL
+            assert episode.score.value == 1.0
+        else:
+            assert episode.trace.stop is StopReason.ENVIRONMENT_FAILED
+            assert episode.trace.failure is not None
+            assert full in episode.trace.failure.message
+            assert "shorten the task's prompt" in episode.trace.failure.message
 
 
 async def test_a_timeout_of_the_agents_own_is_told_as_what_it_is() -> None:

@@ -80,5 +80,10 @@ def test_an_empty_trace_has_no_walks() -> None:
 
 @pytest.mark.parametrize("stop", list(StopReason))
 def test_only_endings_that_are_not_the_policys_doing_are_masked(stop: StopReason) -> None:
-    policys_doing = {StopReason.FINISHED, StopReason.MAX_TURNS, StopReason.CONTEXT_FULL}
+    policys_doing = {
+        StopReason.FINISHED,
+        StopReason.MAX_TURNS,
+        StopReason.CONTEXT_FULL,
+        StopReason.TIMED_OUT,
+    }
     assert make_trace(stop=stop).is_masked is (stop not in policys_doing)

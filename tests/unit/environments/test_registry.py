@@ -1,8 +1,11 @@
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import ConfigError, UserError
@@ -10,9 +13,11 @@ from practicum.core.task import Split, Task
 from practicum.environments.registry import (
     build_environment,
     build_level,
+    check_first_tasks,
     environment_class,
     environment_names,
     find_task,
+    heldout_tasks,
     shared_tasks,
 )
 
@@ -143,3 +148,66 @@ def test_a_task_of_both_splits_is_named() -> None:
     assert shared_tasks(own, environment) == [
         "3 of 5 held-out tasks are training tasks too, such as 't7': held-out figures are too good"
     ]
+
+
+class Listed:
+    """Gives the tasks that it was made with."""
+
+    name = "listed"
+
+    def __init__(self, *ids: str, words: str = "do it") -> None:
+        self.ids, self.words = ids, words
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        for at, named in enumerate(self.ids):
+            yield Task(id=named, env="listed", split=split, instruction=self.words, data={"at": at})
+
+
+def test_two_held_out_tasks_of_one_id_are_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(
+        UserError, match="two heldout tasks that are called 'b', one of them number"
+    ):
+        heldout_tasks(Listed("a", "b", "b"), 3, 0)  # type: ignore[arg-type]
+    config = build_config({"env": "math", "eval": {"n": 2}}, "test")
+    with pytest.raises(
+        UserError, match="two train tasks that are called 'b', one of them number 3"
+    ):
+        check_first_tasks(config, Listed("a", "b", "b"))  # type: ignore[arg-type]
+
+
+def test_training_tasks_may_come_again_as_they_were() -> None:
+    class Again(Listed):
+        def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+            yield from super().tasks(split, seed)
+            yield from super().tasks(split, seed)
+
+    config = build_config({"env": "math", "eval": {"n": 2}}, "test")
+    check_first_tasks(config, Again("a", "b"))  # type: ignore[arg-type]
+
+
+@given(st.lists(st.text(st.sampled_from("ab\ud800"), max_size=3), min_size=1, max_size=5))
+def test_any_held_out_ids_are_taken_exactly_if_each_is_a_text_and_none_comes_twice(
+    ids: list[str],
+) -> None:
+    is_text = all(ord(c) not in range(0xD800, 0xE000) for c in "".join(ids))
+    if is_text and len(set(ids)) == len(ids):
+        assert len(heldout_tasks(Listed(*ids), len(ids), 0)) == len(ids)  # type: ignore[arg-type]
+    else:
+        with pytest.raises(UserError, match="`tasks`"):
+            heldout_tasks(Listed(*ids), len(ids), 0)  # type: ignore[arg-type]
+
+
+def test_half_a_character_in_a_tasks_words_is_told_with_its_id_and_is_not_the_agents_fault() -> (
+    None
+):
+    with pytest.raises(UserError, match=r"the task 'a' of 'listed' has '\\ud83d' in its words"):
+        heldout_tasks(Listed("a", words="smile \ud83d"), 1, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", ["id", "prompt", "answer"])
+def test_half_a_character_in_a_row_is_told_with_its_number(tmp_path: Path, key: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    odd = {"id": "b", "prompt": "2 + 2", "answer": "4", key: "x\ud800"}
+    rows.write_text("\n".join(map(json.dumps, [{"id": "a", "prompt": "1 + 1"}, odd])))
+    with pytest.raises(UserError, match=r"rows.jsonl, row 2 has '\\ud800', half of a surrogate"):
+        build_environment("tasks", {"data": str(rows)})

@@ -246,13 +246,16 @@ def test_a_seed_is_at_the_bar_by_its_lower_bound() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_tasks_without_a_score_by_every_seed_are_left_out() -> None:
-    found = gather_scores(
-        [report([(1, 0), (1, 1), (None, None)]), report([(0, 0), (None, 1), (1, 1)])]
-    )
+def test_tasks_without_a_score_by_every_seed_are_left_out_unless_they_are_many() -> None:
+    seeds = [report([(1, 0), (1, 1), (None, None)]), report([(0, 0), (None, 1), (1, 1)])]
+    found = gather_scores(seeds, is_baseline=True)
     assert found.success.tolist() == [[0.5, 1.0], [0.0, 1.0]]
     assert found.reward.tolist() == [[1.0, 2.0], [0.0, 2.0]]
     assert (found.left_out, found.attempts, found.n_seeds, found.n_tasks) == (1, 2, 2, 2)
+    counted = gather_scores(seeds)
+    assert counted.success.tolist() == [[0.5, 1.0, 0.0], [0.0, 0.5, 1.0]]
+    assert counted.reward.tolist() == found.reward.tolist()
+    assert (counted.left_out, counted.masked, counted.n_tasks) == (0, 3, 3)
 
 
 def test_seeds_on_different_tasks_are_refused() -> None:

@@ -1,10 +1,14 @@
 import json
 import math
+import shlex
 from dataclasses import replace
 from io import StringIO
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from rich.console import Console
+from scipy.stats import binomtest
 
 from practicum.core.checkpoint import EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
@@ -14,7 +18,9 @@ from practicum.evaluation.report import (
     build_report,
     comparison_from_json,
     comparison_to_json,
+    find_masked,
     format_interval,
+    format_success,
     render_comparison,
     render_report,
     report_from_json,
@@ -51,7 +57,7 @@ def test_scores_are_means_over_tasks_with_their_intervals() -> None:
     assert report.tasks == tuple(tasks)
 
 
-def test_masked_attempts_are_counted_and_left_out_never_scored_0() -> None:
+def test_masked_attempts_are_counted_and_many_of_them_count_as_failed() -> None:
     tasks = [
         make_task("a", [True, None]),
         make_task("b", [False, True], rewards=(1.0, None)),
@@ -61,7 +67,9 @@ def test_masked_attempts_are_counted_and_left_out_never_scored_0() -> None:
     report = make_report(tasks)
 
     assert report.masked == 4
-    assert (report.success.value, report.success.n) == (0.75, 2)
+    assert (report.success_scored.value, report.success_scored.n) == (0.75, 2)
+    assert (report.success.value, report.success.n) == (pytest.approx(1 / 6), 3)
+    assert report.success == report.success_if_masked_failed
     assert (report.reward.value, report.reward.n) == (pytest.approx((8.5 + 1.0) / 2), 2)
 
 
@@ -73,7 +81,8 @@ def test_pass_at_k_is_given_at_powers_of_two() -> None:
 
 
 def test_pass_at_k_stops_where_no_task_has_k_scored_attempts() -> None:
-    report = make_report([make_task("a", [True, None]), make_task("b", [None, False])])
+    others = [make_task(str(i), [False]) for i in range(30)]
+    report = make_report([make_task("a", [True, None]), *others])
 
     assert list(report.pass_at_k) == [1]
 
@@ -159,15 +168,81 @@ def test_the_table_shows_every_score_with_interval_and_n() -> None:
         assert format_interval(interval) in text
     assert "level 1" in text
     assert "31" in text
-    assert "1 of 62 attempts (2%) masked and left out" in " ".join(text.split())
+    assert "1 of 62 attempts (2%) masked" in " ".join(text.split())
+    assert format_interval(report.success_if_masked_failed) in text
+    assert "if the masked had failed" in text
     assert "ALARM" not in text
 
 
-def test_many_masked_attempts_are_an_alarm() -> None:
-    tasks = [make_task(str(i), [None if i < 3 else True]) for i in range(30)]
-    text = " ".join(shown(render_report(make_report(tasks))).split())
-    assert "ALARM: 3 of 30 attempts (10%) masked and left out" in text
-    assert 'traces list --store runs/NAME --where "purpose = eval and score = none"' in text
+def test_many_masked_attempts_are_an_alarm_and_count_as_failed() -> None:
+    report = make_report([make_task(str(i), [None if i < 11 else True]) for i in range(20)])
+    assert format_interval(report.success) == "0.450 [0.258, 0.658]"
+    assert format_interval(report.success_scored) == "1.000 [0.701, 1.000]"
+    text = " ".join(shown(render_report(report)).split())
+    assert text.index("0.450 [0.258, 0.658]") < text.index("of the scored alone")
+    assert "ALARM: 11 of 20 attempts (55%) masked and counted as failed" in text
+    told = find_masked("my runs/x.sqlite")
+    assert shlex.split(told.partition(": ")[2])[:5] == [
+        *("practicum", "traces", "list", "--store", "my runs/x.sqlite")
+    ]
+
+
+counts = st.integers(0, 40)
+
+
+@given(passed=counts, failed=counts, masked=counts)
+def test_success_is_never_better_for_what_was_masked(passed: int, failed: int, masked: int) -> None:
+    assume(passed + failed > 0)
+    outcomes = [True] * passed + [False] * failed + [None] * masked
+    report = make_report([make_task(str(i), [one]) for i, one in enumerate(outcomes)])
+    scored, worst, total = report.success_scored, report.success_if_masked_failed, len(outcomes)
+    assert worst.value <= scored.value
+    assert worst.low <= scored.low + 1e-12
+    assert worst.high <= scored.high + 1e-12
+    assert (scored.n, worst.n) == (passed + failed, total)
+    for found, n in ((scored, passed + failed), (worst, total)):
+        told = binomtest(passed, n).proportion_ci(method="wilson")
+        assert (found.low, found.high) == (pytest.approx(told.low), pytest.approx(told.high))
+    are_many = masked > 0 and masked / total >= 0.05
+    assert report.counts_masked is are_many
+    assert report.success == (worst if are_many else scored)
+    assert (report.success == scored) or report.success.value <= scored.value
+    text = format_success(report)
+    assert ("masked" in text) is (masked > 0)
+    if masked:
+        assert f"{worst.value:.3f} [{worst.low:.3f}, {worst.high:.3f}]" in text
+    again = report_from_json(json.loads(json.dumps(report_to_json(report))))
+    assert again == report
+
+
+attempt = st.sampled_from([True, False, None])
+
+
+@given(st.lists(st.lists(attempt, min_size=1, max_size=4), min_size=1, max_size=12))
+def test_with_several_attempts_at_a_task_too(outcomes: list[list[bool | None]]) -> None:
+    assume(any(one is not None for task in outcomes for one in task))
+    report = make_report([make_task(str(i), task) for i, task in enumerate(outcomes)])
+    worst = report.success_if_masked_failed
+    assert worst.value <= report.success.value <= report.success_scored.value
+    assert worst.low <= worst.value <= worst.high
+    assert report.masked == sum(one is None for task in outcomes for one in task)
+
+
+def test_a_report_of_before_masked_ones_counted_is_read_as_one_of_today() -> None:
+    report = make_report([make_task(str(i), [None if i < 11 else True]) for i in range(20)])
+    old = json.loads(json.dumps(report_to_json(report)))
+    for key in ("success_scored", "success_if_masked_failed", "counts_masked"):
+        del old[key]
+    old["success"] = old["success_by_level"]["1"] = report.success_scored.to_json()
+    assert report_from_json(old) == report
+
+
+def test_masked_attempts_are_no_gain_over_a_baseline_and_hide_no_loss() -> None:
+    plain = make_report([make_task(str(i), [i < 10]) for i in range(20)])
+    half = make_report([make_task(str(i), [None if i < 10 else False]) for i in range(20)], "half")
+    assert compare_reports(half, plain).success_difference.value == pytest.approx(-0.5)
+    gained = compare_reports(plain, half).success_difference
+    assert (gained.value, gained.n) == (0.0, 10)  # at the tasks that the baseline was scored at
 
 
 def test_the_comparison_table_fits_80_columns_and_ends_with_the_verdict() -> None:

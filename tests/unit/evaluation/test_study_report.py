@@ -1,8 +1,11 @@
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from practicum.core.checkpoint import EvalReport, TaskResult
@@ -93,3 +96,59 @@ def test_studies_on_different_tasks_are_refused() -> None:
         compare_studies(ours, evidence("b", scores(0.5), env="shell"))
     with pytest.raises(UserError, match="--bar 80 cannot be used"):
         compare_studies(ours, ours, bar=80)
+
+
+@given(
+    seeds=st.lists(
+        st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_a_study_says_what_its_masked_attempts_would_make_of_it(
+    seeds: list[list[bool | None]],
+) -> None:
+    def one(row: list[bool | None]) -> EvalReport:
+        tasks = [
+            TaskResult(
+                task_id=f"t{i}",
+                level=1,
+                successes=(s,),
+                rewards=(None if s is None else float(s),),
+            )
+            for i, s in enumerate(row)
+        ]
+        return build_report(tasks, policy="p", env="math", fingerprint="f", seed=0)
+
+    shared = [column for column in zip(*seeds, strict=True) if None not in column]
+    assume(shared and all(any(s is not None for s in row) for row in seeds))
+    found = build_study_report("s", {seed: one(row) for seed, row in enumerate(seeds)})
+    masked = sum(s is None for row in seeds for s in row)
+    solved = sum(s is True for row in seeds for s in row)
+    assert found.masked == masked
+    assert found.success_if_masked_failed.value == pytest.approx(solved / (6 * len(seeds)))
+    assert found.success_scored.value == pytest.approx(float(np.array(shared, dtype=float).mean()))
+    # One of at most 18 attempts is more than 5 % of them.
+    counted = found.success_if_masked_failed if masked else found.success_scored
+    assert found.success == counted
+    text = " ".join(shown(render_study(found)).split())
+    assert (f"{masked} masked counted as failed" in text) is (masked > 0)
+
+
+def test_what_a_baselines_masked_attempts_would_be_is_no_gain() -> None:
+    solid = np.ones((3, 20))
+    broken = evidence("broken", solid)
+    half = {seed: masked_half(report) for seed, report in broken.reports.items()}
+    found = compare_studies(StudyEvidence(name="broken", reports=half), evidence("sound", solid))
+    assert found.first.success.value == 0.5
+    assert (found.success_difference.value, found.n_tasks) == (0.0, 10)
+    back = compare_studies(evidence("sound", solid), StudyEvidence(name="broken", reports=half))
+    assert back.success_difference.value == -0.5
+
+
+def masked_half(report: EvalReport) -> EvalReport:
+    tasks = [
+        replace(task, successes=(None,), rewards=(None,)) if i % 2 else task
+        for i, task in enumerate(report.tasks)
+    ]
+    return build_report(tasks, policy=report.policy, env="math", fingerprint="f", seed=0)

@@ -9,7 +9,7 @@ from tests.unit.engine.reference import tiny
 from tests.unit.gateway.pieces import CharacterCodec, SlowSampler, say
 
 from practicum.core.conversation import RolloutLimits, SampledTurn
-from practicum.core.errors import ContextFull
+from practicum.core.errors import ContextFull, MessageTooLong
 from practicum.core.sampling import SamplingParams
 from practicum.core.trace import Message, ToolSpec
 from practicum.gateway import large_requests, rollouts
@@ -160,3 +160,15 @@ def test_rendered_prompts_that_are_kept_are_bounded_by_their_size(
     before = renderer.encode.bytes  # type: ignore[attr-defined]
     renderer.encode("x" * 500_000)
     assert renderer.encode.bytes == before  # type: ignore[attr-defined]
+
+
+async def test_a_message_that_cannot_fit_is_refused_before_it_is_tokenised_in_a_loops_turn() -> (
+    None
+):
+    codec = WatchedCodec()
+    conversation = talk(codec, context_tokens=1000)
+    huge = [Message(role="user", content="q" * 10_000_000)]
+    with pytest.raises(MessageTooLong, match=r"10000000 characters are 100000 tokens or more"):
+        await conversation.complete(huge)
+    assert codec.threads == []
+    assert conversation.nodes == []

@@ -38,13 +38,15 @@ def test_one_usable_episode_is_enough_to_go_on() -> None:
 
 
 def test_a_step_in_which_everything_failed_ends_the_run_with_the_first_reason() -> None:
-    with pytest.raises(PracticumError, match=r"all 2 episodes .* the first: the box is gone"):
+    with pytest.raises(
+        PracticumError, match=r"all 2 episodes .* the first, of task 't': the box is gone"
+    ):
         check_any_usable(collected(failed(GOOD), failed(GOOD)))
 
 
 def test_a_step_in_which_nothing_was_scored_says_why() -> None:
     unscored = replace(GOOD, score=Score.unscored("no judge"))
-    with pytest.raises(PracticumError, match="the first: no judge"):
+    with pytest.raises(PracticumError, match="the first, of task 't': no judge"):
         check_any_usable(collected(unscored))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from practicum.cli.views.run_view import EvalPoint, RunView, StepRow
 from practicum.core.alarms import Told, find_alarms
-from practicum.core.checkpoint import MASKED_HIGH
+from practicum.core.checkpoint import are_many_masked
 from practicum.core.config.reward_config import (
     ComponentConfig,
     FormatComponent,
@@ -22,7 +22,8 @@ from practicum.core.config.reward_config import (
     RewardConfig,
     SyntaxComponent,
 )
-from practicum.evaluation.report import masked_words
+from practicum.core.idle_steps import why_all_alike
+from practicum.evaluation.report import find_masked, masked_words
 
 T = TypeVar("T")
 
@@ -416,7 +417,7 @@ def find_alerts(view: RunView, *, has_alarms: bool = True) -> list[Alert]:
         found += _present(told) if has_alarms else []
         found += _gap(recent, view)
         found += _lost_episodes(recent)
-        found += [] if "flat" in told.active else _flat_groups(recent)
+        found += [] if told.active & {"flat", "idle"} else _all_alike(recent, told)
         found += _hacking(view, told)
     return sorted(found, key=lambda alert: not alert.is_severe)
 
@@ -489,6 +490,7 @@ def _lost_episodes(recent: Sequence[StepRow]) -> list[Alert]:
     for counted, why in (
         ("masked_episodes", "masked: the environment or the agent failed"),
         ("unscored_episodes", "not scored: the reward failed"),
+        ("timed_out_episodes", "cut off at agent.deadline_s, and failed"),
     ):
         lost = int(sum(row.number(counted) or 0 for row in recent))
         if lost:
@@ -498,14 +500,21 @@ def _lost_episodes(recent: Sequence[StepRow]) -> list[Alert]:
 
 
 def _masked_evaluations(view: RunView) -> list[Alert]:
-    """Held-out scores that leave out many attempts; a policy may fail so that it is not counted."""
+    """Evaluations with many masked attempts; a policy may fail so that it is not scored."""
     return [
         Alert(
-            f"step {p.step}: {masked_words(p.masked, p.attempts, str(view.path))}", is_severe=True
+            f"step {p.step}: {masked_words(p.masked, p.attempts)}: {find_masked(str(view.path))}",
+            is_severe=True,
         )
         for p in view.evaluations
-        if p.masked and p.masked >= MASKED_HIGH * p.attempts
+        if are_many_masked(p.masked, p.attempts)
     ]
+
+
+def _all_alike(recent: Sequence[StepRow], told: Told) -> list[Alert]:
+    """A reward that seems to pay everything the same, or else flat groups."""
+    alike = "" if "equal" in told.active else why_all_alike(recent[-1].values)
+    return [Alert(alike, is_severe=True)] if alike else _flat_groups(recent)
 
 
 def _flat_groups(recent: Sequence[StepRow]) -> list[Alert]:

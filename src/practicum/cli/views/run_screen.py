@@ -30,6 +30,7 @@ from practicum.cli.views.run_view import (
     opening,
 )
 from practicum.cli.views.wording import format_duration, format_interval, format_number
+from practicum.core.checkpoint import beside_success
 
 STATUS_STYLES = {
     RunStatus.RUNNING: "green",
@@ -259,6 +260,7 @@ def _evaluation_cells(point: EvalPoint, view: RunView) -> tuple[str, str, str, s
     if view.checkpoints.best is not None and point.step == _best_step(view):
         label += " best"
     success = format_interval(point.success) if point.success else "unknown"
+    success += beside_success(point, digits=2)
     counted = point.success or point.reward
     return label, success, format_interval(point.reward), f"{counted.n:>5}"
 

@@ -75,6 +75,10 @@ def _point(point: EvalPoint) -> dict[str, JSON]:
         "success_by_level": {
             str(level): found.to_json() for level, found in point.success_by_level.items()
         },
+        "success_scored": point.success_scored.to_json() if point.success_scored else None,
+        "success_if_masked_failed": (
+            point.success_if_masked_failed.to_json() if point.success_if_masked_failed else None
+        ),
         "masked": point.masked,
         "attempts": point.attempts,
         "duration_s": point.duration_s,
@@ -185,10 +189,19 @@ def _before_after(view: RunView) -> str:
     if view.before is None and view.after is None:
         return _losses(view)
     before, after = (
-        "?" if point is None else f"{(point.success or point.reward).value:.2f}"
-        for point in (view.before, view.after)
+        "?" if point is None else _short_success(point) for point in (view.before, view.after)
     )
     return before if view.after is None else f"{before} → {after}"
+
+
+def _short_success(point: EvalPoint) -> str:
+    """Success, or else reward, and where attempts are masked what they would make of it."""
+    told = f"{(point.success or point.reward).value:.2f}"
+    if not point.masked:
+        return told
+    failed = point.success_if_masked_failed
+    less = "" if failed is None or failed == point.success else f", else {failed.value:.2f}"
+    return f"{told} ({point.masked} masked{less})"
 
 
 def _losses(view: RunView) -> str:

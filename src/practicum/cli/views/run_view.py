@@ -23,6 +23,7 @@ from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, StopReason
+from practicum.evaluation.report import report_from_json, report_to_json
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventRow, read_metrics
 from practicum.store.run_dir import Attempt, RunDir, RunFacts
@@ -37,11 +38,13 @@ class EvalPoint:
 
     step: int
     success: Interval | None
-    """None where nobody can say whether a task was done."""
+    """As in `EvalReport`; None where nobody can say whether a task was done."""
     reward: Interval
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
+    success_scored: Interval | None = None
+    success_if_masked_failed: Interval | None = None
     masked: int = 0
-    """Attempts left out because the environment or the agent failed."""
+    """Attempts without a score, because the environment or the agent failed."""
     attempts: int = 0
     """All attempts; 0 where an older version did not say."""
     duration_s: float = 0.0
@@ -79,16 +82,24 @@ def read_evaluations(
             try:
                 values = json.loads(path.read_text(encoding="utf-8"))
                 points[int(named[1])] = _parse(int(named[1]), values, has_report=True)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
                 problems.append(f"{path} cannot be read: {error!r}")
     return tuple(points[step] for step in sorted(points)), problems
 
 
 def _parse(step: int, values: Mapping[str, Any], *, has_report: bool = False) -> EvalPoint:
+    if values.get("masked") and "success_if_masked_failed" not in values and has_report:
+        values = report_to_json(report_from_json(values))  # an older one left the masked out
     levels = values.get("success_by_level", {})
+
+    def known(key: str) -> Interval | None:
+        return _interval(values[key]) if values.get(key) else None
+
     return EvalPoint(
         step=step,
         success=_interval(values["success"]) if values["success"] else None,
+        success_scored=known("success_scored"),
+        success_if_masked_failed=known("success_if_masked_failed"),
         reward=_interval(values["reward"]),
         success_by_level={int(level): _interval(found) for level, found in levels.items()},
         masked=int(values.get("masked", 0)),
@@ -113,6 +124,7 @@ ENDINGS = {
     StopReason.FINISHED: "not solved",
     StopReason.MAX_TURNS: "cut off at the turn limit",
     StopReason.CONTEXT_FULL: "cut off: the context is full",
+    StopReason.TIMED_OUT: "failed: cut off at its deadline",
     StopReason.ENVIRONMENT_FAILED: "masked: the environment failed",
     StopReason.AGENT_FAILED: "masked: the agent failed",
     StopReason.CANCELLED: "masked: cancelled",

@@ -52,8 +52,8 @@ class AgentConfig(ConfigModel):
     tool calls; `function`: a Python function of yours, or FILE.py:NAME in one word; `command`: any
     executable; `openhands`: the OpenHands SDK."""
     deadline_s: float | None = Field(default=None, gt=0.0)
-    """Seconds an episode may take before it counts as failed; 600 for `function`, `command` and
-    `openhands` by default, no limit for the others."""
+    """Seconds an episode may take before it is cut off and has failed, and is scored so; 600 for
+    `function`, `command` and `openhands` by default, no limit for the others."""
     retries: int = Field(default=1, ge=0)
     """How often an episode is tried again, with another seed, after its agent or environment
     failed; then it is masked."""

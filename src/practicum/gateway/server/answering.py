@@ -108,7 +108,7 @@ class RequestSampler:
         if len(parsed.request.tools) > MOST_TOOLS:
             raise Refused(400, f"there are more than {MOST_TOOLS} tools", param="tools")
         try:
-            rollout.conversation.check_length(parsed.request)
+            rollout.conversation.check_length(parsed.request.messages)
         except ContextFull as error:
             raise overflow(error) from None
 

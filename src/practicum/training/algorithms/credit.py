@@ -62,7 +62,9 @@ STD_FLOOR = 1e-4
 """Added to standard deviations, so that nearly equal scores do not become huge advantages."""
 
 CUT_OFF = frozenset({StopReason.MAX_TURNS, StopReason.CONTEXT_FULL})
-"""Endings by a limit (truncation) rather than by the environment (termination)."""
+"""Endings by a limit (truncation) rather than by the environment (termination).
+
+A deadline is none of them: who is late has failed."""
 
 
 class Method:

@@ -1,9 +1,14 @@
+import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.unit.cli.views.builders import RunBuilder, finished_run
 
 from practicum.cli.views.alerts import find_alerts, gap_limit
+from practicum.cli.views.charts import Canvas
+from practicum.cli.views.run_tables import render_runs, render_whole_run, view_to_json
 from practicum.cli.views.run_view import RunView, read_run
 from practicum.core.task import JSON
 
@@ -77,6 +82,8 @@ def test_held_out_attempts_that_are_masked_are_alarmed(
     found = [alert for alert in find_alerts(read_run(build.done())) if "masked" in alert.text]
     assert [alert.is_severe for alert in found] == [True] * alarmed
     assert all(f"ALARM: {masked} of 100 attempts" in alert.text for alert in found)
+    stores = [re.search(r"traces list --store (\S+)", alert.text) for alert in found]
+    assert all(store and Path(store[1]).exists() for store in stores)
 
 
 def test_episodes_without_a_score_are_told_apart_from_masked_ones(tmp_path: Path) -> None:
@@ -125,3 +132,46 @@ def test_severe_alerts_come_first_and_damage_is_one(tmp_path: Path) -> None:
     alerts = find_alerts(read_run(run))
     assert [alert.is_severe for alert in alerts] == [True, False]
     assert "does not name a checkpoint" in alerts[0].text
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sampled_tokens": 0}, "the model was not called in any of the 32 episodes"),
+        ({"timed_out_episodes": 32}, "all 32 episodes were cut off at agent.deadline_s"),
+        (
+            {"success": None, "score_spread": 0.0},
+            "the reward paid 1.25 for each of the 32 episodes, and whether one succeeded is not",
+        ),
+    ],
+)
+def test_a_run_that_cannot_learn_is_told_why_and_not_to_take_easier_tasks(
+    tmp_path: Path, changed: dict[str, JSON], said: str
+) -> None:
+    flat: dict[str, JSON] = {"flat_share": 1.0, "reward": 1.25, "groups": 4, "episodes": 32}
+    found = texts(view_of(tmp_path, 2, **flat, **changed))
+    assert any(said in text for text in found)
+    assert not any("easier" in text or "too hard" in text for text in found)
+
+
+def test_success_has_what_the_masked_would_make_of_it_beside_it_in_every_view(
+    tmp_path: Path,
+) -> None:
+    build = RunBuilder(tmp_path).begin().evaluate(0, 50, masked=2).steps(1, 2)
+    view = read_run(build.evaluate(2, 40, masked=60).done())
+    shown = StringIO()
+    console = Console(width=200, file=shown)
+    canvas = Canvas(width=200)
+    console.print(render_whole_run(view, canvas))
+    console.print(render_runs([view], [], canvas))
+    text = shown.getvalue()
+    first, last = view.evaluations
+    assert first.success == first.success_scored != first.success_if_masked_failed
+    assert last.success == last.success_if_masked_failed != last.success_scored
+    for beside in ("(2 masked; 0.", "if they failed)", "(60 masked counted as failed; "):
+        assert beside in text
+    assert "0.51 (2 masked, else 0.50) → 0.40 (60 masked)" in text
+    told = view_to_json(view)["evaluations"]
+    assert isinstance(told, list)
+    assert [point["masked"] for point in told] == [2, 60]
+    assert told[1]["success"] == told[1]["success_if_masked_failed"]
