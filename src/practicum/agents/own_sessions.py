@@ -1,7 +1,8 @@
 """What a session of the user's own code must be, told before a model is loaded."""
 
 import inspect
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -12,21 +13,30 @@ from practicum.agents.waiting import (
     interrupting_blocked_answers,
     timed_boundary,
 )
-from practicum.core.capabilities import actions_of
+from practicum.core.capabilities import HasReference, actions_of
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
-from practicum.core.sampling import ActionForm
+from practicum.core.sampling import ActionForm, Actions, action_problems
 from practicum.core.task import Outcome
 from practicum.core.trace import Message
 from practicum.core.user_code import names_code, place_of
 
 WAYS = (("actions", "act"), ("tools", "call"))
+LOOK_TURNS = 8
+LOOK_S = 2.0
+"""How much of the first solution is played to see which actions there are."""
+
+CheckActions = Callable[[Actions], None]
+"""Raises `UserError` for actions that the model of the run could not choose."""
 
 
 async def check_own_session(
-    name: str, environment: Environment, seconds: float = ANSWER_TIMEOUT_S
+    name: str,
+    environment: Environment,
+    seconds: float = ANSWER_TIMEOUT_S,
+    check_actions: CheckActions = lambda _: None,
 ) -> None:
-    """Open a session of the user's own code, take one turn, and raise where no agent could.
+    """Open a session of the user's own code, take some turns, and raise where no agent could.
 
     What the code raises by itself, and that it does not answer, is left to episodes, which tell
     it with its line.
@@ -36,10 +46,12 @@ async def check_own_session(
     timer = interrupting_blocked_answers(seconds)
     with suppress(EnvironmentFailure), answer_timeout(seconds), timer:
         async with timed_boundary(EnvironmentFailure, f"environment {name!r}"):
-            await check_session(environment)
+            await check_session(environment, check_actions)
 
 
-async def check_session(environment: Environment) -> None:
+async def check_session(
+    environment: Environment, check_actions: CheckActions = lambda _: None
+) -> None:
     """Raise `UserError` for a session that is not what agents work with."""
     for task in islice(environment.tasks("train", 0), 1):
         opening: Any = environment.open(task)
@@ -49,10 +61,12 @@ async def check_session(environment: Environment) -> None:
                 "with` cannot enter; write @contextlib.asynccontextmanager above it"
             )
         async with opening as session:
-            await _take_one_turn(session)
+            solved = isinstance(environment, HasReference)
+            solution = environment.reference(task) if solved else ()
+            await _take_turns(session, solution, check_actions)
 
 
-async def _take_one_turn(session: Any) -> None:
+async def _take_turns(session: Any, solution: Sequence[str], check_actions: CheckActions) -> None:
     if missing := _missing(session):
         raise UserError(
             f"the session, a {type(session).__name__}{place_of(session)}, has no {missing}; it "
@@ -60,11 +74,25 @@ async def _take_one_turn(session: Any) -> None:
         )
     _all_are(Message, session.prompt, session.prompt())
     if isinstance(session, DiscreteSession):
-        _all_are(ActionForm, session.actions, session.actions())
-    plain = [form.name for form in actions_of(session) if form.argument is None]
-    if plain:
-        await _answer(Observation, session.act, plain[0])
+        until, turns = time.monotonic() + LOOK_S, list(solution)[:LOOK_TURNS]
+        plain = [form.name for form in _actions(session, check_actions) if form.argument is None]
+        for text in turns or plain[:1]:
+            seen = await _answer(Observation, session.act, text)
+            if seen.terminated or time.monotonic() > until:
+                break
+            _actions(session, check_actions)
     await _answer(Outcome, session.outcome)
+
+
+def _actions(session: DiscreteSession, check_actions: CheckActions) -> Actions:
+    """The actions that a session offers now, of which a model could choose any."""
+    _all_are(ActionForm, session.actions, session.actions())
+    forms = actions_of(session)
+    for problem in action_problems(forms):
+        raise UserError(f"`actions`{place_of(session.actions)}: {problem}")
+    if forms:
+        check_actions(forms)
+    return forms
 
 
 def _missing(session: Any) -> str:
@@ -84,13 +112,14 @@ def _all_are(kind: type, method: Any, given: Any) -> None:
             raise _wrong(method, one, f"a practicum.{kind.__name__} for each of its list")
 
 
-async def _answer(kind: type, method: Any, *arguments: str) -> None:
+async def _answer(kind: type, method: Any, *arguments: str) -> Any:
     given = method(*arguments)
     if not inspect.isawaitable(given):
         raise _wrong(method, given, f"something to await: write `async def {method.__name__}`")
     answer = await given
     if not isinstance(answer, kind):
         raise _wrong(method, answer, f"a practicum.{kind.__name__}")
+    return answer
 
 
 def _wrong(method: Any, given: Any, wanted: str) -> UserError:

@@ -4,16 +4,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.agents.build_agents import check_agent
-from practicum.agents.own_sessions import check_own_session
+from practicum.agents.own_sessions import CheckActions, check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
-from practicum.assemble.environments import curriculum_of, open_environment
+from practicum.assemble.environments import choose_task, curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -23,17 +23,23 @@ from practicum.assemble.policies import (
     trained_policy,
 )
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.capabilities import sandbox_kind
+from practicum.core.capabilities import IsTestSet, sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
-from practicum.environments.registry import find_task, heldout_tasks, run_and_close, shared_tasks
+from practicum.environments.registry import (
+    environment_class,
+    first_tasks,
+    heldout_tasks,
+    run_and_close,
+    shared_tasks,
+)
 from practicum.evaluation.evaluate import keep_episodes
 from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
@@ -94,12 +100,18 @@ def open_run_environment(config: RunConfig) -> Environment | None:
         if config.needs_env:
             raise ConfigError(config.needs_env)
         return None
+    kind = environment_class(config.env.name)
+    if config.needs_env and isinstance(kind, IsTestSet):
+        raise UserError(kind.not_for_training)
     environment = open_environment(config.env)
+    if config.needs_env:
+        first_tasks(environment, "train", config.seed, 1)
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
     curriculum_of(config, environment)
-    if config.eval.n and "n" in config.eval.model_fields_set:
-        heldout_tasks(environment, config.eval.n, config.eval.seed)
+    if config.eval.n:
+        is_given = "n" in config.eval.model_fields_set
+        heldout_tasks(environment, config.eval.n if is_given else 1, config.eval.seed)
     return environment
 
 
@@ -139,7 +151,12 @@ async def train_run_async(
         plan = plan or fitting_plan(config)
         if environment is not None and config.env is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            await check_own_session(config.env.name, environment, config.rollouts.answer_timeout_s)
+            await check_own_session(
+                config.env.name,
+                environment,
+                config.rollouts.answer_timeout_s,
+                _actions_check(config),
+            )
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
@@ -163,6 +180,15 @@ async def train_run_async(
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)
     return TrainedRun(run=run, result=result, policy=policy)
+
+
+def _actions_check(config: RunConfig) -> CheckActions:
+    """Raises `UserError` where the model's tokenizer cannot write actions; the model stays out."""
+    from practicum.engine.models.loading import load_tokenizer
+    from practicum.engine.sampling.completions import check_actions
+
+    tokenizer = cache(lambda: load_tokenizer(config.model.name))
+    return lambda forms: check_actions(forms, tokenizer(), config.rollouts.max_tokens)
 
 
 def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:
@@ -269,7 +295,8 @@ async def play_tasks(
     environment = open_environment(config.env)
 
     async def play() -> list[Episode]:
-        pairs = [(h, find_task(environment, one)) for h, one in zip(handles, named, strict=True)]
+        tasks = [choose_task(config.env, environment, one) for one in named]
+        pairs = zip(handles, tasks, strict=True)
         return [await play_once(h, environment, t, config, config.seed) for h, t in pairs]
 
     return await run_and_close(environment, play())

@@ -279,7 +279,7 @@ class BrokenSupply(CoinEnvironment):
     [
         (SharedTasks, "both in training and held out"),
         (SameIds, "the id 'one' stands for two tasks"),
-        (Repeating, "ids repeat within the first 50 held-out tasks"),
+        (Repeating, "repeats within the first 50 held-out tasks"),
         (WrongSide, "tasks of 'heldout' say they belong to another split"),
         (WrongLevel, "says env 'coin', level 3"),
         (NotJson, "holds data that is not JSON"),

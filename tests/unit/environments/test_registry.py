@@ -127,7 +127,7 @@ def test_a_task_is_found_by_its_id_where_the_environment_cannot_look_it_up() -> 
     listed: Any = Listed()
     assert find_task(listed, "heldout-2").split == "heldout"
     assert find_task(listed, "train-1").split == "train"
-    with pytest.raises(UserError, match=r"'other' is none of the first .* find\(text\)"):
+    with pytest.raises(UserError, match=r"'other' is the id of none of the first .* find\(text\)"):
         find_task(listed, "other")
 
 
