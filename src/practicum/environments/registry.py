@@ -42,7 +42,7 @@ BUILT_IN = {
 }
 ENTRY_POINTS = "practicum.environments"
 OTHER_NAMES = {
-    "agent_company": ("tac", "theagentcompany", "agentcompany"),
+    "agent_company": ("tac", "theagentcompany", "agentcompany", "agentcompanybench"),
     "math": ("algebra", "equations", "maths"),
     "office": ("company",),
     "shell": ("bash", "osinteraction", "os", "lifelong", "lifelongagentbench", "terminal"),

@@ -83,6 +83,16 @@ class Bare(Lamp):
         return True
 
 
+class Unnamed(Lamp):
+    def actions(self) -> Any:
+        return [pr.ActionForm(name="press"), pr.ActionForm(name="")]
+
+
+class Twins(Lamp):
+    def actions(self) -> Any:
+        return [pr.ActionForm(name="press it"), pr.ActionForm(name="press it")]
+
+
 class Raising(Lamp):
     async def act(self, text: str) -> Any:
         raise ValueError("the bulb is gone")
@@ -101,6 +111,8 @@ class Raising(Lamp):
         (AtOnce, "`act` .* gives one Observation, .*write `async def act`"),
         (Shown, "gives 'the lamp is on', and should give a practicum.Observation"),
         (Bare, "`outcome` .* gives True, and should give a practicum.Outcome"),
+        (Unnamed, r"`actions` \(.*, line \d+\): an action has the name ''; give it a word"),
+        (Twins, "two actions have the same name 'press it'; give one of them another"),
     ],
 )
 async def test_a_session_that_no_agent_can_use_is_told(session: type, told: str) -> None:
@@ -108,6 +120,34 @@ async def test_a_session_that_no_agent_can_use_is_told(session: type, told: str)
     environment.session = session
     with pytest.raises(UserError, match=told):
         await check_session(environment)
+
+
+class Corridor(Lamp):
+    """Two doors, one after the other, the second under another name."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def actions(self) -> Any:
+        return [pr.ActionForm(name=f"open door {self.opened + 1}")]
+
+    async def act(self, text: str) -> Any:
+        self.opened += 1
+        shown = pr.Message(role="user", content="a corridor")
+        return pr.Observation(message=shown, reward=1.0, terminated=self.opened == 2)
+
+
+class Corridors(Lamps):
+    session = Corridor
+
+    def reference(self, task: pr.Task) -> Any:
+        return ["open door 1", "open door 2"]
+
+
+async def test_the_actions_along_the_first_solution_are_tried_with_the_models_tokenizer() -> None:
+    tried: list[str] = []
+    await check_session(Corridors(None), lambda forms: tried.extend(form.name for form in forms))
+    assert tried == ["open door 1", "open door 2"]
 
 
 class Leaving(Lamp):

@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from practicum.environments.registry import (
     environment_class,
     environment_names,
     find_task,
+    first_tasks,
+    heldout_tasks,
     shared_tasks,
 )
 
@@ -143,3 +147,76 @@ def test_a_task_of_both_splits_is_named() -> None:
     assert shared_tasks(own, environment) == [
         "3 of 5 held-out tasks are training tasks too, such as 't7': held-out figures are too good"
     ]
+
+
+class Leveled:
+    """An environment without `find`, whose tasks are those of one level."""
+
+    name = "leveled"
+
+    def __init__(self, level: int, n: int = 3) -> None:
+        self.level, self.n = level, n
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        for n in range(self.n):
+            yield Task(id=f"{split}-{self.level}-{n}", env=self.name, split=split)
+
+
+def test_a_task_of_another_level_is_found_by_its_id() -> None:
+    one: Any = Leveled(1)
+    others: list[Any] = [Leveled(2), Leveled(3, n=2000)]
+    assert find_task(one, "heldout-3-1999", others).id == "heldout-3-1999"
+    with pytest.raises(UserError, match="at any level; list them with practicum tasks"):
+        find_task(one, "heldout-4-0", others)
+
+
+def test_an_environment_without_a_task_says_where_to_give_some() -> None:
+    empty: Any = Leveled(1, n=0)
+    with pytest.raises(UserError, match=r"`tasks` \(.*, line \d+\) of 'leveled' gives no task of"):
+        first_tasks(empty, "train", 0, 5)
+    with pytest.raises(UserError, match=r"no task of 'heldout' .*, or write eval.n=0"):
+        heldout_tasks(empty, 5, 0)
+    assert len(first_tasks(Leveled(1), "train", 0, 5)) == 3
+
+
+def test_tasks_that_go_round_an_empty_list_are_told_of_while_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Event()
+
+    class Screen(StringIO):
+        def write(self, text: str) -> int:
+            told.set()
+            return super().write(text)
+
+    class Rounds:
+        name = "rounds"
+
+        def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+            while not told.wait(0.01):
+                pass
+            yield Task(id="late", env=self.name, split=split)
+
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    rounds: Any = Rounds()
+    assert first_tasks(rounds, "train", 0, 1)[0].id == "late"
+    assert "still waiting for the first task: `tasks` (test_registry.py, line" in screen.getvalue()
+    assert "press Ctrl-C" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("tac", "agent_company"),
+        ("TheAgentCompany", "agent_company"),
+        ("the-agent-company", "agent_company"),
+        ("os_interaction", "shell"),
+        ("LifelongAgentBench", "shell"),
+        ("maths", "math"),
+        ("shel", "shell"),
+    ],
+)
+def test_what_others_call_an_environment_is_answered_with_our_name(theirs: str, ours: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{ours}'"):
+        environment_class(theirs)

@@ -14,7 +14,7 @@ from practicum.core.errors import UserError
 from practicum.core.sampling import ActionForm, NextCharacters
 from practicum.engine.models.catalog import find_known
 from practicum.engine.models.loading import cached_folder, load_tokenizer
-from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, spell
+from practicum.engine.sampling.completions import ActionTrie, ChoiceWalk, check_actions, spell
 
 TEXT = ["take key", "open the door", "add 12", "Say “hello”, then go north", "north south west"] * 9
 END = "<|im_end|>"
@@ -192,3 +192,15 @@ def test_names_that_a_tokenizer_does_not_tell_apart_are_refused_by_name() -> Non
     assert walked(trie_of("lowering", ActionForm(name="Take")), []) is None
     trie = trie_of("lowering", ActionForm(name="Take"), ActionForm(name="Put"))
     assert walked(trie, spell(trie, "Take")[0]) == "Take"
+
+
+def test_actions_that_a_model_could_not_choose_are_refused_before_it_is_loaded() -> None:
+    def accented(written: str) -> NextCharacters:
+        return NextCharacters(allowed="é", may_end=True)
+
+    tiny = tokenizer("tiny")
+    check_actions((ActionForm(name="take key"), ActionForm(name="say", argument=accented)), tiny, 9)
+    with pytest.raises(UserError, match=r"'take key' takes 9 .* write rollouts.max_tokens=9"):
+        check_actions((ActionForm(name="take"), ActionForm(name="take key")), tiny, 8)
+    with pytest.raises(UserError, match="no token for the character 'é' of an action's argument"):
+        check_actions((ActionForm(name="say", argument=accented),), tokenizer("unigram"), 64)
