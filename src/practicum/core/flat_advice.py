@@ -4,6 +4,8 @@ UNSOLVED = 0.02
 """Success up to which a policy solves nothing but by luck."""
 SOLVED = 0.9
 """Success from which equal scores are what learning looks like at its end."""
+SELDOM = 0.3
+"""Success below which a group of equal scores is most likely one that failed."""
 UNREADABLE = 0.5
 """Share of turns from which what the model writes is not yet in the form of the task."""
 
@@ -32,6 +34,8 @@ def flat_advice(success: float | None, unreadable: float | None) -> str:
             "(warm_start.until=0.9 and more steps), then easier tasks, such as env.level=1, or a "
             "larger model"
         )
+    if success < SELDOM:
+        return "few attempts succeed; easier tasks or longer imitation (warm_start.until=0.9) helps"
     if success >= SOLVED:
         return "nearly every attempt succeeds; harder tasks teach more"
     return (

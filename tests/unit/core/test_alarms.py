@@ -51,6 +51,7 @@ def test_groups_that_stay_flat_without_success_are_told_at_the_third_step() -> N
     [
         ({"success": 0.0}, "imitation for longer helps most", "temperature"),
         ({"success": 0.0, "unreadable_turns": 0.9}, "90% of turns are in no known form", "level"),
+        ({"success": 0.1}, "few attempts succeed; easier tasks or longer imitation", "temperature"),
         ({"success": 0.5}, "solved always or never; curriculum=adaptive", "imitation"),
         ({"success": None}, "easier tasks, a larger rollouts.group_size", "imitation"),
     ],
