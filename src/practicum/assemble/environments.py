@@ -11,6 +11,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
+from practicum.core.user_code import names_code
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
 from practicum.environments.registry import (
     build_environment,
@@ -70,6 +71,8 @@ async def check_config(
         return environment
 
     try:
+        if names_code(config.name):
+            first_tasks(built[0], "train", seed, 1)
         await check_own_session(config.name, built[0])
         found = await check_levels(built[0], build, _levels(built[0], config), n, seed, watch)
         return replace(found, env=config.name)

@@ -98,6 +98,7 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
         checked = whole.model_validate({"env": dict(options or {})})
     except ValidationError as error:
         raise ConfigError(explain(error, whole)) from None
+    _check_levels(kind, (options or {}).get("level"))
     try:
         made = kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
     except PracticumError:
@@ -116,6 +117,17 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
             'such as name = "courier"'
         )
     return made
+
+
+def _check_levels(kind: EnvironmentClass, asked: Any) -> None:
+    """Refuse a level that a class does not list among its own."""
+    levels = asked if isinstance(asked, list | tuple) else [asked]
+    if unknown := [one for one in levels if isinstance(one, int) and one not in kind.all_levels]:
+        known = ", ".join(map(str, kind.all_levels))
+        raise ConfigError(
+            f"env.level = {asked}: there is no level {unknown[0]}; there are {known}, so write "
+            f"env.level={kind.all_levels[0]}"
+        )
 
 
 def build_level(name: str, level: int, options: Mapping[str, Any] | None = None) -> Environment:

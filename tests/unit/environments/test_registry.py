@@ -220,3 +220,15 @@ def test_tasks_that_go_round_an_empty_list_are_told_of_while_they_do(
 def test_what_others_call_an_environment_is_answered_with_our_name(theirs: str, ours: str) -> None:
     with pytest.raises(ConfigError, match=f"did you mean '{ours}'"):
         environment_class(theirs)
+
+
+def test_a_level_that_a_class_does_not_list_is_refused_with_those_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    leveled = PLUGIN.replace('colour: str = "red"', "level: int | list[int] = 1")
+    (tmp_path / "leveled.py").write_text(leveled.replace("(1,)", "(1, 2)"))
+    for level in (3, [1, 3]):
+        with pytest.raises(ConfigError, match=r"no level 3; there are 1, 2, so write env.level=1"):
+            build_environment("leveled.py:Garden", {"level": level})
+    build_environment("leveled.py:Garden", {"level": [2, 1]})
