@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from practicum.core.capabilities import HasReference, actions_of
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.sampling import ActionForm, Actions, action_problems
-from practicum.core.task import Outcome
+from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message
 from practicum.core.user_code import names_code, place_of
 
@@ -26,33 +26,30 @@ LOOK_TURNS = 8
 LOOK_S = 2.0
 """How much of the first solution is played to see which actions there are."""
 
-CheckActions = Callable[[Actions], None]
-"""Raises `UserError` for actions that the model of the run could not choose."""
-
 
 async def check_own_session(
-    name: str,
-    environment: Environment,
-    seconds: float = ANSWER_TIMEOUT_S,
-    check_actions: CheckActions = lambda _: None,
-) -> None:
+    name: str, environment: Environment, seconds: float = ANSWER_TIMEOUT_S
+) -> set[Actions]:
     """Open a session of the user's own code, take some turns, and raise where no agent could.
 
     What the code raises by itself, and that it does not answer, is left to episodes, which tell
     it with its line.
+
+    Returns:
+        The actions that it offered; the model of a run must be able to choose among them.
     """
+    offered: set[Actions] = set()
     if not names_code(name):
-        return
+        return offered
     timer = interrupting_blocked_answers(seconds)
     with suppress(EnvironmentFailure), answer_timeout(seconds), timer:
         async with timed_boundary(EnvironmentFailure, f"environment {name!r}"):
-            await check_session(environment, check_actions)
+            await check_session(environment, offered)
+    return offered
 
 
-async def check_session(
-    environment: Environment, check_actions: CheckActions = lambda _: None
-) -> None:
-    """Raise `UserError` for a session that is not what agents work with."""
+async def check_session(environment: Environment, offered: set[Actions]) -> None:
+    """Raise `UserError` for a session that is not what agents work with; add what it offers."""
     for task in islice(environment.tasks("train", 0), 1):
         opening: Any = environment.open(task)
         if not hasattr(opening, "__aenter__"):
@@ -61,12 +58,18 @@ async def check_session(
                 "with` cannot enter; write @contextlib.asynccontextmanager above it"
             )
         async with opening as session:
-            solved = isinstance(environment, HasReference)
-            solution = environment.reference(task) if solved else ()
-            await _take_turns(session, solution, check_actions)
+            await _take_turns(session, _solution(environment, task), offered)
 
 
-async def _take_turns(session: Any, solution: Sequence[str], check_actions: CheckActions) -> None:
+def _solution(environment: Environment, task: Task) -> list[str]:
+    """The first turns of the reference; none where there is none, or it fails."""
+    if isinstance(environment, HasReference):
+        with suppress(Exception):  # user code; --check and episodes tell what it raises
+            return list(environment.reference(task))[:LOOK_TURNS]
+    return []
+
+
+async def _take_turns(session: Any, solution: Sequence[str], offered: set[Actions]) -> None:
     if missing := _missing(session):
         raise UserError(
             f"the session, a {type(session).__name__}{place_of(session)}, has no {missing}; it "
@@ -74,24 +77,24 @@ async def _take_turns(session: Any, solution: Sequence[str], check_actions: Chec
         )
     _all_are(Message, session.prompt, session.prompt())
     if isinstance(session, DiscreteSession):
-        until, turns = time.monotonic() + LOOK_S, list(solution)[:LOOK_TURNS]
-        plain = [form.name for form in _actions(session, check_actions) if form.argument is None]
-        for text in turns or plain[:1]:
+        until = time.monotonic() + LOOK_S
+        forms = _actions(session)
+        plain = [form.name for form in forms if form.argument is None]
+        for text in solution or plain[:1]:
+            offered |= {forms} if forms else set()
             seen = await _answer(Observation, session.act, text)
             if seen.terminated or time.monotonic() > until:
                 break
-            _actions(session, check_actions)
+            forms = _actions(session)
     await _answer(Outcome, session.outcome)
 
 
-def _actions(session: DiscreteSession, check_actions: CheckActions) -> Actions:
-    """The actions that a session offers now, of which a model could choose any."""
+def _actions(session: DiscreteSession) -> Actions:
+    """The actions that a session offers now, if their names will do."""
     _all_are(ActionForm, session.actions, session.actions())
     forms = actions_of(session)
     for problem in action_problems(forms):
         raise UserError(f"`actions`{place_of(session.actions)}: {problem}")
-    if forms:
-        check_actions(forms)
     return forms
 
 

@@ -1,15 +1,15 @@
 """The one driver of a run: from its config to a trained policy, whoever asks for it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.agents.build_agents import check_agent
-from practicum.agents.own_sessions import CheckActions, check_own_session
+from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
@@ -29,6 +29,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
+from practicum.core.sampling import Actions
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
@@ -151,12 +152,8 @@ async def train_run_async(
         plan = plan or fitting_plan(config)
         if environment is not None and config.env is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            await check_own_session(
-                config.env.name,
-                environment,
-                config.rollouts.answer_timeout_s,
-                _actions_check(config),
-            )
+            seconds = config.rollouts.answer_timeout_s
+            _check_offered(await check_own_session(config.env.name, environment, seconds), config)
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
@@ -182,13 +179,14 @@ async def train_run_async(
     return TrainedRun(run=run, result=result, policy=policy)
 
 
-def _actions_check(config: RunConfig) -> CheckActions:
-    """Raises `UserError` where the model's tokenizer cannot write actions; the model stays out."""
+def _check_offered(offered: Collection[Actions], config: RunConfig) -> None:
+    """Raise `UserError` where the model's tokenizer cannot write actions; the model stays out."""
     from practicum.engine.models.loading import load_tokenizer
     from practicum.engine.sampling.completions import check_actions
 
-    tokenizer = cache(lambda: load_tokenizer(config.model.name))
-    return lambda forms: check_actions(forms, tokenizer(), config.rollouts.max_tokens)
+    tokenizer = load_tokenizer(config.model.name) if offered else None
+    for forms in offered:
+        check_actions(forms, tokenizer, config.rollouts.max_tokens)
 
 
 def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:

@@ -7,6 +7,7 @@ syntax. Grammars say themselves what may follow.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -213,8 +214,11 @@ def check_actions(forms: Sequence[ActionForm], tokenizer: Any, max_tokens: int) 
             f"the action {longest!r:.80} takes {trie.longest} tokens and rollouts.max_tokens is "
             f"{max_tokens}; write rollouts.max_tokens={trie.longest}, or give it a shorter name"
         )
-    for form in forms:
-        for character in "" if form.argument is None else form.argument("").allowed:
+    for form in [one for one in forms if one.argument is not None]:
+        following = ""
+        with suppress(Exception):  # user code; episodes tell what it raises
+            following = form.argument("").allowed  # type: ignore[misc]
+        for character in following:
             trie.character(character)
 
 
