@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from practicum.assemble.driver import OpenRun, TrainedRun, read_evaluations, train_run_async
-from practicum.assemble.environments import check_config, open_environment
+from practicum.assemble.environments import check_config, choose_task, open_environment
 from practicum.assemble.policies import (
     SCRIPTED_POLICIES,
     PolicyHandle,
@@ -38,7 +38,7 @@ from practicum.core.task import JSON
 from practicum.core.user_code import register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
-from practicum.environments.registry import find_task, heldout_tasks, run_and_close
+from practicum.environments.registry import heldout_tasks, run_and_close
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.evaluate import FirstFailures
 from practicum.evaluation.report import find_masked, render_comparison, render_report
@@ -436,7 +436,7 @@ def play(
     words = [f"eval.temperature={temperature}", *as_words(options)]
     config = policy_config(policy_name(policy), env, words)
     environment = open_environment(config.env)
-    chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
+    chosen = choose_task(config.env, environment, task, seed)
     handle = open_policy(policy_name(policy), config, environment)
     work = play_once(handle, environment, chosen, config, seed)
     return Played(episode=_act(environment, work))

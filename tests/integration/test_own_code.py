@@ -249,7 +249,7 @@ def test_without_held_out_tasks_the_way_out_is_said(practicum, folder: Path) -> 
     (folder / "ending.py").write_text(ENDING.replace("range(3)", "range(3 * (split == 'train'))"))
     answer = practicum("train", "ending.py:Ending", *TINY, "--name", "x")
     assert answer.code == 2
-    assert "has 0 held-out tasks with these options; let `tasks` give some" in answer.err
+    assert "gives no task of 'heldout' with these options" in answer.err
 
 
 def test_failed_episodes_of_an_evaluation_are_kept_and_can_be_looked_at(

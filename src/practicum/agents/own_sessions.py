@@ -1,7 +1,8 @@
 """What a session of the user's own code must be, told before a model is loaded."""
 
 import inspect
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -12,35 +13,43 @@ from practicum.agents.waiting import (
     interrupting_blocked_answers,
     timed_boundary,
 )
-from practicum.core.capabilities import actions_of
+from practicum.core.capabilities import HasReference, actions_of
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
-from practicum.core.sampling import ActionForm
-from practicum.core.task import Outcome
+from practicum.core.sampling import ActionForm, Actions, action_problems
+from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message
 from practicum.core.user_code import names_code, place_of
 
 WAYS = (("actions", "act"), ("tools", "call"))
+LOOK_TURNS = 8
+LOOK_S = 2.0
+"""How much of the first solution is played to see which actions there are."""
 
 
 async def check_own_session(
     name: str, environment: Environment, seconds: float = ANSWER_TIMEOUT_S
-) -> None:
-    """Open a session of the user's own code, take one turn, and raise where no agent could.
+) -> set[Actions]:
+    """Open a session of the user's own code, take some turns, and raise where no agent could.
 
     What the code raises by itself, and that it does not answer, is left to episodes, which tell
     it with its line.
+
+    Returns:
+        The actions that it offered; the model of a run must be able to choose among them.
     """
+    offered: set[Actions] = set()
     if not names_code(name):
-        return
+        return offered
     timer = interrupting_blocked_answers(seconds)
     with suppress(EnvironmentFailure), answer_timeout(seconds), timer:
         async with timed_boundary(EnvironmentFailure, f"environment {name!r}"):
-            await check_session(environment)
+            await check_session(environment, offered)
+    return offered
 
 
-async def check_session(environment: Environment) -> None:
-    """Raise `UserError` for a session that is not what agents work with."""
+async def check_session(environment: Environment, offered: set[Actions]) -> None:
+    """Raise `UserError` for a session that is not what agents work with; add what it offers."""
     for task in islice(environment.tasks("train", 0), 1):
         opening: Any = environment.open(task)
         if not hasattr(opening, "__aenter__"):
@@ -49,10 +58,18 @@ async def check_session(environment: Environment) -> None:
                 "with` cannot enter; write @contextlib.asynccontextmanager above it"
             )
         async with opening as session:
-            await _take_one_turn(session)
+            await _take_turns(session, _solution(environment, task), offered)
 
 
-async def _take_one_turn(session: Any) -> None:
+def _solution(environment: Environment, task: Task) -> list[str]:
+    """The first turns of the reference; none where there is none, or it fails."""
+    if isinstance(environment, HasReference):
+        with suppress(Exception):  # user code; --check and episodes tell what it raises
+            return list(environment.reference(task))[:LOOK_TURNS]
+    return []
+
+
+async def _take_turns(session: Any, solution: Sequence[str], offered: set[Actions]) -> None:
     if missing := _missing(session):
         raise UserError(
             f"the session, a {type(session).__name__}{place_of(session)}, has no {missing}; it "
@@ -60,11 +77,25 @@ async def _take_one_turn(session: Any) -> None:
         )
     _all_are(Message, session.prompt, session.prompt())
     if isinstance(session, DiscreteSession):
-        _all_are(ActionForm, session.actions, session.actions())
-    plain = [form.name for form in actions_of(session) if form.argument is None]
-    if plain:
-        await _answer(Observation, session.act, plain[0])
+        until = time.monotonic() + LOOK_S
+        forms = _actions(session)
+        plain = [form.name for form in forms if form.argument is None]
+        for text in solution or plain[:1]:
+            offered |= {forms} if forms else set()
+            seen = await _answer(Observation, session.act, text)
+            if seen.terminated or time.monotonic() > until:
+                break
+            forms = _actions(session)
     await _answer(Outcome, session.outcome)
+
+
+def _actions(session: DiscreteSession) -> Actions:
+    """The actions that a session offers now, if their names will do."""
+    _all_are(ActionForm, session.actions, session.actions())
+    forms = actions_of(session)
+    for problem in action_problems(forms):
+        raise UserError(f"`actions`{place_of(session.actions)}: {problem}")
+    return forms
 
 
 def _missing(session: Any) -> str:
@@ -84,13 +115,14 @@ def _all_are(kind: type, method: Any, given: Any) -> None:
             raise _wrong(method, one, f"a practicum.{kind.__name__} for each of its list")
 
 
-async def _answer(kind: type, method: Any, *arguments: str) -> None:
+async def _answer(kind: type, method: Any, *arguments: str) -> Any:
     given = method(*arguments)
     if not inspect.isawaitable(given):
         raise _wrong(method, given, f"something to await: write `async def {method.__name__}`")
     answer = await given
     if not isinstance(answer, kind):
         raise _wrong(method, answer, f"a practicum.{kind.__name__}")
+    return answer
 
 
 def _wrong(method: Any, given: Any, wanted: str) -> UserError:

@@ -1,7 +1,7 @@
 """The one driver of a run: from its config to a trained policy, whoever asks for it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
-from practicum.assemble.environments import curriculum_of, open_environment
+from practicum.assemble.environments import choose_task, curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -23,19 +23,21 @@ from practicum.assemble.policies import (
     trained_policy,
 )
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.capabilities import sandbox_kind
+from practicum.core.capabilities import IsTestSet, sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment
 from practicum.core.sample import Episode
+from practicum.core.sampling import Actions
 from practicum.core.task import Task
 from practicum.core.trace import Message
 from practicum.engine.planning.config_checks import check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
 from practicum.environments.registry import (
     check_first_tasks,
-    find_task,
+    environment_class,
+    first_tasks,
     heldout_tasks,
     run_and_close,
     shared_tasks,
@@ -101,13 +103,19 @@ def open_run_environment(config: RunConfig) -> Environment | None:
         if config.needs_env:
             raise ConfigError(config.needs_env)
         return None
+    kind = environment_class(config.env.name)
+    if config.needs_env and isinstance(kind, IsTestSet):
+        raise UserError(kind.not_for_training)
     environment = open_environment(config.env)
+    if config.needs_env:
+        first_tasks(environment, "train", config.seed, 1)
     check_agent(environment, config.agent)
     REWARDS.check(config.reward, environment)
     check_answers(config, environment)
     curriculum_of(config, environment)
-    if config.eval.n and "n" in config.eval.model_fields_set:
-        heldout_tasks(environment, config.eval.n, config.eval.seed)
+    if config.eval.n:
+        is_given = "n" in config.eval.model_fields_set
+        heldout_tasks(environment, config.eval.n if is_given else 1, config.eval.seed)
     check_first_tasks(config, environment)
     return environment
 
@@ -148,7 +156,8 @@ async def train_run_async(
         plan = plan or fitting_plan(config)
         if environment is not None and config.env is not None:
             sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            await check_own_session(config.env.name, environment, config.rollouts.answer_timeout_s)
+            seconds = config.rollouts.answer_timeout_s
+            _check_offered(await check_own_session(config.env.name, environment, seconds), config)
         policy = build_policy(config, plan)
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
@@ -172,6 +181,16 @@ async def train_run_async(
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)
     return TrainedRun(run=run, result=result, policy=policy)
+
+
+def _check_offered(offered: Collection[Actions], config: RunConfig) -> None:
+    """Raise `UserError` where the model's tokenizer cannot write actions; the model stays out."""
+    from practicum.engine.models.loading import load_tokenizer
+    from practicum.engine.sampling.completions import check_actions
+
+    tokenizer = load_tokenizer(config.model.name) if offered else None
+    for forms in offered:
+        check_actions(forms, tokenizer, config.rollouts.max_tokens)
 
 
 def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun:
@@ -279,7 +298,8 @@ async def play_tasks(
     environment = open_environment(config.env)
 
     async def play() -> list[Episode]:
-        pairs = [(h, find_task(environment, one)) for h, one in zip(handles, named, strict=True)]
+        tasks = [choose_task(config.env, environment, one) for one in named]
+        pairs = zip(handles, tasks, strict=True)
         return [await play_once(h, environment, t, config, config.seed) for h, t in pairs]
 
     return await run_and_close(environment, play())

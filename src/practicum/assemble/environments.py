@@ -10,8 +10,16 @@ from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
+from practicum.core.task import Task
+from practicum.core.user_code import names_code
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
-from practicum.environments.registry import build_environment, build_level, environment_class
+from practicum.environments.registry import (
+    build_environment,
+    build_level,
+    environment_class,
+    find_task,
+    first_tasks,
+)
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
 from practicum.training.curricula.build_curriculum import build_curriculum
 from practicum.training.curriculum import SharedCurriculum
@@ -29,6 +37,26 @@ def open_environment(config: EnvConfig | None) -> Environment:
     return environment
 
 
+def choose_task(
+    config: EnvConfig | None, environment: Environment, named: str | None, seed: int = 0
+) -> Task:
+    """The task with an id, at whatever level, or made from a text; the first held-out one if None.
+
+    Args:
+        config: What the environment was opened with.
+        environment: Where the task is to be done.
+        named: An id or a text.
+        seed: Decides which held-out task is the first.
+    """
+    if not named:
+        return first_tasks(environment, "heldout", seed, 1)[0]
+    assert config is not None  # an environment was opened with it
+    kind = environment_class(config.name)
+    levels = kind.all_levels if "level" in kind.Options.model_fields else ()
+    others = (build_level(config.name, level, config.options) for level in levels)
+    return find_task(environment, named, others)
+
+
 async def check_config(
     config: EnvConfig, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:
@@ -43,6 +71,8 @@ async def check_config(
         return environment
 
     try:
+        if names_code(config.name):
+            first_tasks(built[0], "train", seed, 1)
         await check_own_session(config.name, built[0])
         found = await check_levels(built[0], build, _levels(built[0], config), n, seed, watch)
         return replace(found, env=config.name)

@@ -55,17 +55,17 @@ def play(
     from rich.console import Console
 
     from practicum.api import open_policy, policy_config
-    from practicum.assemble.environments import open_environment
+    from practicum.assemble.environments import choose_task, open_environment
     from practicum.assemble.policies import human_policy, play_once
     from practicum.core.capabilities import TakesTypedLines
-    from practicum.environments.registry import find_task, run_and_close
+    from practicum.environments.registry import run_and_close
 
     named = "random" if policy == HUMAN else policy
     words = [f"eval.temperature={temperature}", *(options or [])]
     config = policy_config(named, env, words)
     environment = open_environment(config.env)
     console = Console(highlight=False)
-    chosen = find_task(environment, task) if task else next(environment.tasks("heldout", seed))
+    chosen = choose_task(config.env, environment, task, seed)
     if policy == HUMAN:
         typed = environment.turn_from_line if isinstance(environment, TakesTypedLines) else str
         handle = human_policy(lambda actions: typed(_ask(console, actions)))

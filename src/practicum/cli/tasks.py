@@ -72,7 +72,7 @@ def tasks(
     if check is not None:
         _check(environment, config, check, json_output)
     elif show is not None:
-        _show(environment, show, json_output)
+        _show(config, environment, show, json_output)
     elif isinstance(environment, HasVerdicts):
         print_verdicts(environment, json_output)
     else:
@@ -96,7 +96,6 @@ def _env_config(env: str, options: list[str], level: int | None, data: str | Non
 
 def _list(environment: "Environment", split: str, n: int, json_output: bool) -> None:
     import json
-    from itertools import islice
 
     from rich.console import Console
     from rich.markup import escape
@@ -104,10 +103,11 @@ def _list(environment: "Environment", split: str, n: int, json_output: bool) -> 
 
     from practicum.cli.arguments import plain
     from practicum.core.errors import UserError
+    from practicum.environments.registry import first_tasks
 
     if split not in ("train", "heldout"):
         raise UserError(f"split={split} is not a split; write split=train or split=heldout")
-    found = list(islice(environment.tasks(split, 0), n))  # type: ignore[arg-type]
+    found = first_tasks(environment, split, 0, n)  # type: ignore[arg-type]
     if json_output:
         print(json.dumps({"env": environment.name, "tasks": [_as_json(task) for task in found]}))
         return
@@ -119,16 +119,16 @@ def _list(environment: "Environment", split: str, n: int, json_output: bool) -> 
     Console(highlight=False).print(table)
 
 
-def _show(environment: "Environment", named: str, json_output: bool) -> None:
+def _show(config: "EnvConfig", environment: "Environment", named: str, json_output: bool) -> None:
     import json
 
     from rich.console import Console
     from rich.text import Text
 
+    from practicum.assemble.environments import choose_task
     from practicum.cli.arguments import indented, plain
-    from practicum.environments.registry import find_task
 
-    task = find_task(environment, named)
+    task = choose_task(config, environment, named)
     solution = list(environment.reference(task))
     if json_output:
         print(json.dumps({**_as_json(task), "reference": solution}))

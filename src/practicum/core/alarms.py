@@ -15,13 +15,12 @@ from itertools import islice, pairwise
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from practicum.core.flat_advice import SOLVED, UNSOLVED, flat_advice
 from practicum.core.idle_steps import why_idle
 from practicum.core.task import JSON
 
 AlarmKind = Literal["idle", "flat", "equal", "stalled", "entropy", "kl", "success", "length"]
 
-SOLVED = 0.9
-"""Success from which low entropy and flat groups are what learning looks like at its end."""
 FIRST_STEPS = 3
 """Steps of a stage that say where it started."""
 RECENT_STEPS = 3
@@ -57,8 +56,6 @@ PLATEAU_STEPS = 5
 """Steps of flat groups after which they are told of a run that has learned something."""
 ENTROPY_SHARE = 0.05
 """Share of the entropy at the start below which the policy hardly tries anything."""
-UNSOLVED = 0.02
-"""Success up to which a policy solves nothing but by luck."""
 UNSOLVED_ENTROPY_SHARE = 0.25
 """The same for a policy that solves nothing: whatever it settles on is not the task."""
 STALLED_STEPS = 12
@@ -175,6 +172,12 @@ class _History:
         now = _success(self.recent)
         return "what is paid does not rise" if now is None else f"success is {now.value:.2f}"
 
+    def flat_advice(self) -> str:
+        """What would make groups differ, as far as the last steps tell."""
+        now = _success(self.recent)
+        unreadable = _mean(self.recent, "unreadable_turns")
+        return flat_advice(None if now is None else now.value, unreadable)
+
 
 class AlarmWatch:
     """Takes the rows of a run in their order and says what is wrong, once each time it begins.
@@ -290,8 +293,7 @@ def _flat_groups(history: _History) -> Alarm | None:
         history,
         history.flat[0],
         f"{flat:.0f} of the last {groups:.0f} groups had equal scores while {history.in_words()}, "
-        "so nothing is learned: easier tasks, a larger rollouts.group_size or a higher "
-        "rollouts.temperature helps",
+        f"so nothing is learned: {history.flat_advice()}",
     )
 
 
@@ -312,8 +314,7 @@ def _equal_rewards(history: _History) -> Alarm | None:
         history.flat[0],
         f"every episode of the last {len(rows)} steps scored {rewards[-1]:.3g}, whatever the task, "
         f"while {history.in_words()}: the policy does the same everywhere, or the reward pays the "
-        "same for everything; look at some episodes, and change the reward or raise "
-        "rollouts.temperature",
+        f"same for everything; look at some episodes: {history.flat_advice()}",
     )
 
 

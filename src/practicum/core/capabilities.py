@@ -9,7 +9,7 @@ does not see what only `__getattr__` provides.
 
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm, SamplingParams
@@ -180,6 +180,14 @@ class HasVerdicts(Protocol):
 
     def verdicts(self) -> Sequence[TaskVerdict]:
         """Every task, with what is missing for it. A session can be opened of any of them."""
+
+
+@runtime_checkable
+class IsTestSet(Protocol):
+    """A class of environments without a training task."""
+
+    not_for_training: ClassVar[str]
+    """Why, and what to train on, in a sentence."""
 
 
 @runtime_checkable

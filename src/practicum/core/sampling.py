@@ -1,6 +1,7 @@
 """`SamplingRequest` and `Completion`, and what a completion can be constrained to."""
 
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +43,28 @@ class ActionForm:
 
 Actions = tuple[ActionForm, ...]
 """The actions allowed in a turn; empty where the policy writes freely."""
+
+
+NO_PART_OF_A_NAME = ("Cc", "Cs", "Zl", "Zp")
+"""Kinds of characters that no model can be made to write within a line."""
+
+
+def action_problems(forms: Sequence[ActionForm]) -> Iterator[str]:
+    """What is wrong with the names of actions, a clause each.
+
+    >>> list(action_problems([ActionForm(name="take key"), ActionForm(name=" go")]))
+    ["the action ' go' begins or ends with a space; leave that out"]
+    """
+    names = [form.name for form in forms]
+    for name in dict.fromkeys(names):
+        if not isinstance(name, str) or not name:
+            yield f"an action has the name {name!r}; give it a word"
+        elif name != name.strip():
+            yield f"the action {name!r} begins or ends with a space; leave that out"
+        elif any(unicodedata.category(one) in NO_PART_OF_A_NAME for one in name):
+            yield f"the action {name!r} has a line break or a control character; leave that out"
+        elif names.count(name) > 1:
+            yield f"two actions have the same name {name!r}; give one of them another"
 
 
 class GrammarMatcher(Protocol):

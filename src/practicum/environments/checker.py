@@ -2,7 +2,7 @@
 
 On each task the reference must earn full marks, doing nothing must earn nothing, and no near-miss
 may succeed; where actions are listed, the success rate of a random policy is reported. The contract
-of `Environment` and of its sessions is tested too, on the first tasks.
+of `Environment` and of its sessions is tested too, on the first tasks (see `contract`).
 
 Rewards that lead a policy astray are found as well. A policy that cannot solve a task yet learns
 what pays best meanwhile. Where ending the episode at once costs less than trying, it learns to give
@@ -12,14 +12,13 @@ random tries. What is found is a warning: a task may be sound and hard to learn.
 """
 
 import asyncio
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Protocol
 
 from practicum.core.capabilities import (
     HasFullMarks,
@@ -29,26 +28,26 @@ from practicum.core.capabilities import (
     OutOfProcess,
     actions_of,
     every_task,
-    tools_of,
 )
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import EnvironmentFailure, RolloutFailure, UserError, boundary
-from practicum.core.interfaces import DiscreteSession, Environment, Session
-from practicum.core.task import Split, Task
+from practicum.core.interfaces import Environment
+from practicum.core.task import Task
+from practicum.environments.contract import (
+    CONTRACT_TASKS,
+    content_of,
+    session_problems,
+    task_problems,
+)
 from practicum.environments.reference_policies import (
     EpisodeResult,
     RandomActor,
-    Reference,
     ReferenceActor,
     RepeatingActor,
     ScriptActor,
-    is_writable,
     play_episode,
-    take_turn,
 )
 
-CONTRACT_TASKS = 50
-"""Tasks of each split on which the contract is tested."""
 COSTLY_CONTRACT_TASKS = 3
 """Tasks whose sessions are tested, where sessions run in other processes and so cost more."""
 TRAP_TASKS = 10
@@ -285,10 +284,15 @@ class _LevelChecker:
         """Check up to `n` tasks, and count."""
         of_all = _Findings()
         tasks: list[Task] = []
-        with of_all.collecting_failures("its tasks"):
-            tasks.extend(_tasks_to_check(self._environment, n, self._seed))
-            of_all.problems.extend(task_problems(self._environment, self._level, self._seed))
-        if n is not None and len(tasks) < n:
+        try:
+            with of_all.collecting_failures("its tasks"):
+                tasks.extend(_tasks_to_check(self._environment, n, self._seed))
+                of_all.problems.extend(task_problems(self._environment, self._level, self._seed))
+        except UserError as error:  # its options leave none
+            of_all.problems.append(str(error))
+        if not tasks:
+            of_all.problems.append("there are no tasks to check")
+        elif n is not None and len(tasks) < n:
             which = "tasks" if self._is_finite else "held-out tasks"
             of_all.problems.append(f"only {len(tasks)} {which}, {n} were asked for")
         tested = COSTLY_CONTRACT_TASKS if self._is_out_of_process else CONTRACT_TASKS
@@ -329,6 +333,7 @@ class _LevelChecker:
 
     async def _check_task(self, task: Task, tests_contract: bool) -> _Findings:
         found = _Findings()
+        before = content_of(task)
         async with self._slots:
             if tests_contract:
                 with found.collecting_failures(f"task {task.id!r}"):
@@ -337,6 +342,11 @@ class _LevelChecker:
                 await self._play_reference(task, found, again=self._repeats(tests_contract))
             with found.collecting_failures(f"task {task.id!r}"):
                 await self._play_others(task, found)
+        if content_of(task) != before:
+            found.problems.append(
+                f"task {task.id!r}: its sessions change its data, so it is another task the next "
+                "time; let `open` copy what they change, as in copy.deepcopy(task.data)"
+            )
         self._on_task()
         return found
 
@@ -413,104 +423,6 @@ def _why(play: EpisodeResult) -> str:
         if isinstance(one, dict) and one.get("ok") is False:
             return f" ({one.get('why')})"
     return ""
-
-
-def task_problems(environment: Environment, level: int, seed: int) -> Iterator[str]:
-    """What is wrong with the tasks of one level, one sentence each; no session is opened."""
-    train = list(islice(environment.tasks("train", seed), CONTRACT_TASKS))
-    heldout = list(islice(environment.tasks("heldout", seed + 1), CONTRACT_TASKS))
-    if not train:
-        yield "there are no training tasks"
-    splits: tuple[tuple[Split, list[Task]], ...] = (("train", train), ("heldout", heldout))
-    for split, tasks in splits:
-        if any(task.split != split for task in tasks):
-            yield f"tasks of {split!r} say they belong to another split"
-        yield from _problems_of_split(environment, tasks, level)
-    if len({task.id for task in heldout}) < len(heldout):
-        yield f"ids repeat within the first {len(heldout)} held-out tasks"
-    if train != list(islice(environment.tasks("train", seed), CONTRACT_TASKS)):
-        yield "the same seed does not give the same tasks"
-    shared = {_content(task) for task in train} & {_content(task) for task in heldout}
-    if shared:
-        yield f"{len(shared)} tasks are both in training and held out"
-
-
-def _problems_of_split(
-    environment: Environment, tasks: Sequence[Task], level: int
-) -> Iterator[str]:
-    by_id: dict[str, str] = {}
-    for task in tasks:
-        if task.env != environment.name or task.level != level:
-            yield f"task {task.id!r} says env {task.env!r}, level {task.level}"
-        if by_id.setdefault(task.id, _content(task)) != _content(task):
-            yield f"the id {task.id!r} stands for two tasks"
-        try:
-            json.dumps(dict(task.data))
-        except (TypeError, ValueError):
-            yield f"task {task.id!r} holds data that is not JSON"
-
-
-def _content(task: Task) -> str:
-    """A task without its id and split, to find duplicates."""
-    return json.dumps([task.level, task.instruction, dict(task.data)], sort_keys=True, default=str)
-
-
-async def session_problems(environment: Environment, task: Task) -> list[str]:
-    """What is wrong with a session of the task under its reference, one sentence each."""
-    async with environment.open(task) as session:
-        if not isinstance(session, DiscreteSession | Session):
-            return [
-                f"task {task.id!r}: its session, a {type(session).__name__}, must have prompt, "
-                "outcome, and either actions and act or tools and call"
-            ]
-        prompt = session.prompt()
-        found = list(_opening_problems(session))
-        found += await _turn_problems(session, Reference(environment, task))
-    async with environment.open(task) as fresh:
-        if fresh.prompt() != prompt:
-            found.append("a second session opens with another prompt")
-    return [f"task {task.id!r}: {sentence}" for sentence in found]
-
-
-def _opening_problems(session: Any) -> Iterator[str]:
-    if not any(message.content.strip() for message in session.prompt()):
-        yield "the prompt is empty"
-    names = [form.name for form in actions_of(session)] + [tool.name for tool in tools_of(session)]
-    if len(set(names)) < len(names):
-        yield "two actions have the same name"
-
-
-async def _turn_problems(session: Any, reference: Reference) -> list[str]:
-    found: list[str] = []
-    last = ""
-    rewards: list[float] = []
-    is_over = False
-    while (text := reference.next_turn()) is not None:
-        last = text
-        forms = actions_of(session)
-        if forms and not is_writable(forms, text):
-            found.append(f"the reference's {text!r} cannot be written with its actions")
-        seen = await take_turn(session, text)
-        rewards += [] if seen.reward is None else [seen.reward]
-        reference.observe(seen.message.content)
-        is_over = seen.terminated
-        if is_over:
-            break
-        if not seen.message.content.strip():
-            found.append(f"{text!r} is answered with nothing")
-    if (await session.outcome()).turn_rewards != tuple(rewards):
-        found.append("the outcome's turn rewards are not what the turns paid")
-    if is_over and not await _refuses(session, last):
-        found.append("the session goes on after its end; let `act` raise an error then")
-    return found
-
-
-async def _refuses(session: Any, text: str) -> bool:
-    try:
-        await take_turn(session, text)
-    except Exception:  # noqa: BLE001 - any error is a refusal; which one is the author's choice
-        return True
-    return False
 
 
 LARGE_SHARE = 0.3

@@ -264,12 +264,13 @@ def is_writable(forms: Sequence[ActionForm], text: str) -> bool:
     >>> is_writable((ActionForm(name="switch lamp 1"),), "switch lamp 1")
     True
     """
-    for form in forms:
-        if form.argument is None and text == form.name:
-            return True
-        if form.argument is not None and text.startswith(f"{form.name} "):
-            return accepts(form.argument, text.removeprefix(f"{form.name} "))
-    return False
+    return any(
+        text == form.name
+        if form.argument is None
+        else text.startswith(f"{form.name} ")
+        and accepts(form.argument, text.removeprefix(f"{form.name} "))
+        for form in forms
+    )
 
 
 def accepts(syntax: Callable[[str], NextCharacters], argument: str) -> bool:

@@ -11,9 +11,11 @@ Without a package, give the class itself as the name: `env: my_package.chores:Ch
 """
 
 import importlib
-from collections.abc import Awaitable, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, islice
+from threading import Timer
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
@@ -23,7 +25,7 @@ from practicum.core.config.parse_config import explain
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
 from practicum.core.interfaces import Environment
-from practicum.core.task import Task
+from practicum.core.task import Split, Task
 from practicum.core.trace import LONE_SURROGATE
 from practicum.core.user_code import load_callable, names_code, place_of, unnamed_code
 
@@ -40,6 +42,13 @@ BUILT_IN = {
     "tasks": "practicum.environments.tasks_environment:TasksEnvironment",
 }
 ENTRY_POINTS = "practicum.environments"
+OTHER_NAMES = {
+    "agent_company": ("tac", "theagentcompany", "agentcompany", "agentcompanybench"),
+    "math": ("algebra", "equations", "maths"),
+    "office": ("company",),
+    "shell": ("bash", "osinteraction", "os", "lifelong", "lifelongagentbench", "terminal"),
+}
+"""What others call them, in small letters alone."""
 
 
 class EnvironmentClass(Protocol):
@@ -90,6 +99,7 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
         checked = whole.model_validate({"env": dict(options or {})})
     except ValidationError as error:
         raise ConfigError(explain(error, whole)) from None
+    _check_levels(kind, (options or {}).get("level"))
     try:
         made = kind(getattr(checked, "env"))  # noqa: B009 - the field is made at run time
     except PracticumError:
@@ -108,6 +118,17 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
             'such as name = "courier"'
         )
     return made
+
+
+def _check_levels(kind: EnvironmentClass, asked: Any) -> None:
+    """Refuse a level that a class does not list among its own."""
+    levels = asked if isinstance(asked, list | tuple) else [asked]
+    if unknown := [one for one in levels if isinstance(one, int) and one not in kind.all_levels]:
+        known = ", ".join(map(str, kind.all_levels))
+        raise ConfigError(
+            f"env.level = {asked}: there is no level {unknown[0]}; there are {known}, so write "
+            f"env.level={kind.all_levels[0]}"
+        )
 
 
 def build_level(name: str, level: int, options: Mapping[str, Any] | None = None) -> Environment:
@@ -159,14 +180,55 @@ def _unknown(name: str) -> str:
     if python := unnamed_code(name, "class"):
         return python
     names = environment_names()
+    letters = "".join(filter(str.isalnum, name.lower()))
+    known_as = [ours for ours, theirs in OTHER_NAMES.items() if letters in theirs]
+    meant = f"did you mean {known_as[0]!r}? " if known_as else nearest(name, names)
     return (
-        f"unknown environment {name!r}; {nearest(name, names)}known are {', '.join(names)}; "
+        f"unknown environment {name!r}; {meant}known are {', '.join(names)}; "
         "for one of your own give FILE.py:Class or module:Class"
     )
 
 
 LOOKED_THROUGH = 1000
-"""Tasks of each split among which an id is looked for."""
+"""Training tasks among which held-out ones are looked for before a run."""
+SEARCHED = 10_000
+"""Tasks of each split and level among which an id is looked for."""
+PATIENCE_S = 0.7
+"""How long the first task is waited for without a word."""
+
+
+def first_tasks(
+    environment: Environment, split: Split, seed: int, n: int, instead: str = ""
+) -> list[Task]:
+    """The first `n` tasks of a split, or as many as it has.
+
+    A `tasks` that goes on without giving one may be slow, or may go round an empty list for ever:
+    nobody can tell which, so the wait is told.
+
+    Raises:
+        UserError: it has none; `instead` says what else can be done about it.
+    """
+    is_ours = type(environment).__module__.startswith("practicum.")
+    where = f"`tasks`{'' if is_ours else place_of(environment.tasks)} of {environment.name!r}"
+    slow = (
+        f"still waiting for the first task: {where} has given none of {split!r}; if it goes round "
+        "an empty list for ever, press Ctrl-C and let it end, or give other options"
+    )
+    clock = Timer(PATIENCE_S, print, (slow,), {"file": sys.stderr, "flush": True})
+    clock.daemon = True
+    clock.start()
+    try:
+        stream = iter(environment.tasks(split, seed))
+        found = list(islice(stream, 1))
+    finally:
+        clock.cancel()
+    if not found:
+        raise UserError(
+            f"{where} gives no task of {split!r} with these options; give others, such as "
+            f"env.level=2, or let it give some{instead}"
+        )
+    return found + list(islice(stream, n - 1))
+
 
 FIRST_TASKS = 32
 """Training tasks that are looked at before a run begins."""
@@ -174,11 +236,9 @@ FIRST_TASKS = 32
 
 def heldout_tasks(environment: Environment, n: int, seed: int) -> list[Task]:
     """The first `n` held-out tasks; the same for every policy that is evaluated with this seed."""
-    tasks = list(islice(environment.tasks("heldout", seed), n))
+    tasks = first_tasks(environment, "heldout", seed, n, ", or write eval.n=0")
     if len(tasks) < n:
         there = f"{environment.name!r} has {len(tasks)} held-out tasks with these options"
-        if not tasks:
-            raise UserError(f"{there}; let `tasks` give some to that split, or write eval.n=0")
         raise UserError(f"{there} and {n} were asked for; write eval.n={len(tasks)}, or --n here")
     refuse_unsound(environment, tasks)
     return tasks
@@ -230,21 +290,23 @@ def shared_tasks(config: RunConfig, environment: Environment | None) -> list[str
     return [f"{told}{shared[0]!r}: held-out figures are too good" for _ in shared[:1]]
 
 
-def find_task(environment: Environment, named: str) -> Task:
+def find_task(environment: Environment, named: str, others: Iterable[Environment] = ()) -> Task:
     """The task with an id, or one the environment makes from a text such as `3x + 7 = 16`.
 
-    Where the environment has no `find`, its first tasks are looked through.
+    Where the environment has no `find`, its first tasks are looked through, and then those of
+    `others`: the same environment at its other levels.
     """
     if isinstance(environment, FindsTasks):
         return environment.find(named)
-    heldout = islice(environment.tasks("heldout", 0), LOOKED_THROUGH)
-    training = islice(environment.tasks("train", 0), LOOKED_THROUGH)
-    for task in chain(heldout, training):
-        if task.id == named:
-            return task
+    splits: tuple[Split, ...] = ("heldout", "train")
+    for one in chain((environment,), others):
+        for split in splits:
+            for task in islice(one.tasks(split, 0), SEARCHED):
+                if task.id == named:
+                    return task
     raise UserError(
-        f"{named!r} is none of the first {LOOKED_THROUGH} tasks of {environment.name!r} by its id; "
-        "list them with practicum tasks, or give the environment a method find(text)"
+        f"{named!r} is the id of none of the first {SEARCHED} tasks of {environment.name!r}, at "
+        "any level; list them with practicum tasks, or give the environment a method find(text)"
     )
 
 

@@ -196,9 +196,23 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "unscored_episodes": sum(not e.trace.is_masked and e.score.value is None for e in episodes),
         "timed_out_episodes": sum(e.trace.stop is StopReason.TIMED_OUT for e in episodes),
         "turns": fmean(len(e.trace.turns) for e in episodes),
+        "unreadable_turns": unreadable_turns([e.trace for e in episodes]),
         "sampled_tokens": sum(e.trace.sampled_tokens for e in episodes),
         **reward_metrics(collected.groups),
     }
+
+
+def unreadable_turns(traces: Sequence[Trace]) -> float | None:
+    """The share of turns in no known form: not text at all, or calls that could not be read.
+
+    A model that has not learned how a task is answered, or has lost it, writes such turns.
+    """
+    said = [m.content for t in traces for at in t.turns for m in t.nodes[at].messages[-1:]]
+    if not said:
+        return None
+    odd = sum(any(c == "\ufffd" or (c < " " and c not in "\t\n\r") for c in one) for one in said)
+    refused = sum(m.is_error for t in traces for node in t.nodes for m in node.messages)
+    return min(1.0, max(odd, refused) / len(said))
 
 
 def credit_step(

@@ -83,6 +83,16 @@ class Bare(Lamp):
         return True
 
 
+class Unnamed(Lamp):
+    def actions(self) -> Any:
+        return [pr.ActionForm(name="press"), pr.ActionForm(name="")]
+
+
+class Twins(Lamp):
+    def actions(self) -> Any:
+        return [pr.ActionForm(name="press it"), pr.ActionForm(name="press it")]
+
+
 class Raising(Lamp):
     async def act(self, text: str) -> Any:
         raise ValueError("the bulb is gone")
@@ -101,13 +111,42 @@ class Raising(Lamp):
         (AtOnce, "`act` .* gives one Observation, .*write `async def act`"),
         (Shown, "gives 'the lamp is on', and should give a practicum.Observation"),
         (Bare, "`outcome` .* gives True, and should give a practicum.Outcome"),
+        (Unnamed, r"`actions` \(.*, line \d+\): an action has the name ''; give it a word"),
+        (Twins, "two actions have the same name 'press it'; give one of them another"),
     ],
 )
 async def test_a_session_that_no_agent_can_use_is_told(session: type, told: str) -> None:
     environment = Lamps(None)
     environment.session = session
     with pytest.raises(UserError, match=told):
-        await check_session(environment)
+        await check_session(environment, set())
+
+
+class Corridor(Lamp):
+    """Two doors, one after the other, the second under another name."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def actions(self) -> Any:
+        return [pr.ActionForm(name=f"open door {self.opened + 1}")]
+
+    async def act(self, text: str) -> Any:
+        self.opened += 1
+        shown = pr.Message(role="user", content="a corridor")
+        return pr.Observation(message=shown, reward=1.0, terminated=self.opened == 2)
+
+
+class Corridors(Lamps):
+    session = Corridor
+
+    def reference(self, task: pr.Task) -> Any:
+        return ["open door 1", "open door 2"]
+
+
+async def test_the_actions_along_the_first_solution_are_seen() -> None:
+    seen = await check_own_session("mine.py:Corridors", Corridors(None))
+    assert {form.name for forms in seen for form in forms} == {"open door 1", "open door 2"}
 
 
 class Leaving(Lamp):
@@ -138,7 +177,7 @@ async def test_open_without_its_decorator_is_told() -> None:
             yield Lamp()
 
     with pytest.raises(UserError, match=r"`open` .* write @contextlib.asynccontextmanager above"):
-        await check_session(Plain(None))
+        await check_session(Plain(None), set())
 
 
 def test_a_class_without_a_name_or_with_another_signature_is_told(

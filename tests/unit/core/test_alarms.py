@@ -40,8 +40,38 @@ def test_groups_that_stay_flat_without_success_are_told_at_the_third_step() -> N
     assert (alarm.kind, alarm.step, alarm.since) == ("flat", 8, 6)
     assert alarm.text == (
         "24 of the last 24 groups had equal scores while success is 0.00, so nothing is learned: "
-        "easier tasks, a larger rollouts.group_size or a higher rollouts.temperature helps"
+        "no attempt succeeds, so there is nothing to compare; imitation for longer helps most "
+        "(warm_start.until=0.9 and more steps), then easier tasks, such as env.level=1, or a "
+        "larger model"
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice", "not_advised"),
+    [
+        ({"success": 0.0}, "imitation for longer helps most", "temperature"),
+        ({"success": 0.0, "unreadable_turns": 0.9}, "90% of turns are in no known form", "level"),
+        ({"success": 0.1}, "few attempts succeed; easier tasks or longer imitation", "temperature"),
+        ({"success": 0.5}, "solved always or never; curriculum=adaptive", "imitation"),
+        ({"success": None}, "easier tasks, a larger rollouts.group_size", "imitation"),
+    ],
+)
+def test_the_advice_about_flat_groups_follows_their_cause(
+    changed: dict[str, JSON], advice: str, not_advised: str
+) -> None:
+    found = told(steps(5), steps(12, 6, **{"flat_share": 1.0, **changed}))
+    [text] = [alarm.text for alarm in found if alarm.kind == "flat"]
+    assert advice in text
+    assert not_advised not in text
+
+
+def test_equal_scores_of_turns_in_no_known_form_ask_for_imitation_and_not_for_another_reward() -> (
+    None
+):
+    same = {"flat_share": 1.0, "success": 0.0, "score_spread": 0.0, "unreadable_turns": 1.0}
+    [text] = [a.text for a in told(steps(5), steps(8, 6, **same)) if a.kind == "equal"]
+    assert "imitation first helps" in text
+    assert "change the reward" not in text
 
 
 def test_flat_groups_at_high_success_are_mastery() -> None:

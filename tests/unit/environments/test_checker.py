@@ -171,6 +171,47 @@ class Twins(CoinSession):
         return (ActionForm(name="heads"), ActionForm(name="heads"))
 
 
+class Nameless(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (*super().actions(), ActionForm(name=""))
+
+
+class Padded(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (*super().actions(), ActionForm(name="edge "))
+
+
+class BrokenLine(CoinSession):
+    def actions(self) -> tuple[ActionForm, ...]:
+        late = (ActionForm(name="on\nedge"),) if self.rewards else ()
+        return (*super().actions(), *late)
+
+
+class Renaming(CoinSession):
+    names = count()
+
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (*super().actions(), ActionForm(name=f"edge {next(self.names)}"))
+
+
+class RenamedLater(CoinSession):
+    openings = count()
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.edge = f"edge {next(self.openings)}"
+
+    def actions(self) -> tuple[ActionForm, ...]:
+        return (*super().actions(), ActionForm(name=self.edge))
+
+
+class UsingUpItsTask(CoinSession):
+    async def act(self, text: str) -> Observation:
+        data: Any = self.task.data
+        data["n"] += 1
+        return await super().act(text)
+
+
 class Breaking(CoinSession):
     async def act(self, text: str) -> Observation:
         raise OSError("the coin is lost")
@@ -187,7 +228,13 @@ class Breaking(CoinSession):
         (Moody, "opens with another prompt"),
         (Fickle, "gave another result the second time"),
         (Unlisted, "cannot be written with its actions"),
-        (Twins, "two actions have the same name"),
+        (Twins, "two actions have the same name 'heads'; give one of them another"),
+        (Nameless, "an action has the name ''; give it a word"),
+        (Padded, "the action 'edge ' begins or ends with a space"),
+        (BrokenLine, r"the action 'on\nedge' has a line break"),
+        (Renaming, "`actions` gives others when it is asked twice before a turn"),
+        (RenamedLater, "a second session opens with other actions"),
+        (UsingUpItsTask, "its sessions change its data, so it is another task the next time"),
         (Breaking, "OSError: the coin is lost"),
     ],
 )
@@ -218,6 +265,13 @@ class SharedTasks(CoinEnvironment):
 class SameIds(CoinEnvironment):
     def row(self, split: Split, n: int) -> Task:
         return replace(super().row(split, n), id="one")
+
+
+class Numbered(CoinEnvironment):
+    """Its ids count the tasks of a seed, whatever they are."""
+
+    def row(self, split: Split, n: int) -> Task:
+        return replace(super().row(split, n), id=f"coin-{split}-{n % 1000}")
 
 
 class Repeating(CoinEnvironment):
@@ -254,6 +308,11 @@ class Few(CoinEnvironment):
         yield from (self.row(split, seed * 1000 + n) for n in range(5))
 
 
+class NoTasks(CoinEnvironment):
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        return iter(())
+
+
 class NoTraining(CoinEnvironment):
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         yield from super().tasks(split, seed) if split == "heldout" else ()
@@ -279,12 +338,14 @@ class BrokenSupply(CoinEnvironment):
     [
         (SharedTasks, "both in training and held out"),
         (SameIds, "the id 'one' stands for two tasks"),
-        (Repeating, "ids repeat within the first 50 held-out tasks"),
+        (Numbered, "stands for two tasks; let it say what the task is, such as a hash"),
+        (Repeating, "repeats within the first 50 held-out tasks"),
         (WrongSide, "tasks of 'heldout' say they belong to another split"),
         (WrongLevel, "says env 'coin', level 3"),
         (NotJson, "holds data that is not JSON"),
         (Unrepeatable, "the same seed does not give the same tasks"),
         (Few, "only 5 held-out tasks, 12 were asked for"),
+        (NoTasks, "there are no tasks to check"),
         (NoTraining, "there are no training tasks"),
         (TooHighMarks, "the reference earns 2.0, full marks are 3.0"),
         (LongReference, "the episode ends before the reference does"),

@@ -1,6 +1,8 @@
 import json
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from practicum.environments.registry import (
     environment_class,
     environment_names,
     find_task,
+    first_tasks,
     heldout_tasks,
     shared_tasks,
 )
@@ -132,7 +135,7 @@ def test_a_task_is_found_by_its_id_where_the_environment_cannot_look_it_up() -> 
     listed: Any = Listed()
     assert find_task(listed, "heldout-2").split == "heldout"
     assert find_task(listed, "train-1").split == "train"
-    with pytest.raises(UserError, match=r"'other' is none of the first .* find\(text\)"):
+    with pytest.raises(UserError, match=r"'other' is the id of none of the first .* find\(text\)"):
         find_task(listed, "other")
 
 
@@ -211,3 +214,88 @@ def test_half_a_character_in_a_row_is_told_with_its_number(tmp_path: Path, key: 
     rows.write_text("\n".join(map(json.dumps, [{"id": "a", "prompt": "1 + 1"}, odd])))
     with pytest.raises(UserError, match=r"rows.jsonl, row 2 has '\\ud800', half of a surrogate"):
         build_environment("tasks", {"data": str(rows)})
+
+
+class Leveled:
+    """An environment without `find`, whose tasks are those of one level."""
+
+    name = "leveled"
+
+    def __init__(self, level: int, n: int = 3) -> None:
+        self.level, self.n = level, n
+
+    def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+        for n in range(self.n):
+            yield Task(id=f"{split}-{self.level}-{n}", env=self.name, split=split)
+
+
+def test_a_task_of_another_level_is_found_by_its_id() -> None:
+    one: Any = Leveled(1)
+    others: list[Any] = [Leveled(2), Leveled(3, n=2000)]
+    assert find_task(one, "heldout-3-1999", others).id == "heldout-3-1999"
+    with pytest.raises(UserError, match="at any level; list them with practicum tasks"):
+        find_task(one, "heldout-4-0", others)
+
+
+def test_an_environment_without_a_task_says_where_to_give_some() -> None:
+    empty: Any = Leveled(1, n=0)
+    with pytest.raises(UserError, match=r"`tasks` \(.*, line \d+\) of 'leveled' gives no task of"):
+        first_tasks(empty, "train", 0, 5)
+    with pytest.raises(UserError, match=r"no task of 'heldout' .*, or write eval.n=0"):
+        heldout_tasks(empty, 5, 0)
+    assert len(first_tasks(Leveled(1), "train", 0, 5)) == 3
+
+
+def test_tasks_that_go_round_an_empty_list_are_told_of_while_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Event()
+
+    class Screen(StringIO):
+        def write(self, text: str) -> int:
+            told.set()
+            return super().write(text)
+
+    class Rounds:
+        name = "rounds"
+
+        def tasks(self, split: Split, seed: int) -> Iterator[Task]:
+            while not told.wait(0.01):
+                pass
+            yield Task(id="late", env=self.name, split=split)
+
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    rounds: Any = Rounds()
+    assert first_tasks(rounds, "train", 0, 1)[0].id == "late"
+    assert "still waiting for the first task: `tasks` (test_registry.py, line" in screen.getvalue()
+    assert "press Ctrl-C" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("tac", "agent_company"),
+        ("TheAgentCompany", "agent_company"),
+        ("the-agent-company", "agent_company"),
+        ("os_interaction", "shell"),
+        ("LifelongAgentBench", "shell"),
+        ("maths", "math"),
+        ("shel", "shell"),
+    ],
+)
+def test_what_others_call_an_environment_is_answered_with_our_name(theirs: str, ours: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{ours}'"):
+        environment_class(theirs)
+
+
+def test_a_level_that_a_class_does_not_list_is_refused_with_those_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    leveled = PLUGIN.replace('colour: str = "red"', "level: int | list[int] = 1")
+    (tmp_path / "leveled.py").write_text(leveled.replace("(1,)", "(1, 2)"))
+    for level in (3, [1, 3]):
+        with pytest.raises(ConfigError, match=r"no level 3; there are 1, 2, so write env.level=1"):
+            build_environment("leveled.py:Garden", {"level": level})
+    build_environment("leveled.py:Garden", {"level": [2, 1]})

@@ -8,6 +8,7 @@ from tests.unit.training.algorithms.cases import make_episode, whole
 
 from practicum.core.sample import Episode, Group
 from practicum.core.task import Outcome, Task
+from practicum.core.trace import Message, Trace
 from practicum.training.algorithms.grpo import Grpo
 from practicum.training.curriculum import TaskLedger
 from practicum.training.rollout_steps import (
@@ -16,6 +17,7 @@ from practicum.training.rollout_steps import (
     collect_step,
     is_unsolved,
     rollout_metrics,
+    unreadable_turns,
 )
 
 
@@ -89,6 +91,39 @@ async def test_a_task_that_a_whole_group_failed_is_tried_again_hotter() -> None:
     assert found.flat_share == pytest.approx(1 / 3)
     assert rollout_metrics(found)["hotter_groups"] == 1
     assert rollout_metrics(found)["success"] == 0.5
+
+
+def recorded(*said: str) -> Trace:
+    """An episode in which the policy said this, turn by turn."""
+    trace = make_episode(*[(1, 2)] * len(said), score=whole(1.0)).trace
+    turns = dict(zip(trace.turns, said, strict=True))
+    nodes = [
+        replace(node, messages=(Message(role="assistant", content=turns[at]),))
+        if at in turns
+        else node
+        for at, node in enumerate(trace.nodes)
+    ]
+    return replace(trace, nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize(
+    ("said", "share"),
+    [
+        (["take key", "take key"], 0.0),
+        (["caf\u00e9\tau lait", "\u201cyes\u201d\n"], 0.0),
+        (["\ufffd\x03q", "take key"], 0.5),
+        (["\x00", "k\ufffd\ufffd"], 1.0),
+    ],
+)
+def test_turns_that_are_no_text_are_counted(said: list[str], share: float) -> None:
+    assert unreadable_turns([recorded(*said)]) == share
+
+
+def test_calls_that_could_not_be_read_are_counted() -> None:
+    trace = recorded("call?", "call!")
+    refused = Message(role="tool", content="Error: no call.", is_error=True)
+    heard = replace(trace.nodes[-1], parent=len(trace.nodes) - 1, messages=(refused,), sampled=None)
+    assert unreadable_turns([replace(trace, nodes=(*trace.nodes, heard))]) == 0.5
 
 
 async def test_free_text_is_never_made_hotter() -> None:

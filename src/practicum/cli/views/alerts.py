@@ -22,6 +22,7 @@ from practicum.core.config.reward_config import (
     RewardConfig,
     SyntaxComponent,
 )
+from practicum.core.flat_advice import flat_advice
 from practicum.core.idle_steps import why_all_alike
 from practicum.evaluation.report import find_masked, masked_words
 
@@ -394,8 +395,6 @@ MASKED_SHARE_HIGH = 0.1
 """Above this, failures decide which episodes are learned from."""
 GAP_SHARE_NEAR = 0.5
 """Share of the limit from which the sampler and the learner are drifting apart."""
-SOLVED = 0.9
-"""Success from which low entropy and flat groups are what learning looks like at its end."""
 
 
 class Alert(NamedTuple):
@@ -521,9 +520,7 @@ def _flat_groups(recent: Sequence[StepRow]) -> list[Alert]:
     share, success = _mean(recent, "flat_share"), _mean(recent, "success")
     if share is None or share <= FLAT_SHARE_HIGH:
         return []
-    advice = "the tasks may be too easy or too hard"
-    if success is not None:
-        advice = f"{'harder' if success >= SOLVED else 'easier'} tasks teach more"
+    advice = flat_advice(success, _mean(recent, "unreadable_turns"))
     text = f"{share:.0%} of recent groups had equal scores"
     reached = "" if success is None else f" (success {success:.2f})"
     return [Alert(f"{text}{reached}: {advice}", is_severe=False)]

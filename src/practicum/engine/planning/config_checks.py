@@ -3,6 +3,7 @@
 from practicum.core.config.algorithm_config import GroupConfig, RlooConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import NotEnoughMemory
+from practicum.core.user_code import names_code
 from practicum.engine.planning.machine import Machine
 from practicum.engine.planning.memory import format_bytes
 
@@ -49,6 +50,11 @@ def odd_settings(config: RunConfig, machine: Machine) -> list[str]:
                 "with: the first update may throw away all that the model can do; give "
                 "algorithm.lr=1e-4"
             )
+    if config.model.name == "tiny" and names_code(config.env_name) and not config.stages:
+        told.append(
+            "tiny has random weights: it shows that all runs, and is unlikely to learn a task of "
+            "your own; leave model= out to train smollm2-135m, which can"
+        )
     cores, threads = machine.allowed_cores, config.hardware.threads
     if threads > cores:
         told.append(

@@ -6,8 +6,10 @@ syntax. Grammars say themselves what may follow.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,50 +24,117 @@ from practicum.engine.sampling.draw import Draw, RandomStream
 @dataclass(slots=True)
 class _Branch:
     children: dict[int, "_Branch"] = field(default_factory=dict)
-    form: ActionForm | None = None
-    """Set where a name and its space are complete and the argument begins."""
+    name: str | None = None
+    """Set where a name is complete, and with it the turn."""
+    forms: list[ActionForm] = field(default_factory=list)
+    """Those whose name and space are complete, so that their argument begins."""
+
+    def extend(self, tokens: Sequence[int]) -> "_Branch":
+        """The branch at the end of these tokens, made where there is none."""
+        branch = self
+        for token in tokens:
+            branch = branch.children.setdefault(token, _Branch())
+        return branch
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument under way."""
+
+    form: ActionForm
+    written: str = ""
+    begun: tuple[int, ...] = ()
+    """Tokens of its next character, where a character takes several and some are there."""
 
 
 class ActionTrie:
-    """The token trie of a set of actions; one is shared by all turns that offer the same set."""
+    """The token trie of a set of actions; one is shared by all turns that offer the same set.
+
+    Names are text, whatever they look like: `<|im_end|>` is never the token that ends a turn. What
+    was chosen is known by its form, so a tokenizer need not give a name back as it was.
+
+    Raises:
+        UserError: the tokenizer cannot write the actions, or not so that they differ.
+    """
 
     def __init__(self, forms: Sequence[ActionForm], tokenizer: Any, end_of_turn: int) -> None:
         self.end_of_turn = end_of_turn
         self._tokenizer = tokenizer
-        self._characters: dict[str, int] = {}
+        self._characters: dict[str, tuple[int, ...]] = {}
+        self._forms = sorted(forms, key=lambda form: -len(form.name))
         self.root = _Branch()
+        self.longest = 0
+        """Tokens of the longest action without its argument, the end of the turn included."""
         for form in forms:
             self._add(form)
 
     def _add(self, form: ActionForm) -> None:
-        tokens = self._encode(form.name)
+        tokens = self._name(form)
+        self.longest = max(self.longest, len(tokens) + 1)
+        branch = self.root.extend(tokens)
         if form.argument is not None:
-            tokens = [*tokens, self.character(" ")]
-        branch = self.root
-        for token in tokens:
-            branch = branch.children.setdefault(token, _Branch())
-        if form.argument is None:
-            branch.children[self.end_of_turn] = _Branch()
-        else:
-            branch.form = form
+            branch.forms.append(form)
+            return
+        other = branch.name
+        if other not in (None, form.name):
+            raise UserError(
+                f"the model's tokenizer writes the actions {other!r} and {form.name!r} with the "
+                "same tokens; give one of them another name"
+            )
+        branch.name = form.name
+        branch.children[self.end_of_turn] = _Branch()
 
-    def tokens_of(self, text: str) -> list[int]:
-        """An action as it is written, to the end of the turn."""
-        name, space, argument = text.partition(" ")
-        written = [self.character(character) for character in space + argument]
-        return [*self._encode(name), *written, self.end_of_turn]
+    def _name(self, form: ActionForm) -> list[int]:
+        """The tokens of a name, and of the space before its argument."""
+        tokens = self._encode(form.name)
+        if self.end_of_turn in tokens or (form.name and not tokens):
+            raise UserError(
+                f"the model's tokenizer cannot write the action {form.name!r}; give it another name"
+            )
+        return tokens if form.argument is None else [*tokens, *self.character(" ")]
 
-    def character(self, character: str) -> int:
-        """The token of a single character."""
+    def spellings(self, text: str) -> Iterator[list[int]]:
+        """A turn as tokens, to its end, by each action that it may be: the longest name first."""
+        for form in self._forms:
+            if form.argument is None and text == form.name:
+                yield [*self._name(form), self.end_of_turn]
+            elif form.argument is not None and text.startswith(f"{form.name} "):
+                argument = [self.character(c) for c in text[len(form.name) + 1 :]]
+                yield [*self._name(form), *chain(*argument), self.end_of_turn]
+
+    def character(self, character: str) -> tuple[int, ...]:
+        """The tokens of a single character, wherever in an argument it stands.
+
+        A tokenizer may write it otherwise where a text begins, so what counts is how it reads
+        behind other text.
+        """
         if character not in self._characters:
-            tokens = self._encode(character)
-            if len(tokens) != 1:
-                raise ValueError(f"the tokenizer has no single token for {character!r}")
-            self._characters[character] = tokens[0]
+            self._characters[character] = self._find_character(character)
         return self._characters[character]
 
+    def _find_character(self, character: str) -> tuple[int, ...]:
+        for before in ("", "\n", "0", "a"):
+            lead = self._encode(before)
+            tokens = self._encode(before + character)
+            added = tokens[len(lead) :]
+            if added and tokens[: len(lead)] == lead and self._reads_as(added, character):
+                return tuple(added)
+        raise UserError(
+            f"the model's tokenizer has no token for the character {character!r} of an action's "
+            "argument; leave it out of `allowed`, or use another model"
+        )
+
+    def _reads_as(self, tokens: list[int], character: str) -> bool:
+        lead = self._encode("0")
+        return self._decode([*lead, *tokens]) == self._decode(lead) + character
+
     def _encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        return list(
+            self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        )
+
+    def _decode(self, tokens: list[int]) -> str:
+        return str(self._tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
 
 
 class ChoiceWalk:
@@ -73,11 +142,18 @@ class ChoiceWalk:
 
     def __init__(self, trie: ActionTrie) -> None:
         self._trie = trie
-        self._branch: _Branch = trie.root
-        self._form: ActionForm | None = None
-        self._argument = ""
-        self._next: dict[int, str] = {}
-        self.done = False
+        self._branch: _Branch | None = trie.root
+        self._arguments: list[_Argument] = []
+        self._next: dict[int, list[_Argument]] = {}
+        self._complete: str | None = None
+        self.text: str | None = None
+        """The action, once it is complete."""
+        self._begin_arguments()
+
+    @property
+    def done(self) -> bool:
+        """Whether an action is complete."""
+        return self.text is not None
 
     def allowed(self) -> tuple[int, ...]:
         """Token ids that may come next, in ascending order.
@@ -85,28 +161,65 @@ class ChoiceWalk:
         Raises:
             EnvironmentFailure: the syntax of an argument failed or leads nowhere.
         """
-        if self._form is None:
-            return tuple(sorted(self._branch.children))
-        assert self._form.argument is not None
-        with boundary(EnvironmentFailure, f"the syntax of {self._form.name!r}"):
-            following = self._form.argument(self._argument)
-            self._next = {self._trie.character(c): c for c in following.allowed}
-        ends = (self._trie.end_of_turn,) if following.may_end else ()
-        if not self._next and not ends:
-            raise EnvironmentFailure(
-                f"the syntax of {self._form.name!r} has no way on after {self._argument!r}"
-            )
-        return tuple(sorted((*self._next, *ends)))
+        names = {} if self._branch is None else self._branch.children
+        if not self._arguments:
+            return tuple(sorted(names))
+        self._next, self._complete = {}, None
+        for argument in self._arguments:
+            self._look_on(argument)
+        ends = () if self._complete is None else (self._trie.end_of_turn,)
+        return tuple(sorted({*names, *self._next, *ends}))
+
+    def _look_on(self, argument: _Argument) -> None:
+        form, written, begun = argument.form, argument.written, argument.begun
+        assert form.argument is not None
+        with boundary(EnvironmentFailure, f"the syntax of {form.name!r}"):
+            following = form.argument(written)
+            spelled = {one: self._trie.character(one) for one in following.allowed}
+        for character, tokens in spelled.items():
+            if tokens[: len(begun)] == begun:
+                now = tokens[: len(begun) + 1]
+                whole = _Argument(form, written + character)
+                then = whole if now == tokens else _Argument(form, written, now)
+                reached = self._next.setdefault(now[-1], [])
+                reached += [] if then in reached else [then]
+        if following.may_end and not begun:
+            self._complete = f"{form.name} {written}"
+        elif not following.allowed:
+            raise EnvironmentFailure(f"the syntax of {form.name!r} has no way on after {written!r}")
 
     def advance(self, token: int) -> None:
         """Take one of the allowed tokens."""
         if token == self._trie.end_of_turn:
-            self.done = True
-        elif self._form is not None:
-            self._argument += self._next[token]
-        else:
-            self._branch = self._branch.children[token]
-            self._form = self._branch.form
+            named = None if self._branch is None else self._branch.name
+            self.text = self._complete if named is None else named
+            return
+        self._arguments = self._next.get(token, [])
+        self._next, self._complete = {}, None
+        if self._branch is not None:
+            self._branch = self._branch.children.get(token)
+            self._begin_arguments()
+
+    def _begin_arguments(self) -> None:
+        if self._branch is not None:
+            self._arguments += [_Argument(form) for form in self._branch.forms]
+
+
+def check_actions(forms: Sequence[ActionForm], tokenizer: Any, max_tokens: int) -> None:
+    """Raise `UserError` for actions that a model with this tokenizer could not choose."""
+    trie = ActionTrie(forms, tokenizer, end_of_turn=-1)
+    if trie.longest > max_tokens:
+        longest = max((form.name for form in forms), key=len)
+        raise UserError(
+            f"the action {longest!r:.80} takes {trie.longest} tokens and rollouts.max_tokens is "
+            f"{max_tokens}; write rollouts.max_tokens={trie.longest}, or give it a shorter name"
+        )
+    for form in [one for one in forms if one.argument is not None]:
+        following = ""
+        with suppress(Exception):  # user code; episodes tell what it raises
+            following = form.argument("").allowed  # type: ignore[misc]
+        for character in following:
+            trie.character(character)
 
 
 def spell(trie: ActionTrie, text: str) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -114,15 +227,16 @@ def spell(trie: ActionTrie, text: str) -> tuple[list[int], list[tuple[int, ...]]
 
     A tokenizer would write it otherwise: it has one token for a space and a minus sign.
     """
-    walk, choices = ChoiceWalk(trie), []
-    tokens = trie.tokens_of(text)
-    for token in tokens:
-        allowed = walk.allowed()
-        if token not in allowed:
-            raise UserError(f"the turn {text!r} is none of the actions that its session allows")
-        choices.append(allowed)
-        walk.advance(token)
-    return tokens, choices
+    for tokens in trie.spellings(text):
+        walk, choices = ChoiceWalk(trie), []
+        for token in tokens:
+            choices.append(walk.allowed())
+            if token not in choices[-1]:
+                break
+            walk.advance(token)
+        if walk.text == text:
+            return tokens, choices
+    raise UserError(f"the turn {text!r} is none of the actions that its session allows")
 
 
 class GrammarMasks:
@@ -322,6 +436,15 @@ class PendingCompletion:
     def is_over(self) -> bool:
         """Whether there is nothing left to sample."""
         return self.finished or self.is_cut or self.failure is not None
+
+    def set_text(self, decode: Callable[[list[int]], str]) -> None:
+        """Note what it says: the action that was chosen, or its tokens up to a stop."""
+        if self.walk is not None and self.walk.text is not None:
+            self.text = self.walk.text
+            return
+        self.text = decode(self.sampled[:-1] if self.ended_turn else self.sampled)
+        for stop in self.request.params.stop:
+            self.text = self.text.split(stop)[0]
 
     def completion(self, fingerprint: str) -> Completion:
         """What the caller gets."""

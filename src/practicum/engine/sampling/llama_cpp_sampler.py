@@ -120,10 +120,7 @@ class LlamaCppSampler:
         while not row.is_over:
             logits = self._model.logits(row.tokens)
             self._chooser.choose([row], torch.from_numpy(np.ascontiguousarray(logits)))
-        sampled = row.sampled[:-1] if row.ended_turn else row.sampled
-        row.text = self._codec.decode(sampled)
-        for stop in row.request.params.stop:
-            row.text = row.text.split(stop)[0]
+        row.set_text(self._codec.decode)
 
 
 async def _let_others_speak() -> None:

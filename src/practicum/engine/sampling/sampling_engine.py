@@ -445,11 +445,8 @@ class TorchEngine:
 
     def _complete(self, row: PendingCompletion) -> None:
         """Leave what was computed in the prefix cache and answer the caller."""
-        sampled = row.sampled[:-1] if row.ended_turn else row.sampled
-        self._usual_tokens += 0.1 * (len(sampled) - self._usual_tokens)
-        row.text = self._codec.decode(sampled)
-        for stop in row.request.params.stop:
-            row.text = row.text.split(stop)[0]
+        self._usual_tokens += 0.1 * (len(row.sampled) - row.ended_turn - self._usual_tokens)
+        row.set_text(self._codec.decode)
         self._places.keep(row)
         if row.future.done():
             return

@@ -115,6 +115,10 @@ class AgentCompanyEnvironment(MachineEnvironment):
     Options: ClassVar[type[AgentCompanyOptions]] = AgentCompanyOptions
     all_levels: ClassVar[tuple[int, ...]] = (1,)
     default_reward: ClassVar[str] = "agent_company"
+    not_for_training: ClassVar[str] = (
+        "TheAgentCompany is a test set and has no task to train on; train with env: office, and "
+        "evaluate with env: agent_company"
+    )
     sessions_at_once: ClassVar[int] = 2
     """Concurrent sessions while its tasks are checked."""
 
@@ -182,10 +186,7 @@ class AgentCompanyEnvironment(MachineEnvironment):
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """The tasks that can run; none is for training."""
         if split == "train":
-            raise UserError(
-                "TheAgentCompany is a test set and has no task to train on; "
-                "train with env: office, and evaluate with env: agent_company"
-            )
+            raise UserError(self.not_for_training)
         return shuffled(self.every_task(), split, seed)
 
     def find(self, text: str) -> Task:

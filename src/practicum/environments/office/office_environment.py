@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from practicum.core.capabilities import ServesPorts
-from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.errors import EnvironmentFailure, UserError, nearest
 from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
 from practicum.environments.machines import MachineEnvironment, MachineOptions, Machines
@@ -116,10 +116,11 @@ class OfficeEnvironment(MachineEnvironment):
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """Tasks without end, family by family, level by level."""
         uses = "train" if split == "train" or self._options.heldout == "names" else "heldout"
-        chosen = [one for one in self._families if one.split == uses]
-        order = random.Random(f"{split} {seed}")
+        of_split = [one for one in self._families if one.split == uses]
+        chosen = [one for one in of_split if one.level in self._options.levels]
         if not chosen:
-            return
+            raise UserError(_nothing_chosen(self._options, split, of_split))
+        order = random.Random(f"{split} {seed}")
         for number in count():
             for level in self._options.levels:
                 inside = [one for one in chosen if one.level == level]
@@ -175,19 +176,42 @@ class OfficeEnvironment(MachineEnvironment):
 def _chosen(options: OfficeOptions) -> list[Family]:
     """The families that the options ask for."""
     known = families()
-    unknown = [name for name in options.families if name not in known]
-    if unknown:
-        raise UserError(
-            f"there is no family {unknown[0]!r} of office tasks; there are "
-            f"{', '.join(sorted(known))}"
-        )
+    every = known.values()
+    _all_known("family", options.families, known)
+    _all_known("domain", options.domains, {one.domain for one in every})
+    _all_known("service", options.services, {name for one in every for name in one.services})
     return [
         one
-        for one in known.values()
+        for one in every
         if (not options.families or one.name in options.families)
         and (not options.domains or one.domain in options.domains)
         and (not options.services or set(one.services) <= set(options.services))
     ]
+
+
+def _all_known(noun: str, asked: Collection[str], known: Collection[str]) -> None:
+    for name in asked:
+        if name not in known:
+            raise UserError(
+                f"there is no {noun} {name!r} of office tasks; {nearest(name, known)}there are "
+                f"{', '.join(sorted(known))}"
+            )
+
+
+def _nothing_chosen(options: OfficeOptions, split: Split, others: Sequence[Family]) -> str:
+    """Why the options leave no task of a split, and what to write instead."""
+    asked = {"families": options.families, "domains": options.domains, "services": options.services}
+    said = [f"env.{name}=[{','.join(words)}]" for name, words in asked.items() if words]
+    fits = " ".join([*said, f"env.level={options.level}"])
+    there = f"no {'training' if split == 'train' else 'held-out'} task of office fits {fits}"
+    levels = sorted({one.level for one in others})
+    if split == "train" and levels:
+        some = ", ".join(map(str, levels))
+        return f"{there}; there are some at level {some}: write env.level={levels[0]}"
+    if split == "heldout" and options.heldout == "kinds":
+        wider = f"env.level={sorted({*options.levels, levels[0]})}, or " if levels else ""
+        return f"{there}; write {wider}env.heldout=names to hold out names instead of kinds"
+    return f"{there}, nor at another level; leave {said[0].partition('=')[0]} out, or name others"
 
 
 def task_of(family: Family, split: Split, seed: int, number: int) -> Task:

@@ -51,8 +51,11 @@ def test_updates_that_ran_out_of_memory_are_counted(tmp_path: Path) -> None:
 def test_groups_with_equal_scores_are_a_matter_of_difficulty(tmp_path: Path) -> None:
     low = texts(view_of(tmp_path / "a", flat_share=0.75, success=0.1))
     high = texts(view_of(tmp_path / "b", flat_share=0.75, success=0.95))
-    assert low == ["75% of recent groups had equal scores (success 0.10): easier tasks teach more"]
-    assert high == ["75% of recent groups had equal scores (success 0.95): harder tasks teach more"]
+    equal = "75% of recent groups had equal scores"
+    seldom = "few attempts succeed; easier tasks or longer imitation (warm_start.until=0.9) helps"
+    assert low == [f"{equal} (success 0.10): {seldom}"]
+    solved = "nearly every attempt succeeds; harder tasks teach more"
+    assert high == [f"{equal} (success 0.95): {solved}"]
 
 
 def test_half_of_the_groups_flat_is_not_yet_an_alert(tmp_path: Path) -> None:

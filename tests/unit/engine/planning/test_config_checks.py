@@ -51,3 +51,10 @@ def test_what_will_not_do_what_one_hopes_for_is_told_with_its_reason(
 def test_a_method_that_compares_nothing_may_be_cold() -> None:
     words = ["algorithm=ppo", "rollouts.temperature=0"]
     assert odd_settings(read_config("math", words), MACHINE) == []
+
+
+def test_tiny_is_said_to_be_no_model_for_a_task_of_ones_own() -> None:
+    (told,) = odd_settings(read_config("mine.py:Mine", ["model=tiny"]), MACHINE)
+    assert "leave model= out to train smollm2-135m" in told
+    assert odd_settings(read_config("mine.py:Mine", []), MACHINE) == []
+    assert odd_settings(read_config("math", ["model=tiny"]), MACHINE) == []

@@ -122,14 +122,19 @@ class WordTokenizer:
 
     WORDS = ("add", "add_terms", "_terms", "sub", "simplify", "_", "terms")
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        assert not add_special_tokens
+    def encode(
+        self, text: str, *, add_special_tokens: bool = False, split_special_tokens: bool = True
+    ) -> list[int]:
+        assert (split_special_tokens, add_special_tokens) == (True, False)
         ids = []
         while text:
             word = max((w for w in self.WORDS if text.startswith(w)), key=len, default="")
             ids.append(1000 + self.WORDS.index(word) if word else ord(text[0]))
             text = text[len(word) or 1 :]
         return ids
+
+    def decode(self, ids: list[int], *, clean_up_tokenization_spaces: bool) -> str:
+        return "".join(self.WORDS[i - 1000] if i >= 1000 else chr(i) for i in ids)
 
 
 def everything(trie: ActionTrie, said: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -154,7 +159,7 @@ def completions_of(*forms: ActionForm) -> set[tuple[int, ...]]:
 def test_a_trie_allows_the_actions_and_nothing_else() -> None:
     words = WordTokenizer()
     names = ("add", "add_terms", "adds", "sub", "simplify", "simplif", "")
-    expected = {(*words.encode(n, add_special_tokens=False), END) for n in names}
+    expected = {(*words.encode(n), END) for n in names}
     assert completions_of(*(ActionForm(name=n) for n in names)) == expected
 
 

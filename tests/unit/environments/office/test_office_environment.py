@@ -1,16 +1,18 @@
 """The environment's tasks, options and sandboxes, without a machine."""
 
+import re
 from itertools import islice
+from typing import Any
 
 import pytest
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError, UserError
-from practicum.core.task import Outcome, Task
+from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Trace
 from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
-from practicum.environments.office.office_environment import OfficeEnvironment
+from practicum.environments.office.office_environment import LEVELS, OfficeEnvironment
 from practicum.environments.office.office_plan import FAMILIES
 from practicum.environments.office.office_session import example_messages
 from practicum.environments.registry import build_environment
@@ -101,3 +103,31 @@ async def test_the_reward_is_the_s_score_of_the_evidence() -> None:
     task = Task(id="a", env="office", split="train")
     trace = Trace(id="t", task_id="a", env="office")
     assert (await AgentCompanyScore().score(task, trace, outcome)).value == 0.375
+
+
+def first_task(split: Split, **options: Any) -> Task:
+    return next(environment(**options).tasks(split, 0))
+
+
+@pytest.mark.parametrize("split", ["train", "heldout"])
+@pytest.mark.parametrize("domain", sorted({one.domain for one in FAMILIES.values()}))
+@pytest.mark.parametrize("level", LEVELS)
+def test_options_give_a_task_or_say_which_options_do(split: Split, domain: str, level: int) -> None:
+    try:
+        assert first_task(split, domains=[domain], level=level).level == level
+        return
+    except UserError as error:
+        told = str(error)
+    assert f"env.domains=[{domain}] env.level={level}" in told
+    if split == "train":
+        first_task(split, domains=[domain], level=int(told.rpartition("=")[2]))
+    else:
+        assert "env.heldout=names" in told
+        if wider := re.search(r"write env.level=\[(.*?)\]", told):
+            first_task(split, domains=[domain], level=[int(n) for n in wider[1].split(", ")])
+
+
+@pytest.mark.parametrize("option", ["families", "domains", "services"])
+def test_a_name_that_no_office_task_has_is_told_with_those_that_some_have(option: str) -> None:
+    with pytest.raises(UserError, match=r"'nosuch' of office tasks; there are [a-z]"):
+        environment(**{option: ["nosuch"]})
