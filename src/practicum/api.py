@@ -34,7 +34,8 @@ from practicum.core.errors import ConfigError, MissingExtra, UserError
 from practicum.core.interfaces import Environment, Reward
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
-from practicum.core.user_code import register
+from practicum.core.trusted_code import remember
+from practicum.core.user_code import consents_to, register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
 from practicum.environments.registry import find_task, run_and_close
@@ -446,6 +447,7 @@ def _act(environment: Environment, work: Awaitable[T]) -> T:
 
 def _env_values(env: EnvLike) -> dict[str, Any]:
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
+    remember(consents_to(values))  # the caller's own word
     return {key: register(one) if callable(one) else one for key, one in values.items()}
 
 
@@ -458,6 +460,7 @@ def _run_values(env: EnvLike | None) -> dict[str, Any]:
 
 def as_words(options: Mapping[str, Any]) -> list[str]:
     """Keyword arguments as `key=value` words; JSON is YAML. Code is named as a config names it."""
+    remember(consents_to(options))  # the caller's own word
     return [f"{key}={json.dumps(value, default=_named)}" for key, value in options.items()]
 
 

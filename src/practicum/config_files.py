@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.core.config.parse_config import (
+    MOST_CHARACTERS,
     apply_overrides,
     build_config,
     changed_keys,
@@ -12,7 +13,8 @@ from practicum.core.config.parse_config import (
 )
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError
-from practicum.core.user_code import make_importable, names_code, unnamed_code
+from practicum.core.trusted_code import is_in_trusted_folder, remember
+from practicum.core.user_code import consents_to, make_importable, names_code, unnamed_code
 from practicum.shipped_configs import find_config
 from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RUNS, RunDir
@@ -38,7 +40,8 @@ def config_file(source: str) -> dict[str, Any]:
             f"practicum train algorithm=sft data={source}, or give a YAML file or an environment"
         )
     try:
-        values = parse_yaml(path.read_text(encoding="utf-8"), source)
+        with path.open(encoding="utf-8") as file:
+            values = parse_yaml(file.read(MOST_CHARACTERS + 1), source)
     except FileNotFoundError:
         raise ConfigError(_missing(path)) from None
     except (IsADirectoryError, UnicodeDecodeError, PermissionError) as error:
@@ -47,7 +50,10 @@ def config_file(source: str) -> dict[str, Any]:
             "give a YAML text file or an environment's name"
         ) from None
     make_importable(path.parent.resolve())
-    return {key: _beside(key, value, path.parent) for key, value in values.items()}
+    found = {key: _beside(key, value, path.parent) for key, value in values.items()}
+    if is_in_trusted_folder(path):  # then it is the user's own, and so are its commands
+        remember(consents_to(found))
+    return found
 
 
 def _beside(key: str, value: Any, folder: Path) -> Any:

@@ -25,6 +25,7 @@ from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
+from practicum.cli.trust import trust
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
 from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
@@ -62,6 +63,7 @@ app.add_typer(env, name="env")
 app.command()(gateway)
 app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
+app.command()(trust)
 
 
 def _arrange(of: typer.Typer) -> None:
@@ -114,7 +116,9 @@ def main() -> None:
 def _run() -> None:
     try:
         from practicum.cli.in_our_words import in_our_words
+        from practicum.cli.typed_code import trust_typed
 
+        trust_typed(sys.argv[1:])
         app(in_our_words(sys.argv[1:], _verbs()))
     except SystemExit as leave:
         if _is_interrupted(leave):  # typer has made an exit of it
