@@ -40,12 +40,13 @@ class _StrictLoader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        before, line = self._values, self.peek_event().start_mark.line + 1
         is_alias = self.check_event(yaml.AliasEvent)
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        before, line = self._values, event.start_mark.line + 1
         self._depth += 1
         if self._depth > DEEPEST:
             raise ConfigError(f"line {line}: it is nested more than {DEEPEST} deep; write it flat")
-        node = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
         self._depth -= 1
         if is_alias and id(node) not in self._sizes:
             raise ConfigError(f"line {line}: an alias stands inside what it names; write it out")
@@ -59,7 +60,7 @@ class _StrictLoader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> Any:
-        node = super().compose_scalar_node(anchor)  # type: ignore[no-untyped-call]
+        node = super().compose_scalar_node(anchor)
         if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
             line = node.start_mark.line + 1
             raise ConfigError(
