@@ -30,6 +30,7 @@ from practicum.engine.models.lora import (
     adapter_fingerprint,
     host_checksum,
 )
+from practicum.engine.models.model_limits import check_adapter_limits
 
 PROJECTIONS = (
     ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -122,6 +123,7 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     Raises:
         CheckpointError: If it cannot be read, or is not plain LoRA on this model's projections.
     """
+    check_adapter_limits(folder)
     scale = _scale(_config(folder), folder)
     saved = _tensors(folder)
     names = [

@@ -12,6 +12,7 @@ from typing import Any
 from practicum.core.errors import MissingExtra, UserError
 from practicum.engine.chat.given_templates import GIVE_TEMPLATE
 from practicum.engine.models.download import no_conversion_bars, no_loading_bars
+from practicum.engine.models.model_limits import check_sizes_of_model
 
 
 def convert_gguf(file: Path, folder: Path) -> None:
@@ -23,6 +24,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
         raise MissingExtra.for_extra("train", "converting a .gguf file") from None
 
     folder_name = str(file.parent)
+    float32_bytes(file)  # refuses what asks for more than any model has
     try:
         kind, splitting = (_text_entry(file, f"tokenizer.ggml.{key}") for key in ("model", "pre"))
         with no_conversion_bars():
@@ -54,11 +56,24 @@ def float32_bytes(file: Path) -> int:
     except ImportError:
         raise MissingExtra.for_extra("train", "reading a .gguf file") from None
     try:
-        return sum(4 * int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
-    except (ValueError, IndexError, OSError) as error:
+        reader = GGUFReader(file)
+        check_sizes_of_model(_sizes_in(reader), file.name)
+        return sum(4 * int(tensor.n_elements) for tensor in reader.tensors)
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can make the reader fail in any way
         raise UserError(
             f"{file.name!r} is not a sound .gguf file ({_first_line(error)}); fetch it again"
         ) from error
+
+
+def _sizes_in(reader: Any) -> list[tuple[str, float]]:
+    """The numbers in the metadata of a .gguf file, by their names."""
+    numbers = []
+    for name, field in reader.fields.items():
+        if len(field.data) == 1 and isinstance(value := field.contents(), int | float):
+            numbers.append((str(name), float(value)))
+    return numbers
 
 
 def require_chat_template(file: Path) -> None:

@@ -21,6 +21,11 @@ from practicum.core.checkpoint import BASE_NAME, CARD, card_head
 from practicum.core.errors import CheckpointError, ConfigError
 from practicum.engine.compute_thread import computed
 from practicum.engine.models.catalog import known_base
+from practicum.engine.models.model_limits import (
+    ADAPTER_BYTES,
+    check_adapter_limits,
+    read_small_json,
+)
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
@@ -59,10 +64,10 @@ def _start_from(model: Any, lora: "LoraConfig") -> None:
     """Give a new adapter the weights of the one in `lora.start`."""
     folder = Path(lora.start)
     try:
-        saved = json.loads((folder / CONFIG_FILE).read_text())
+        saved = read_small_json(folder / CONFIG_FILE, ADAPTER_BYTES)
         scale = saved["lora_alpha"], saved["r"]
         load_adapter(model, folder)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"lora.start is {lora.start!r}, and no adapter can be read there ({error}); give the "
             "folder of a checkpoint or of a served version"
@@ -179,14 +184,14 @@ def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
 def read_adapter(causal_lm: Any, folder: Path) -> Any:
     """Wraps a model with the adapter saved in a folder; its tensors are trainable."""
     import peft
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    check_adapter_limits(folder)
     try:
         saved = load_file(folder / WEIGHTS_FILE)
         with _peft_on_new_transformers():
             model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
-    except (OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+    except Exception as error:  # a stranger's settings can make peft fail in any way
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CheckpointError(
             f"the adapter in {folder} cannot be read ({reason}); name another checkpoint"

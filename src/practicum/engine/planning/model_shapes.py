@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.config.config_sections import LoraConfig
+from practicum.engine.models.model_limits import check_model_files
 
 FUSED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` that the fused decoder computes; it keeps fewer activations than the
@@ -163,7 +164,8 @@ def _cached_configs(hub_id: str) -> list[Path]:
 
 
 def _read_shape(file: Path) -> ModelShape | None:
+    check_model_files(file.parent)
     try:
         return ModelShape.from_config(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None  # not a decoder of this kind; loading it raises the error
