@@ -275,7 +275,7 @@ def test_nested_arrays_of_a_gguf_file_are_one_sentence(tmp_path: Path) -> None:
     head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
     path = tmp_path / "theirs.gguf"
     path.write_bytes(head + struct.pack("<Q", len(name)) + name + array)
-    with pytest.raises(UserError, match="is not a sound .gguf file"):
+    with pytest.raises(UserError, match=r"is not a sound \.gguf file"):
         float32_bytes(path)
 
 
