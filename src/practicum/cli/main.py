@@ -1,5 +1,6 @@
 """The `practicum` command: one verb a file, heavy imports inside the verbs."""
 
+import errno
 import sys
 from typing import Annotated
 
@@ -32,6 +33,8 @@ from practicum.core.errors import MissingExtra, PracticumError, UserError, user_
 from practicum.core.interrupted import interruptible
 
 USER_MISTAKE = 2
+STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+"""Errors of a disk that is full, may only be read, or is not the user's."""
 
 app = typer.Typer(
     name="practicum",
@@ -141,6 +144,12 @@ def _as_sentence(error: Exception) -> PracticumError | None:
     missing = MissingExtra.of(error) if isinstance(error, ImportError) else None
     if missing is not None:
         return missing
+    if isinstance(error, OSError) and error.errno in STORAGE:
+        place = error.filename or "a file"
+        return UserError(
+            f"{place} cannot be read or written: {error.strerror}; free some space there, give "
+            "yourself the permission, or name another folder"
+        )
     line = user_line(error)
     return UserError(f"{type(error).__name__}: {error}{line}; mend that") if line else None
 

@@ -421,7 +421,8 @@ def hold_lock(path: Path) -> Iterator[None]:
                 f"wait for it, stop it{f' (kill -INT {pid})' if pid else ''}, or start another "
                 "run with --name"
             )
-        _write_pid(handle, str(os.getpid()))
+        with storage_errors(path):
+            _write_pid(handle, str(os.getpid()))
         yield
         _write_pid(handle, "")
     finally:
