@@ -25,7 +25,7 @@ from practicum.assemble.policies import (
     play_once,
     scripted_policy,
 )
-from practicum.config_files import config_file, resumed_config
+from practicum.config_files import config_file, consents_of, resumed_config
 from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport
 from practicum.core.config.config_sections import EnvConfig, ModelConfig
 from practicum.core.config.parse_config import apply_overrides, build_config
@@ -431,6 +431,16 @@ def play(
 def load(run: str | Path, runs_dir: str | Path = RUNS) -> Run:
     """A run by its folder, its name in `runs_dir`, or `latest`."""
     return Run(find_run(run, Path(runs_dir)))
+
+
+def trust(*what: str | Path) -> None:
+    """Agree that code of a config, a run or a file may run, as `practicum trust` does.
+
+    Args:
+        what: Python files, configs, runs, folders of your own, or `module:NAME`.
+    """
+    for one in what:
+        remember(consents_of(str(one)), must=True)
 
 
 def models() -> Records:

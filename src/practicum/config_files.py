@@ -12,12 +12,13 @@ from practicum.core.config.parse_config import (
     parse_yaml,
 )
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError
-from practicum.core.trusted_code import is_in_trusted_folder, remember
+from practicum.core.errors import ConfigError, UserError
+from practicum.core.trusted_code import FOLDER, is_in_trusted_folder, remember, trust_file
 from practicum.core.user_code import consents_to, make_importable, names_code, unnamed_code
 from practicum.shipped_configs import find_config
 from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RUNS, RunDir
+from practicum.store.study_dir import StudyDir
 
 if TYPE_CHECKING:
     from practicum.engine.planning.machine import Machine
@@ -54,6 +55,26 @@ def config_file(source: str) -> dict[str, Any]:
     if is_in_trusted_folder(path):  # then it is the user's own, and so are its commands
         remember(consents_to(found))
     return found
+
+
+def consents_of(word: str) -> list[tuple[str, str]]:
+    """The consents to what a word names: a Python file, a config, a run, a folder, a function."""
+    path = Path(word).expanduser()
+    kind = RunDir if RunDir.is_run(path) else StudyDir if StudyDir.is_study(path) else None
+    if path.is_dir() and kind is None:
+        return [(FOLDER, str(path.resolve()))]
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        return trust_file(path)
+    config = kind(path).config().model_dump() if kind else None
+    values = config or (config_file(word) if path.is_file() else word)
+    if found := list(consents_to(values)):
+        return found
+    raise UserError(
+        f"{word} names no code of its own, so there is nothing to trust"
+        if path.exists()
+        else f"there is no file or folder {word!r} to trust; give a Python file, a config, a run, "
+        "a folder of your own or module:NAME"
+    )
 
 
 def _beside(key: str, value: Any, folder: Path) -> Any:
