@@ -78,6 +78,7 @@ SCREENS = (
     ("learn", ("practicum learn --help",)),
     ("ollama", ("practicum ollama --help",)),
     ("sandbox", ("practicum sandbox --help",)),
+    ("trust", ("practicum trust --help",)),
 )
 """Verbs, and commands that show them at work or explain them."""
 

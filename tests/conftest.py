@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # Triton looks when a kernel is defined: without a GPU the kernels are interpreted.
 if not Path("/proc/driver/nvidia").exists():
     os.environ["TRITON_INTERPRET"] = "1"
+# What tests write, and what lies in this repository, is the tester's own code.
+_OWN = (tempfile.gettempdir(), str(Path(__file__).parents[1]))
+os.environ["PRACTICUM_TRUST"] = os.pathsep.join(_OWN)
+os.environ["PRACTICUM_TRUST_FILE"] = str(Path(tempfile.gettempdir(), f"trusted-{os.getuid()}"))
 # These make rich and typer draw for a terminal that is not there.
 for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
     os.environ.pop(_name, None)

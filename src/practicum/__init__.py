@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         models,
         play,
         train_async,
+        trust,
     )
     from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
     from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, Interval
@@ -132,6 +133,7 @@ __all__ = [
     "served_model",
     "train",
     "train_async",
+    "trust",
 ]
 
 _MODULES = (

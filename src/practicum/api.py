@@ -26,7 +26,7 @@ from practicum.assemble.policies import (
     play_once,
     scripted_policy,
 )
-from practicum.config_files import config_file, resumed_config
+from practicum.config_files import config_file, consents_of, resumed_config
 from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, beside_success
 from practicum.core.config.config_sections import EnvConfig, ModelConfig
 from practicum.core.config.parse_config import apply_overrides, build_config
@@ -35,7 +35,8 @@ from practicum.core.errors import ConfigError, MissingExtra, UserError
 from practicum.core.interfaces import Environment, Reward
 from practicum.core.sample import Episode, Group
 from practicum.core.task import JSON
-from practicum.core.user_code import register
+from practicum.core.trusted_code import remember
+from practicum.core.user_code import consents_to, register
 from practicum.engine.compute_thread import run_to_end as run_to_end
 from practicum.environments.checker import EnvironmentCheck, LevelCheck
 from practicum.environments.registry import heldout_tasks, run_and_close
@@ -447,6 +448,16 @@ def load(run: str | Path, runs_dir: str | Path = RUNS) -> Run:
     return Run(find_run(run, Path(runs_dir)))
 
 
+def trust(*what: str | Path) -> None:
+    """Agree that code of a config, a run or a file may run, as `practicum trust` does.
+
+    Args:
+        what: Python files, configs, runs, folders of your own, or `module:NAME`.
+    """
+    for one in what:
+        remember(consents_of(str(one)), must=True)
+
+
 def models() -> Records:
     """Known models, where they come from, and whether they are here."""
     from practicum.engine.models.loading import list_models
@@ -461,6 +472,7 @@ def _act(environment: Environment, work: Awaitable[T]) -> T:
 
 def _env_values(env: EnvLike) -> dict[str, Any]:
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
+    remember(consents_to(values))  # the caller's own word
     return {key: register(one) if callable(one) else one for key, one in values.items()}
 
 
@@ -473,6 +485,7 @@ def _run_values(env: EnvLike | None) -> dict[str, Any]:
 
 def as_words(options: Mapping[str, Any]) -> list[str]:
     """Keyword arguments as `key=value` words; JSON is YAML. Code is named as a config names it."""
+    remember(consents_to(options))  # the caller's own word
     return [f"{key}={json.dumps(value, default=_named)}" for key, value in options.items()]
 
 

@@ -5,17 +5,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from practicum.core.config.parse_config import (
+    MOST_CHARACTERS,
     apply_overrides,
     build_config,
     changed_keys,
     parse_yaml,
 )
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError
-from practicum.core.user_code import make_importable, names_code, unnamed_code
+from practicum.core.errors import ConfigError, UserError
+from practicum.core.trusted_code import FOLDER, is_in_trusted_folder, remember, trust_file
+from practicum.core.user_code import consents_to, make_importable, names_code, unnamed_code
 from practicum.shipped_configs import find_config
 from practicum.store.forking import find_resumed
 from practicum.store.run_dir import RUNS, RunDir
+from practicum.store.study_dir import StudyDir
 
 if TYPE_CHECKING:
     from practicum.engine.planning.machine import Machine
@@ -38,7 +41,8 @@ def config_file(source: str) -> dict[str, Any]:
             f"practicum train algorithm=sft data={source}, or give a YAML file or an environment"
         )
     try:
-        values = parse_yaml(path.read_text(encoding="utf-8"), source)
+        with path.open(encoding="utf-8") as file:
+            values = parse_yaml(file.read(MOST_CHARACTERS + 1), source)
     except FileNotFoundError:
         raise ConfigError(_missing(path)) from None
     except (IsADirectoryError, UnicodeDecodeError, PermissionError) as error:
@@ -47,7 +51,30 @@ def config_file(source: str) -> dict[str, Any]:
             "give a YAML text file or an environment's name"
         ) from None
     make_importable(path.parent.resolve())
-    return {key: _beside(key, value, path.parent) for key, value in values.items()}
+    found = {key: _beside(key, value, path.parent) for key, value in values.items()}
+    if is_in_trusted_folder(path):  # then it is the user's own, and so are its commands
+        remember(consents_to(found))
+    return found
+
+
+def consents_of(word: str) -> list[tuple[str, str]]:
+    """The consents to what a word names: a Python file, a config, a run, a folder, a function."""
+    path = Path(word).expanduser()
+    kind = RunDir if RunDir.is_run(path) else StudyDir if StudyDir.is_study(path) else None
+    if path.is_dir() and kind is None:
+        return [(FOLDER, str(path.resolve()))]
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        return trust_file(path)
+    config = kind(path).config().model_dump() if kind else None
+    values = config or (config_file(word) if path.is_file() else word)
+    if found := list(consents_to(values)):
+        return found
+    raise UserError(
+        f"{word} names no code of its own, so there is nothing to trust"
+        if path.exists()
+        else f"there is no file or folder {word!r} to trust; give a Python file, a config, a run, "
+        "a folder of your own or module:NAME"
+    )
 
 
 def _beside(key: str, value: Any, folder: Path) -> Any:

@@ -69,6 +69,7 @@ QUARANTINE: dict[str, set[str]] = {
     "cyllama": {"engine/models"},
     "fastapi": {"environments/serving"},
     "gguf": {"engine/models"},
+    "jinja2": {"engine/chat"},
     "httpx": {"environments/remote", "engine/learning", "rewards/judge"},
     "huggingface_hub": {"engine/models"},
     "llguidance": {"engine/sampling"},

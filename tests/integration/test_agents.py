@@ -16,6 +16,8 @@ from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.sample import Group
 from practicum.core.trace import StopReason
+from practicum.core.trusted_code import remember
+from practicum.core.user_code import consents_to
 from practicum.store.trace_store import SqliteTraceStore
 
 pytest.importorskip("uvicorn")
@@ -165,6 +167,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_of(folder: Path, agent: Any, **changes: Any) -> RunConfig:
+    remember(consents_to({"agent": agent}))
     return build_config(
         {
             "env": {"name": "tasks", "data": str(folder / "rows.jsonl")},

@@ -17,6 +17,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.conversation import ProgramAgent, RolloutLimits
 from practicum.core.errors import ConfigError, MissingExtra
 from practicum.core.interfaces import Agent, Environment
+from practicum.core.trusted_code import require_command
 from practicum.core.user_code import check_call, load_callable, made_of
 
 
@@ -131,7 +132,7 @@ def _style(agent: AgentConfig, codec: Any) -> CallStyle:
 
 def _command(environment: Environment, agent: AgentConfig) -> CommandAgent:
     score = agent.score or "evidence"
-    return CommandAgent(
+    made = CommandAgent(
         command=_absolute(agent.command or (), "agent.command"),
         inherit=agent.inherit or (),
         workdir=_folder(agent.workdir or "new"),
@@ -140,6 +141,10 @@ def _command(environment: Environment, agent: AgentConfig) -> CommandAgent:
         shows_data=shows_data(environment),
         success_at=_number(agent.success_at),
     )
+    require_command(agent.command or (), "agent.command")
+    if not isinstance(score, str):
+        require_command(score, "agent.score")
+    return made
 
 
 def _absolute(command: tuple[str, ...], key: str) -> tuple[str, ...]:

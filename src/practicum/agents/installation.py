@@ -180,7 +180,11 @@ def _python_in(folder: Path) -> Path:
 def _run(command: list[str], say: Callable[[str], None]) -> None:
     """Runs a command and passes its output to `say`; raises `UserError` if it fails."""
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONSAFEPATH": "1"},  # modules of the current folder are not run
     ) as running:
         last, error = "", ""
         for line in running.stdout or ():

@@ -1,5 +1,6 @@
 """The `practicum` command: one verb a file, heavy imports inside the verbs."""
 
+import errno
 import sys
 from typing import Annotated
 
@@ -25,12 +26,15 @@ from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
+from practicum.cli.trust import trust
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
 from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
 from practicum.core.interrupted import interruptible
 
 USER_MISTAKE = 2
+STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+"""Errors of a disk that is full, may only be read, or is not the user's."""
 
 app = typer.Typer(
     name="practicum",
@@ -62,6 +66,7 @@ app.add_typer(env, name="env")
 app.command()(gateway)
 app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
+app.command()(trust)
 
 
 def _arrange(of: typer.Typer) -> None:
@@ -114,7 +119,9 @@ def main() -> None:
 def _run() -> None:
     try:
         from practicum.cli.in_our_words import in_our_words
+        from practicum.cli.typed_code import trust_typed
 
+        trust_typed(sys.argv[1:])
         app(in_our_words(sys.argv[1:], _verbs()))
     except SystemExit as leave:
         if _is_interrupted(leave):  # typer has made an exit of it
@@ -137,6 +144,12 @@ def _as_sentence(error: Exception) -> PracticumError | None:
     missing = MissingExtra.of(error) if isinstance(error, ImportError) else None
     if missing is not None:
         return missing
+    if isinstance(error, OSError) and error.errno in STORAGE:
+        place = error.filename or "a file"
+        return UserError(
+            f"{place} cannot be read or written: {error.strerror}; free some space there, give "
+            "yourself the permission, or name another folder"
+        )
     line = user_line(error)
     return UserError(f"{type(error).__name__}: {error}{line}; mend that") if line else None
 

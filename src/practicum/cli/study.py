@@ -136,7 +136,7 @@ class StudyRunner:
             words.append(f"steps={steps}")
         with open(self.study.log_path(seed), "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "practicum.cli.main", *words],
+                [sys.executable, "-P", "-m", "practicum.cli.main", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

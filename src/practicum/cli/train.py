@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from practicum.cli.progress import TrainingProgress
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
-    from practicum.core.interfaces import Environment
     from practicum.store.run_dir import RunDir
     from practicum.store.study_dir import StudyDir
 
@@ -65,11 +64,10 @@ def train(
     config, run = _resolve(source, overrides or [], resume, name, makes=not dry_run)
     if not dry_run:  # said before what trains is loaded, which takes a moment
         print(f"loading {config.model.name}", file=sys.stderr, flush=True)
-    from practicum.assemble.driver import open_run_environment, train_run
+    from practicum.assemble.driver import train_run
 
     if dry_run:
-        # Options are checked before anything is made.
-        _print_plan(config, open_run_environment(config))
+        _print_plan(config)
         return
     if seeds is not None:
         from practicum.cli.study import start_study
@@ -110,13 +108,20 @@ def _resolve(
     return read_config(source, overrides), None
 
 
-def _print_plan(config: "RunConfig", environment: "Environment | None") -> None:
+def _print_plan(config: "RunConfig") -> None:
     """What a run would do to the machine; refused where it does not fit."""
     from practicum.assemble.build_policy import plan_run
+    from practicum.assemble.driver import open_run_environment
     from practicum.cli.plan_view import print_plan
+    from practicum.core.trusted_code import NotTrusted
     from practicum.engine.planning.machine import detect_machine
     from practicum.engine.planning.memory_plan import check_fits
 
+    environment = None
+    try:
+        environment = open_run_environment(config)  # options are checked before all else
+    except NotTrusted as error:  # a plan needs no code of a stranger's
+        print(f"not checked: {error}", file=sys.stderr)
     machine = detect_machine()
     plan = plan_run(config, machine)
     print_plan(config, plan, machine, environment)

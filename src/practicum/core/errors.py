@@ -4,6 +4,7 @@
   - UserError            something the user can fix: printed as one sentence, exit code 2
     + ConfigError        a value in a config file or on the command line
     + MissingExtra       a part that is not installed
+    + NotTrusted         code that nobody has agreed to run yet
     + NotEnoughMemory    the plan does not fit this machine
     + CheckpointError    a checkpoint that is damaged, missing or does not match
     + RunBusy            another trainer holds this run folder

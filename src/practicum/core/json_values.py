@@ -1,10 +1,15 @@
 """Conversion of any Python value to JSON, without ever failing."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 from practicum.core.task import JSON
+
+MOST_BYTES = 64 << 20
+"""Of one JSON record of others: parsed, it takes some ten times as much memory."""
+
+TOO_LONG = f"it has more than {MOST_BYTES >> 20} MiB, and is not read"
 
 MAX_DEPTH = 40
 """Levels of nesting that are converted; deeper values become text, so recursion is bounded."""
@@ -42,3 +47,23 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def lines_within(file: IO[bytes], most: int = MOST_BYTES) -> Iterator[tuple[bytes | None, int]]:
+    r"""The lines of a file, each with its length; None for one that is too long to be read.
+
+    >>> import io
+    >>> list(lines_within(io.BytesIO(b"ab\nlonger\nc"), most=3))
+    [(b'ab\n', 3), (None, 7), (b'c', 1)]
+    """
+    while line := file.readline(most + 1):
+        length = len(line)
+        if length <= most:
+            yield line, length
+            continue
+        while not line.endswith(b"\n") and (line := file.readline(CHUNK)):
+            length += len(line)
+        yield None, length
+
+
+CHUNK = 1 << 20

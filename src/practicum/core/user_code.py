@@ -1,4 +1,8 @@
-"""User code: loaded as a config names it (`FILE.py:NAME` or `module:NAME`), and called."""
+"""User code: loaded as a config names it (`FILE.py:NAME` or `module:NAME`), and called.
+
+None of it runs without the user's word (`core/trusted_code.py`): the files that user code imports
+from its own folder are checked as they are imported.
+"""
 
 import ast
 import hashlib
@@ -6,14 +10,33 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from practicum.core.errors import ConfigError, as_failure, nearest, user_line
+from practicum.core.trusted_code import (
+    NotTrusted,
+    module_files,
+    remember,
+    require_name,
+    trust_command,
+    trust_file,
+    trust_name,
+    trusted_source,
+)
 
 T = TypeVar("T")
 
@@ -41,7 +64,16 @@ def register(thing: Any) -> str:
     name = kind.__qualname__.replace("<locals>", "locals") + own
     name = f"{Path(script).resolve() if script else place}:{name}"
     _REGISTERED[name] = thing
+    remember(_running(place, name))  # another process may load it when the run goes on
     return name
+
+
+def _running(place: str, name: str) -> list[tuple[str, str]]:
+    """The consents to code that runs already, since the user's program has imported it."""
+    file = Path(getattr(sys.modules.get(place), "__file__", None) or "")
+    paths = sysconfig.get_paths()
+    is_installed = any(file.is_relative_to(paths[key]) for key in ("stdlib", "purelib", "platlib"))
+    return trust_name(name) if is_installed or file.suffix != ".py" else trust_file(file)
 
 
 def names_code(word: str) -> bool:
@@ -53,6 +85,37 @@ def names_code(word: str) -> bool:
     place, _, name = word.rpartition(":")
     is_place = place.endswith(".py") or (bool(place) and "/" not in place)
     return is_place and name.replace(".", "").isidentifier()
+
+
+COMMANDS = frozenset({"command", "score"})
+"""Keys of a config whose lists of words are commands."""
+
+
+def consents_to(values: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """The consents to all code that values of a config name; for `remember`."""
+    if isinstance(values, Mapping):
+        for inner, value in values.items():
+            yield from consents_to(value, str(inner).rpartition(".")[2])
+    elif isinstance(values, list | tuple):
+        words = [str(word) for word in values]
+        if key in COMMANDS and words:
+            yield from trust_command(words)
+        for value in values:
+            yield from consents_to(value)
+    elif isinstance(values, str) and names_code(values):
+        yield from _consents_to_name(values)
+
+
+def _consents_to_name(named: str) -> list[tuple[str, str]]:
+    place = named.rpartition(":")[0]
+    if place.endswith(".py"):
+        path = Path(place).expanduser()
+        return trust_file(path) if path.is_file() else []
+    if _is_installed(place):
+        return trust_name(named)
+    folders = [Path.cwd(), *map(Path, _FOLDERS)]
+    files = [file for folder in folders for file in module_files(folder, place)]
+    return [one for file in files if file.is_file() for one in trust_file(file)]
 
 
 def unnamed_code(place: str, what: Literal["class", "function"]) -> str:
@@ -81,7 +144,7 @@ def load_callable(named: str, key: str) -> Any:
         )
     if named in _REGISTERED:
         return _REGISTERED[named]
-    module = _from_file(place, key) if place.endswith(".py") else _from_name(place, key)
+    module = _from_file(place, key) if place.endswith(".py") else _from_name(place, name, key)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -115,14 +178,17 @@ def _from_file(place: str, key: str) -> ModuleType:
     name = f"practicum_user_{path.stem}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{key}: {place} cannot be loaded as Python; name a .py file")
+    loader = _CheckedSource(name, str(path), key)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None  # a loader was given
     module = importlib.util.module_from_spec(spec)
     make_importable(path.parent)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
+    except NotTrusted:
+        del sys.modules[name]
+        raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(
@@ -132,10 +198,14 @@ def _from_file(place: str, key: str) -> ModuleType:
     return module
 
 
-def _from_name(place: str, key: str) -> ModuleType:
+def _from_name(place: str, name: str, key: str) -> ModuleType:
     make_importable(Path.cwd())
+    if _is_installed(place):
+        require_name(f"{place}:{name}", key, _origin(place))
     try:
         return importlib.import_module(place)
+    except NotTrusted:
+        raise
     except (Exception, SystemExit) as error:
         line = user_line(error)
         raise ConfigError(
@@ -149,10 +219,84 @@ def _from_name(place: str, key: str) -> ModuleType:
         ) from error
 
 
+def _is_installed(place: str) -> bool:
+    """Whether Python finds a module by itself, so that the user has installed it."""
+    return _top_spec(place) is not None and place.partition(".")[0] not in _FOUND
+
+
+def _origin(place: str) -> Path:
+    """The file of a module's outermost package."""
+    spec = _top_spec(place)
+    return Path(spec.origin or "") if spec is not None else Path()
+
+
+def _top_spec(place: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(place.partition(".")[0])  # which runs nothing
+    except (ImportError, ValueError):
+        return None
+
+
+class _CheckedSource(SourceFileLoader):
+    """Runs a source file that is trusted, as it is written: no compiled file is used instead."""
+
+    def __init__(self, fullname: str, path: str, key: str = "import") -> None:
+        super().__init__(fullname, path)
+        self._key = key
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(trusted_source(Path(self.path), self._key), self.path)
+
+
+class _CheckedExtension(ExtensionFileLoader):
+    """Loads a compiled module that is trusted."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        trusted_source(Path(self.path), "import")
+        return super().create_module(spec)
+
+
+_FOLDERS: dict[str, FileFinder] = {}
+"""Folders from which user code may import, in order."""
+_FOUND: set[str] = set()
+"""Modules that were found there."""
+
+
+class _BesideUserCode:
+    """Finds what user code imports from its own folders."""
+
+    def __init__(self, *, inside: bool) -> None:
+        self._inside = inside
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> ModuleSpec | None:
+        """A module of those folders, or one inside a package that was found there."""
+        if self._inside != (path is not None):
+            return None
+        if path is not None and name.rpartition(".")[0] not in _FOUND:
+            return None
+        finders = _FOLDERS.values() if path is None else map(_finder, path)
+        found = [spec for finder in finders if (spec := finder.find_spec(name)) is not None]
+        # A plain folder of the name is found too, and is the last choice.
+        found.sort(key=lambda spec: spec.loader is None)
+        _FOUND.update([name] if found else [])
+        return found[0] if found else None
+
+
+def _finder(folder: str) -> FileFinder:
+    sources = (_CheckedSource, SOURCE_SUFFIXES)
+    return FileFinder(folder, (_CheckedExtension, EXTENSION_SUFFIXES), sources)
+
+
 def make_importable(folder: Path) -> None:
-    """Let user code import the files beside it; last in `sys.path`, so it shadows nothing."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    """Let user code import the files beside it; after all else, so it shadows nothing."""
+    if not _FOLDERS:
+        # Inside a package of theirs first: Python's own finder would not check what it finds.
+        sys.meta_path.insert(0, _BesideUserCode(inside=True))
+        sys.meta_path.append(_BesideUserCode(inside=False))
+    if str(folder) not in _FOLDERS:
+        _FOLDERS[str(folder)] = _finder(str(folder))
 
 
 def returned_rows(named: str, key: str) -> list[Any]:

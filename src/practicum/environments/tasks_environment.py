@@ -17,6 +17,7 @@ from practicum.core.config.config_sections import ConfigModel
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.interfaces import Environment, Observation
+from practicum.core.json_values import TOO_LONG, lines_within
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
 from practicum.core.trace import LONE_SURROGATE, Message
@@ -49,15 +50,17 @@ def _rows(data: str) -> Iterator[Any]:
             f"env.data: there is no file {data}; give a .jsonl file, or FILE.py:FUNCTION that "
             "returns the rows"
         )
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{data} cannot be read: {error}; give a .jsonl file") from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
+    with path.open("rb") as file:
+        for number, (line, _) in enumerate(lines_within(file), start=1):
+            if line is None:
+                raise UserError(f"{data}, line {number}: {TOO_LONG}; make it shorter")
+            if not line.strip():
+                continue
             try:
-                yield json.loads(line)
-            except ValueError as error:
+                yield json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise UserError(f"{data} cannot be read: {error}; give a .jsonl file") from None
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{data}, line {number} is not valid JSON: {error}; write one object a line"
                 ) from None

@@ -41,6 +41,8 @@ from practicum.store.run_dir import RunDir, find_run
 
 MANIFEST = "manifest.json"
 ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_CONFIG_BYTES = 1 << 20
+"""More than any has; what follows is not read."""
 FORMAT = 1
 BEST = "best"
 LATEST = "latest"
@@ -400,9 +402,12 @@ def base_of_adapter(folder: Path) -> str:
     try:
         if (folder / BASE_NAME).is_file():
             return (folder / BASE_NAME).read_text(encoding="utf-8").strip()
-        return str(json.loads(path.read_text())["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}; name another checkpoint") from None
+        with path.open("rb") as file:
+            content = file.read(ADAPTER_CONFIG_BYTES)  # one that is longer is no JSON then
+        return str(json.loads(content)["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        told = f"{error!s:.200}"
+        raise CheckpointError(f"{path} cannot be read: {told}; name another checkpoint") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ class TraceDatabase:
                 isolation_level=None,
             )
             try:
+                self._refuse_others_code()
                 row_checksums.prepare_checksums(self._db)
                 self._prepare(read_only)
                 self._leave_out_damage()
@@ -71,6 +72,21 @@ class TraceDatabase:
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():
             migrate(self._db, self.path)
+
+    def _refuse_others_code(self) -> None:
+        """A trigger or a view would run SQL of whoever made the file, at our next reading."""
+        self._db.execute("PRAGMA trusted_schema = OFF")  # until all that is there is known as ours
+        ours = {one for version in range(1, len(MIGRATIONS) + 1) for one in _made_by(version)}
+        rows = self._db.execute("SELECT type, name, sql FROM main.sqlite_master")
+        for kind, name, sql in rows:
+            runs = kind in ("trigger", "view") or str(sql).upper().startswith("CREATE VIRTUAL")
+            if runs and (kind, name, sql) not in ours:
+                raise UserError(
+                    f"{self.path} has a {kind} {name!r} that Practicum did not make and that would "
+                    "run SQL of its author; bring its traces over as JSON lines, which "
+                    "practicum traces export writes where it was made"
+                )
+        self._db.execute("PRAGMA trusted_schema = ON")  # our own triggers call our own function
 
     def _leave_out_damage(self) -> None:
         """Hide the rows that are not what was written, and say which they are."""
@@ -137,9 +153,11 @@ def _user_errors(path: Path) -> Iterator[None]:
 
 _PROBLEMS = {
     sqlite3.SQLITE_FULL: "could not be written: the disk is full; what was saved before is "
-    "intact; free some space there and go on with --resume",
+    "intact; free some space there, then type the same again; a run that was saved goes on with: "
+    "practicum train --resume RUN",
     sqlite3.SQLITE_IOERR: "could not be read or written; what was saved before is intact; look "
-    "for a full or failing disk and go on with --resume",
+    "for a full or failing disk, then type the same again; a run that was saved goes on with: "
+    "practicum train --resume RUN",
     sqlite3.SQLITE_READONLY: "may not be written; give yourself write permission there, or choose "
     "another folder with runs_dir=DIR",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that you may "
@@ -165,6 +183,13 @@ def schema_of(version: int) -> sqlite3.Connection:
     made = sqlite3.connect(":memory:")
     made.deserialize(_schema_file(version))
     return made
+
+
+@cache
+def _made_by(version: int) -> frozenset[tuple[str, str, str]]:
+    """Kinds, names and definitions of all that a version of the schema has."""
+    with closing(schema_of(version)) as made:
+        return frozenset(made.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

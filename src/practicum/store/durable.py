@@ -115,8 +115,8 @@ def _explain(error: Exception, path: Path) -> str | None:
     if number in FULL or _is_full(error, path):
         return (
             f"{path} could not be written: the disk is full; what was saved before is intact; "
-            "free some space there and go on with --resume, or choose another disk with "
-            "runs_dir=DIR"
+            "free some space there, or choose another disk with runs_dir=DIR; a run that was saved "
+            "goes on with: practicum train --resume RUN"
         )
     return None
 

@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.core.config.parse_config import build_config, parse_yaml
+from practicum.core.config.parse_config import MOST_CHARACTERS, build_config, parse_yaml
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, RunBusy, UserError, nearest
 from practicum.core.file_locks import lock_file
@@ -171,7 +171,8 @@ class RunDir:
     def config(self) -> RunConfig:
         """The resolved config of the run."""
         try:
-            text = self.config_path.read_text(encoding="utf-8")
+            with self.config_path.open(encoding="utf-8") as file:
+                text = file.read(MOST_CHARACTERS + 1)
         except FileNotFoundError:
             raise ConfigError(
                 f"{self.config_path} is missing; put back a copy of it, or start another run "
@@ -420,7 +421,8 @@ def hold_lock(path: Path) -> Iterator[None]:
                 f"wait for it, stop it{f' (kill -INT {pid})' if pid else ''}, or start another "
                 "run with --name"
             )
-        _write_pid(handle, str(os.getpid()))
+        with storage_errors(path):
+            _write_pid(handle, str(os.getpid()))
         yield
         _write_pid(handle, "")
     finally:

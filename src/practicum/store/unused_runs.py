@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from practicum.core.errors import UserError
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 from practicum.store.trace_store import SqliteTraceStore
@@ -26,5 +27,8 @@ def no_empty_run(run: RunDir, *, is_new: bool) -> Iterator[None]:
 def _has_episodes(run: RunDir) -> bool:
     if not run.traces_path.exists():
         return False
-    with SqliteTraceStore(run.traces_path, read_only=True) as traces:
-        return traces.count_where("") > 0
+    try:
+        with SqliteTraceStore(run.traces_path, read_only=True) as traces:
+            return traces.count_where("") > 0
+    except UserError:  # what cannot be read is kept, and the run's own failure is what is told
+        return True

@@ -15,6 +15,8 @@ from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.trace import Message
+from practicum.core.trusted_code import remember
+from practicum.core.user_code import consents_to
 from practicum.environments.registry import build_environment
 
 MATH = build_environment("math")
@@ -78,6 +80,7 @@ def test_words_of_a_command_that_name_files_here_are_absolute(
         "command": [sys.executable, "my_agent.py", "--fast"],
         "score": [sys.executable, "my_agent.py"],
     }
+    remember(consents_to(value))
     agent = build_agent(MATH, config_of(value), None, None)
     assert isinstance(agent, CommandAgent)
     assert agent.command[1:] == (str(tmp_path / "my_agent.py"), "--fast")

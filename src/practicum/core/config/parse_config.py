@@ -16,8 +16,57 @@ RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse", "hardware.profil
 """Keys a resumed run may change: they do not alter any step already done."""
 
 
+MOST_CHARACTERS = 200_000
+"""Of a config file; PyYAML reads some 100,000 in a second."""
+MOST_VALUES = 20_000
+"""Values of a config when each alias is written out: a few lines of aliases can make billions."""
+DEEPEST = 40
+"""Lists and sections inside each other."""
+LONGEST_NUMBER = 400
+"""Characters of a number; more are no setting, and printing them may fail."""
+
+
 class _StrictLoader(yaml.SafeLoader):
-    """`SafeLoader` that refuses duplicate keys, of which YAML would silently keep the last."""
+    """`SafeLoader` within bounds; of duplicate keys YAML would silently keep the last."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_CHARACTERS:
+            raise ConfigError(
+                f"it has more than {MOST_CHARACTERS:,} characters, which no config has; put data "
+                "into a file of its own"
+            )
+        super().__init__(text)
+        self._values = self._depth = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        is_alias = self.check_event(yaml.AliasEvent)
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        before, line = self._values, event.start_mark.line + 1
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ConfigError(f"line {line}: it is nested more than {DEEPEST} deep; write it flat")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise ConfigError(f"line {line}: an alias stands inside what it names; write it out")
+        self._values += self._sizes[id(node)] if is_alias else 1
+        if self._values > MOST_VALUES:
+            raise ConfigError(
+                f"line {line}: it has more than {MOST_VALUES:,} values with its aliases written "
+                "out; put data into a file of its own"
+            )
+        self._sizes.setdefault(id(node), self._values - before)
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> Any:
+        node = super().compose_scalar_node(anchor)
+        if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
+            line = node.start_mark.line + 1
+            raise ConfigError(
+                f"line {line}: a number of {len(node.value):,} characters; shorten it"
+            )
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from practicum.core.errors import CheckpointError
+from practicum.engine.models.model_limits import (
+    ADAPTER_BYTES,
+    check_adapter_limits,
+    read_small_json,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +68,7 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     Raises:
         CheckpointError: Says which file and which value cannot be used.
     """
+    check_adapter_limits(folder)
     config = read_adapter_config(folder)
     tensors = _read_tensors(folder)
     for name, tensor in tensors.items():
@@ -75,8 +81,8 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
 def read_adapter_config(folder: Path) -> dict[str, Any]:
     """The settings, checked: what is computed with is a number, and a finite one."""
     try:
-        config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        config = read_small_json(folder / CONFIG_FILE, ADAPTER_BYTES)
+    except (OSError, ValueError) as error:
         raise unreadable(folder, error) from None
     if not isinstance(config, dict):
         raise unusable(folder, f"{CONFIG_FILE} is not a JSON object")

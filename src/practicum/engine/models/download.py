@@ -184,7 +184,7 @@ def _pip(source: Wheel, work: Path, output: IO[bytes]) -> "subprocess.Popen[byte
     temporary = work / "tmp"
     temporary.mkdir()
     command = [
-        *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+        *(sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
         *("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--retries", "2"),
         *("-d", str(work), f"{source.package}=={source.version}"),
     ]

@@ -96,9 +96,10 @@ def float32_bytes(file: Path) -> int:
         from gguf import GGUFReader
     except ImportError:
         raise MissingExtra.for_extra("train", "reading a .gguf file") from None
+    read_gguf_header(file)  # refuses what asks for more than any model has
     try:
         return sum(4 * int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
-    except (ValueError, IndexError, OSError) as error:
+    except Exception as error:  # a damaged file can make the reader fail in any way
         raise UserError(
             f"{file.name!r} is not a sound .gguf file ({_first_line(error)}); fetch it again"
         ) from error

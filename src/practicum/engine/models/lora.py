@@ -28,6 +28,10 @@ from practicum.engine.models.adapter_files import (
     unreadable,
 )
 from practicum.engine.models.catalog import known_base
+from practicum.engine.models.model_limits import (
+    ADAPTER_BYTES,
+    read_small_json,
+)
 
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
@@ -64,10 +68,10 @@ def _start_from(model: Any, lora: "LoraConfig") -> None:
     """Give a new adapter the weights of the one in `lora.start`."""
     folder = Path(lora.start)
     try:
-        saved = json.loads((folder / CONFIG_FILE).read_text())
+        saved = read_small_json(folder / CONFIG_FILE, ADAPTER_BYTES)
         scale = saved["lora_alpha"], saved["r"]
         load_adapter(model, folder)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"lora.start is {lora.start!r}, and no adapter can be read there ({error}); give the "
             "folder of a checkpoint or of a served version"
@@ -189,7 +193,7 @@ def read_adapter(causal_lm: Any, folder: Path) -> Any:
     try:
         with _peft_on_new_transformers():
             model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # a stranger's settings can make peft fail in any way
         raise unreadable(folder, error) from error
     _require_same_shapes(model, saved, folder)
     return model.eval()

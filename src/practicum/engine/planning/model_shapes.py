@@ -9,6 +9,7 @@ from typing import Any
 
 from practicum.core.config.config_sections import LoraConfig
 from practicum.engine.models.gguf_header import read_gguf_header
+from practicum.engine.models.model_limits import check_model_files
 
 FUSED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` that the fused decoder computes; it keeps fewer activations than the
@@ -192,6 +193,7 @@ def _cached_configs(hub_id: str) -> list[Path]:
 
 
 def _read_shape(file: Path) -> ModelShape | None:
+    check_model_files(file.parent)
     try:
         return _shape_of(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -201,5 +203,5 @@ def _read_shape(file: Path) -> ModelShape | None:
 def _shape_of(config: Mapping[str, Any]) -> ModelShape | None:
     try:
         return ModelShape.from_config(config)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None  # not a decoder of this kind; loading it raises the error

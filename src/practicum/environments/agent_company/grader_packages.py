@@ -76,7 +76,8 @@ def _pip(packages: list[str], python: str, folder: Path) -> str:
     # For another Python nothing can be built here, only taken as it is.
     wheels = [] if python == own else ["--only-binary=:all:", "--python-version", python]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-compile"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, *wheels, "--target", str(folder)]
+    pip = [sys.executable, "-P", "-m", "pip", "install"]  # the current folder may have a pip.py
+    command = [*pip, *quiet, *wheels, "--target", str(folder)]
     done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""

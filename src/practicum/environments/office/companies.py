@@ -192,8 +192,9 @@ class Companies:
         if self._channel is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
+                program = [sys.executable, "-P", "-m", PROCESS]
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", PROCESS, str(theirs.fileno()), str(self._folder())],
+                    [*program, str(theirs.fileno()), str(self._folder())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
 from practicum.core.errors import EnvironmentFailure, UserError
+from practicum.core.trusted_code import NOT_TYPED
 
 
 class RemoteOptions(ConfigModel):
@@ -261,7 +262,7 @@ class ManagedServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, KEY_VARIABLE: self.key},
+            env={**os.environ, KEY_VARIABLE: self.key, NOT_TYPED: "1"},
             start_new_session=True,  # Ctrl-C reaches only the run, which then stops the server
         )
         weakref.finalize(self, _stop, process)

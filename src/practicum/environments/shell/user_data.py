@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.core.json_values import TOO_LONG, lines_within
 from practicum.core.task import JSON, Split, Task
 from practicum.environments.shell.plan_of_task import Script, read_script
 
@@ -123,11 +124,14 @@ def _read(file: Path) -> Any:
 def read_lines(file: Path) -> list[Any]:
     """The values of a JSON Lines file."""
     found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            found += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
-            raise UserError(f"{file}, line {number}: not valid JSON: {error}") from None
+    with file.open("rb") as lines:
+        for number, (line, _) in enumerate(lines_within(lines), 1):
+            if line is None:
+                raise UserError(f"{file}, line {number}: {TOO_LONG}; make it shorter")
+            try:
+                found += [json.loads(line)] if line.strip() else []
+            except (ValueError, RecursionError) as error:
+                raise UserError(f"{file}, line {number}: not valid JSON: {error}") from None
     return found
 
 

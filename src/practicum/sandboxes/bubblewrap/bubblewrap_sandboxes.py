@@ -118,7 +118,8 @@ class BubblewrapSandboxes(ServedSandboxes):
 
     def _start_launcher(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", LAUNCHER, str(theirs.fileno()), json.dumps(self._options)]
+        program = [sys.executable, "-P", "-m", LAUNCHER]
+        command = [*program, str(theirs.fileno()), json.dumps(self._options)]
         with theirs:
             self._launcher = subprocess.Popen(
                 command,

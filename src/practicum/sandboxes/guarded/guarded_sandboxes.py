@@ -135,7 +135,7 @@ class Guardians:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", GUARDIAN, str(theirs.fileno())],
+                [sys.executable, "-P", "-m", GUARDIAN, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

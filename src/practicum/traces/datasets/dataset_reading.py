@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.core.json_values import MOST_BYTES, TOO_LONG, lines_within
 from practicum.core.sample import Example
 from practicum.core.trace import Message
 from practicum.core.user_code import names_code, returned_rows
@@ -86,10 +87,12 @@ def _rows(path: Path) -> Iterator[tuple[int, object]]:
     elif path.suffix == ".json":
         yield from enumerate(_json_rows(path), 1)
     else:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield number, _parsed(line)
+        with path.open("rb") as file:
+            for number, (line, _) in enumerate(lines_within(file), 1):
+                if line is None:
+                    yield number, RowFault(TOO_LONG)
+                elif line.strip():
+                    yield number, _parsed(line.decode("utf-8", errors="replace"))
 
 
 def _parsed(line: str) -> object:
@@ -100,6 +103,8 @@ def _parsed(line: str) -> object:
 
 
 def _json_rows(path: Path) -> list[object]:
+    if path.stat().st_size > MOST_BYTES:
+        raise UserError(f"{path}: {TOO_LONG}; write one row a line and name it .jsonl")
     rows = _parsed(path.read_text(encoding="utf-8", errors="replace"))
     if isinstance(rows, RowFault):
         raise UserError(f"{path}: {rows}; a .json dataset is one list of rows")

@@ -11,7 +11,7 @@ from practicum.core.json_values import as_json
 from practicum.core.task import JSON
 from practicum.core.trace import Failure, Message, StopReason, ToolCall
 from practicum.traces.importers.import_openhands_v1 import draft_of_events
-from practicum.traces.importers.json_files import begins_with_array, parts_of_lines
+from practicum.traces.importers.json_files import begins_with_array, parts_of_lines, whole_text
 from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
@@ -72,7 +72,7 @@ def _one_file(path: Path, skip: int) -> Iterator[Part]:
         return
     size = path.stat().st_size
     try:
-        events = as_list(decode_json(path.read_text(encoding="utf-8")), "the trajectory")
+        events = as_list(decode_json(whole_text(path)), "the trajectory")
         found = (_draft(events).finish(),)
         yield Part(line=1, offset=size, found=found)
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from practicum.core.json_values import as_json
 from practicum.core.trace import Failure, Message, RecordedTree, StopReason, ToolCall
+from practicum.traces.importers.json_files import whole_text
 from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
@@ -49,7 +50,7 @@ def read(path: Path, skip: int) -> Iterator[Part]:
     for file in [*([state] if state.is_file() else []), *sorted((path / EVENTS).glob("*.json"))]:
         offset += file.stat().st_size
         try:
-            events.append(as_map(decode_json(file.read_text(encoding="utf-8")), "the event"))
+            events.append(as_map(decode_json(whole_text(file)), "the event"))
         except (Malformed, UnicodeDecodeError) as error:
             problems.append(Part(line=0, offset=offset, problem=f"{file.name}: {error}"))
     facts = events.pop(0) if state.is_file() and not problems else {}

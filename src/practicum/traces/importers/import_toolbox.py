@@ -13,7 +13,7 @@ from typing import Any
 
 from practicum.core.json_values import as_json
 from practicum.core.trace import Message, StopReason, ToolCall
-from practicum.traces.importers.json_files import begins_with_array, parts_of_rows
+from practicum.traces.importers.json_files import begins_with_array, parts_of_rows, whole_text
 from practicum.traces.importers.lenient_json import (
     as_list,
     as_map,
@@ -61,7 +61,7 @@ def _one_file(path: Path, skip: int, is_pickle: bool) -> Iterator[Part]:
         if is_pickle:
             value = decode_json(pickle_to_json(str(path)))
         else:
-            value = decode_json(path.read_text(encoding="utf-8"))
+            value = decode_json(whole_text(path))
         yield Part(line=1, offset=size, found=convert(value))
     except UnicodeDecodeError as error:
         yield Part(line=0, offset=size, problem=f"it is not UTF-8 text ({error.reason})")

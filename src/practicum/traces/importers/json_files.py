@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from practicum.core.json_values import MOST_BYTES, TOO_LONG, lines_within
 from practicum.traces.importers.lenient_json import decode_json, whole_characters
 from practicum.traces.importers.records import Imported, Malformed, Part
 
@@ -30,10 +31,10 @@ def parts_of_lines(path: Path, skip: int, convert: Convert) -> Iterator[Part]:
     """One part per line that is not blank, after the first `skip`."""
     offset = number = 0
     with path.open("rb") as file:
-        for raw in file:
+        for raw, length in lines_within(file):
             number += 1
-            offset += len(raw)
-            if not raw.strip():
+            offset += length
+            if raw is not None and not raw.strip():
                 continue
             if skip:
                 skip -= 1
@@ -92,7 +93,18 @@ def array_items(path: Path, key: str = "") -> Iterator[Item]:
         reader.finish(is_object=bool(key))
 
 
-def _convert_line(raw: bytes, convert: Convert) -> tuple[Imported, ...]:
+def whole_text(path: Path) -> str:
+    """The text of a file that is one record."""
+    with path.open("rb") as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise Malformed(TOO_LONG)
+    return raw.decode("utf-8")
+
+
+def _convert_line(raw: bytes | None, convert: Convert) -> tuple[Imported, ...]:
+    if raw is None:
+        raise Malformed(TOO_LONG)
     return convert(decode_json(_text(raw)))
 
 
@@ -199,6 +211,8 @@ class _Reader:
         return error.msg.startswith("Unterminated") or error.pos > len(self._text) - UNFINISHED
 
     def _more(self, size: int) -> None:
+        if len(self._text) - self._at > MOST_BYTES:
+            raise Malformed(TOO_LONG, self.line)
         raw = self._file.read(size)
         self._is_all = not raw
         self.offset += len(raw)

@@ -1,0 +1,33 @@
+"""Code that is named on the command line itself, which is the user's own word."""
+
+import os
+from collections.abc import Sequence
+
+
+def trust_typed(words: Sequence[str]) -> None:
+    """Remember the code that words name: `mine.py:Env`, `agent=mine.py:act`, `agent.command=[...]`.
+
+    Nothing is remembered for `practicum trust` itself, nor of words that Practicum gave a process
+    of its own: these may come out of a config.
+    """
+    from practicum.core.trusted_code import NOT_TYPED, remember
+    from practicum.core.user_code import consents_to
+
+    if os.environ.get(NOT_TYPED) or "trust" in words[:1]:
+        return
+    for word in words:
+        key, equals, value = word.partition("=")
+        if ":" not in word and not key.endswith((".command", ".score", "agent")):
+            continue  # most words; reading YAML takes a moment to load
+        remember(consents_to({key: _read(value)} if equals else word))
+
+
+def _read(value: str) -> object:
+    """A value as YAML; one that is none is the text itself, and the verb says what is wrong."""
+    from practicum.core.config.parse_config import apply_overrides
+    from practicum.core.errors import UserError
+
+    try:
+        return apply_overrides({}, [f"value={value}"])["value"]
+    except UserError:
+        return value
