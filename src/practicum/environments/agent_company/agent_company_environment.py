@@ -43,11 +43,8 @@ from practicum.environments.office.office_environment import (
     office_session,
     open_office,
 )
-from practicum.environments.office.office_session import (
-    OfficeTextSession,
-    OfficeToolSession,
-    require_company,
-)
+from practicum.environments.office.office_grading import require_company
+from practicum.environments.office.office_session import OfficeTextSession, OfficeToolSession
 from practicum.environments.selection import shuffled
 from practicum.environments.shell.protocol import bash_turn, finish_turn
 

@@ -13,7 +13,7 @@ import urllib.request
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.company_state import COLLEAGUE_FAULT, Company, Document
+from practicum.environments.office.company_state import Company, Document
 
 MODEL_S = 120.0
 """Seconds a model has for an answer."""
@@ -76,12 +76,12 @@ class Colleagues:
         try:
             text = complete(endpoint, prompt)
         except Exception as error:  # noqa: BLE001 - whatever a server does, the episode must know
-            self._company.note_fault(
-                f"{COLLEAGUE_FAULT} {username}: {type(error).__name__}: {error}"
-            )
+            said = f"{type(error).__name__}: {error}"
+            self._company.note_colleague(f"a colleague's model gave no answer: {username}: {said}")
             return
         with self._company.lock:
-            self._say(username, room_id, text[:4000])
+            if not self._company.is_held:
+                self._say(username, room_id, text[:4000])
 
 
 def scripted_answer(

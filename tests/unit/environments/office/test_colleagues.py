@@ -109,7 +109,7 @@ def test_a_model_that_fails_is_noted(model: str) -> None:
     companies = Companies({"url": f"{model}/broken", "model": "m", "key": ""})
     company = companies.open_now(PLAYED)
     ask(company.office, "ann_lee", "Tea?")
-    assert wait_for(lambda: "gave no answer: ann_lee" in company.faults)
+    assert wait_for(lambda: "gave no answer: ann_lee" in company.colleague_faults)
     company.close()
     companies.close()
 
