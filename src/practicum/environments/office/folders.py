@@ -5,7 +5,6 @@ too deep for a path must still go when its company does.
 """
 
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,40 +18,46 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def remove_folder(path: Path | str) -> None:
     """Remove a folder and all that is in it; what cannot be removed stays, without an error.
 
-    Folders inside are brought up to the top before they are emptied, so that one descriptor and no
-    recursion are enough for any depth.
+    It goes down and up again by `..`, so that one descriptor is enough for any depth.
     """
     with suppress(OSError):
-        top = os.open(path, FOLDER)
-        try:
-            _empty(top)
-        finally:
-            os.close(top)
+        place = os.open(path, FOLDER)
+        above: list[tuple[str, list[str]]] = []
+        inside = _emptied(place)
+        while inside or above:
+            if inside:
+                name = inside.pop()
+                with suppress(OSError):
+                    place = _stepped(place, name)
+                    above.append((name, inside))
+                    inside = _emptied(place)
+            else:
+                place = _stepped(place, "..")
+                name, inside = above.pop()
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=place)
+        os.close(place)
         os.rmdir(path)
 
 
-def _empty(top: int) -> None:
-    token = secrets.token_hex(8)  # nobody can have put a folder of that name there
-    waiting = ["."]
-    number = 0
-    while waiting:
-        name = waiting.pop()
-        with suppress(OSError):
-            place = os.open(name, FOLDER, dir_fd=top)
-            try:
-                for entry in list(os.scandir(place)):
-                    with suppress(OSError):
-                        if entry.is_dir(follow_symlinks=False):
-                            number += 1
-                            risen = f"{token}-{number}"
-                            os.rename(entry.name, risen, src_dir_fd=place, dst_dir_fd=top)
-                            waiting.append(risen)
-                        else:
-                            os.unlink(entry.name, dir_fd=place)
-            finally:
-                os.close(place)
-            if name != ".":
-                os.rmdir(name, dir_fd=top)
+def _stepped(place: int, name: str) -> int:
+    """Another folder in the place of one."""
+    found = os.open(name, FOLDER, dir_fd=place)
+    os.close(place)
+    return found
+
+
+def _emptied(place: int) -> list[str]:
+    """The folders in a folder; all else in it is removed."""
+    folders = []
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                with suppress(OSError):
+                    os.unlink(entry.name, dir_fd=place)
+    return folders
 
 
 def entries_below(path: Path | str) -> Iterator[tuple[str, os.stat_result]]:

@@ -1,13 +1,15 @@
-"""Grading a family's task without a machine: a company, a box in memory, and what a grader reads."""
+"""A family's task, graded without a machine: with a company, and a box in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.task import Outcome
 from practicum.environments.office.companies import Companies, OpenCompany
+from practicum.environments.office.company_seed import AGENT, Project
 from practicum.environments.office.evidence import project_route
 from practicum.environments.office.office_client import Office, OfficeError
 from practicum.environments.office.office_grading import OfficeGrader, SeenEvidence, Stage
@@ -83,43 +85,51 @@ class Desk:
 
     def spoil(self, content: bytes, paths: set[str]) -> None:
         """Put this wherever the agent can: files, repositories, its machine, chat, issues."""
-        office, text = self.company.office, content[:4000].decode(errors="replace")
+        text = content[:4000].decode(errors="replace")
         self.printed = content
         for name in ("total.txt", *self.plan.files):
             self.box.files[f"{WORKSPACE}/{name}"] = content
         for path in paths:
-            with suppress(OfficeError):  # a folder of that name
-                office.dav("PUT", path, content)
+            self._try("owncloud", "PUT", DAV + quote(path), content)
         for project in self.plan.company.projects:
-            route = project_route(project.path)
-            actions = [
-                {"action": "update", "file_path": name, "content": content.decode("latin-1")}
-                for name in project.files
-            ]
-            change = {"branch": "main", "commit_message": text[:100] or "x", "actions": actions}
-            with suppress(OfficeError):
-                office.gitlab("POST", f"{route}/repository/commits", change)
-            with suppress(OfficeError):
-                office.gitlab("POST", f"{route}/issues", {"title": text[:200], "labels": text[:50]})
-            with suppress(OfficeError):
-                office.gitlab("POST", f"{route}/wikis", {"title": text[:99], "content": text})
-        for channel in self.plan.company.channels:
-            with suppress(OfficeError):
-                said = {"channel": f"#{channel.name}", "text": text}
-                office.rocketchat("POST", "chat.postMessage", said)
-        for person in self.plan.company.people[:2]:
-            with suppress(OfficeError):
-                said = {"channel": f"@{person.username}", "text": text}
-                office.rocketchat("POST", "chat.postMessage", said)
-        self._spoil_boards(text)
+            self._spoil_project(project, content, text)
+        room = next(iter(self.plan.company.channels), None)
+        for name in ["#general", *([f"#{room.name}"] if room else [])]:
+            self._chat({"channel": name, "text": text})
+        self._chat({"channel": f"@{self.plan.company.people[0].username}", "text": text})
+        if self.plan.company.boards:
+            self._spoil_board(text[:200])
 
-    def _spoil_boards(self, text: str) -> None:
+    def _try(self, service: str, method: str, path: str, body: bytes) -> None:
+        """A request of the agent, refused or not."""
+        user = "root" if service == "gitlab" else AGENT
+        headers = {"X-Office-User": user, "Content-Type": "application/json"}
+        self.company.office.request(service, method, path, body, headers)
+
+    def _chat(self, said: dict[str, str]) -> None:
+        self._try("rocketchat", "POST", "/api/v1/chat.postMessage", json.dumps(said).encode())
+
+    def _spoil_project(self, project: Project, content: bytes, text: str) -> None:
+        route = f"/api/v4/{project_route(project.path)}"
+        actions = [
+            {"action": "update", "file_path": name, "content": content.decode("latin-1")}
+            for name in project.files
+        ]
+        for path, fields in (
+            ("repository/commits", {"branch": "main", "commit_message": "x", "actions": actions}),
+            ("issues", {"title": text[:200], "labels": text[:50], "due_date": text[:99]}),
+            ("wikis", {"title": text[:99], "content": text}),
+            ("issues/1/notes", {"body": text}),
+        ):
+            self._try("gitlab", "POST", f"{route}/{path}", json.dumps(fields).encode())
+
+    def _spoil_board(self, text: str) -> None:
         plane = self.company.office.plane
-        for board in plane("GET", "projects/")["results"] if self.plan.company.boards else ():
-            route = f"projects/{board['id']}/issues/"
-            for field in ("name", "priority", "target_date", "state", "assignees"):
-                with suppress(OfficeError):
-                    plane("POST", route, {"name": text[:200] or "x", field: text[:200]})
+        [board, *_] = plane("GET", "projects/")["results"]
+        for field in ("name", "priority", "target_date", "state", "assignees"):
+            fields = {"name": text or "x", field: text}
+            route = f"/api/v1/workspaces/tac/projects/{board['id']}/issues/"
+            self._try("plane", "POST", route, json.dumps(fields).encode())
 
 
 @contextmanager
@@ -129,6 +139,3 @@ def desk(companies: Companies, family: Family) -> Iterator[Desk]:
         yield found
     finally:
         found.company.close()
-
-
-Spoil = Callable[[Desk], None]
