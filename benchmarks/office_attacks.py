@@ -208,7 +208,7 @@ threads(8, many)
 time.sleep(15)""",
     "a download that lasts": """
 office.dav("MKCOL", "big")
-for n in range(8):
+for n in range(4):
     office.dav("PUT", "big/%d" % n, os.urandom(30 << 20))
 route = "/ocs/v1.php/apps/files_sharing/api/v1/shares?format=json"
 typed = {**office._basic(), "Content-Type": "application/x-www-form-urlencoded"}
@@ -249,6 +249,18 @@ push(b"", "head -c 200000000 /dev/zero > zeros")""",
 """What each policy does, as Python in its machine, before it says that it has finished."""
 
 
+TURNS = {
+    "a script of 200 kB": bash_turn(": " + "x" * 200_000, "text"),
+    "a script that no shell can be given": bash_turn("\0\ud800 true", "text"),
+    "an answer that no file holds": "Act: answer(\ud800\0)",
+    "an answer without end": f"Act: answer({'9' * 1_000_000})",
+}
+"""Attacks that are turns of their own."""
+
+
+ALL = [*ATTACKS, *TURNS]
+
+
 def facts_of(task: Task) -> dict[str, Any]:
     """Where the grader of a task looks, as a policy that knows it would be told."""
     plan = plan_of(task)
@@ -268,6 +280,8 @@ def facts_of(task: Task) -> dict[str, Any]:
 
 def turns_of(task: Task, attack: str) -> list[str]:
     """The turns of an episode: the attack, and the word that all is done."""
+    if attack in TURNS:
+        return [TURNS[attack], finish_turn("text")]
     program = f"{PRELUDE}\n{ATTACKS[attack]}\nprint('done')"
     facts = shlex.quote(json.dumps(facts_of(task)))
     script = f"cat > /tmp/attack.py <<'ATTACK'\n{program}\nATTACK\npython3 /tmp/attack.py {facts}"
@@ -348,7 +362,7 @@ async def main(told: argparse.Namespace) -> dict[str, dict[str, float | int]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=20)
-    parser.add_argument("--attacks", nargs="*", default=list(ATTACKS), choices=list(ATTACKS))
+    parser.add_argument("--attacks", nargs="*", default=ALL, choices=ALL)
     parser.add_argument("--server", action="store_true", help="through an environment server")
     parser.add_argument("--show", action="store_true", help="what each episode ended with")
     parser.add_argument("--json", default="", help="file for the figures")

@@ -25,7 +25,7 @@ from practicum.environments.office.company_seed import CompanySeed
 from practicum.environments.office.company_state import COLLEAGUE_FAULTS, FAULTS, STATE
 from practicum.environments.office.folders import remove_folder
 from practicum.environments.office.office_client import Office
-from practicum.environments.office.services.web_server import HOLD
+from practicum.environments.office.services.web_server import CUT_OFF, HOLD
 
 PROCESS = "practicum.environments.office.company_process"
 READY_S = 30.0
@@ -84,8 +84,15 @@ class OpenCompany:
 
         Returns when the last request that was under way has ended; False where one does not.
         """
+        return self._told(HOLD)
+
+    def cut_off(self) -> bool:
+        """As `hold`, but whoever connects anew is served: a grader that is a client itself."""
+        return self._told(CUT_OFF)
+
+    def _told(self, what: str) -> bool:
         try:
-            self.office.request("api", "POST", HOLD)
+            self.office.request("api", "POST", what)
         except TimeoutError:
             return False
         except (OSError, HTTPException) as error:

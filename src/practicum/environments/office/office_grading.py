@@ -82,6 +82,13 @@ def require_company(company: OpenCompany) -> None:
         raise EnvironmentFailure(company.colleague_faults.strip()[-SAID_CHARS:])
 
 
+async def hold_machine(box: Sandbox) -> None:
+    """Stop what the policy left running, for good."""
+    if isinstance(box, HoldsStill):
+        with suppress(EnvironmentFailure):  # it is gone: whoever needs it will tell
+            await box.hold()
+
+
 @dataclass(slots=True)
 class _Judgement:
     """What checkpoints gave, as far as they have come."""
@@ -166,9 +173,7 @@ class OfficeGrader:
         """What the checkpoints give for a machine and a company, both held still."""
         box, company = stage
         found, checkpoints = _Judgement(), self._plan.checkpoints
-        if isinstance(box, HoldsStill):
-            with suppress(EnvironmentFailure):  # it is gone: a checkpoint that needs it will tell
-                await box.hold()
+        await hold_machine(box)
         if not await call_in_thread(company.hold):
             found.fill(checkpoints, "a request did not end")
             return found

@@ -31,8 +31,8 @@ READING = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
 SMALL_BODY = 1 << 16
 """Bytes of a body that may stay in memory; larger ones are files."""
 HOST = "the-agent-company.com"
-HOLD = "/api/hold"
-"""With this the owner holds a company still; see `WebServer.hold`."""
+HOLD, CUT_OFF = "/api/hold", "/api/cut-off"
+"""With these the owner holds a company still, and closes the connections of all others."""
 
 
 class WebServer:
@@ -107,6 +107,10 @@ class WebServer:
         Those that wait for their turn are refused when it comes, however many they are.
         """
         self.company.is_held = True
+        self.cut_off()
+
+    def cut_off(self) -> None:
+        """Close all connections but the owner's; returns when the last request has ended."""
         for connection in list(self._connected):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -117,8 +121,8 @@ class WebServer:
         """The response of the service at a port; an error of ours is a 500 and is noted."""
         service = self.services[port]
         try:
-            if request.is_owner and request.path == HOLD:
-                self.hold()
+            if request.is_owner and request.path in (HOLD, CUT_OFF):
+                self.hold() if request.path == HOLD else self.cut_off()
                 return Response(status=204)
             with self.company.lock:
                 if self.company.is_held and not request.is_owner:
