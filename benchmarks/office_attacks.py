@@ -251,8 +251,7 @@ push(b"", "head -c 200000000 /dev/zero > zeros")""",
 
 TURNS = {
     "a script of 200 kB": bash_turn(": " + "x" * 200_000, "text"),
-    "a script that no shell can be given": bash_turn("\0\ud800 true", "text"),
-    "an answer that no file holds": "Act: answer(\ud800\0)",
+    "a script with a NUL": bash_turn("\0 true \0", "text"),
     "an answer without end": f"Act: answer({'9' * 1_000_000})",
 }
 """Attacks that are turns of their own."""
