@@ -4,15 +4,18 @@ import dataclasses
 import json
 import random
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.environments.office.graded_families import Desk, desk
 
+from practicum.core.command import CommandResult, CommandStatus
 from practicum.core.errors import EnvironmentFailure
 from practicum.environments.office import evidence, office_grading
 from practicum.environments.office.companies import Companies
+from practicum.environments.office.company_state import COLLEAGUE_FAULTS, FAULTS
 from practicum.environments.office.evidence import (
     Evidence,
     Unreadable,
@@ -24,6 +27,7 @@ from practicum.environments.office.evidence import (
 from practicum.environments.office.families.all_families import families
 from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.office_plan import Checkpoint
+from practicum.sandboxes.fake_sandbox import FakeSandbox
 
 FAMILIES = families()
 HELD_OUT = sorted(name for name, one in FAMILIES.items() if one.split == "heldout")
@@ -183,3 +187,37 @@ def test_shares_are_read_whatever_the_agent_did_to_its_password(companies: Compa
         )
         assert found.grade().success is False
         assert not found.was_tried_in_fresh
+
+
+class GoneSandbox(FakeSandbox):
+    """A machine that answers nothing any more."""
+
+    async def read(self, path: str, limit: int = 0) -> bytes:
+        raise EnvironmentFailure("the sandbox is gone")
+
+
+def gone(status: CommandStatus) -> GoneSandbox:
+    return GoneSandbox(lambda ran: CommandResult(status=status, exit_code=None))
+
+
+def test_a_machine_that_the_policy_broke_is_its_failure_and_one_that_died_masks(
+    companies: Companies,
+) -> None:
+    with desk(companies, FAMILIES["count-an-invoice"]) as found:
+        found.box = gone(CommandStatus.BROKEN)
+        assert found.grade().success is False
+        found.box = gone(CommandStatus.DIED)
+        with pytest.raises(EnvironmentFailure, match="the machine is gone"):
+            found.grade()
+
+
+def test_words_of_the_policy_in_a_services_fault_are_no_fault_of_a_colleague(
+    companies: Companies,
+) -> None:
+    with desk(companies, FAMILIES["announce-in-channel"]) as found:
+        folder = Path(found.company.office._door).parent
+        (folder / FAULTS).write_text("a colleague's model gave no answer: ann_lee: TimeoutError")
+        assert found.grade().success is False
+        (folder / COLLEAGUE_FAULTS).write_text("a colleague's model gave no answer: ann_lee")
+        with pytest.raises(EnvironmentFailure, match="gave no answer: ann_lee"):
+            found.grade()
