@@ -12,7 +12,7 @@ from tests.integration.machines import why_no_machine
 
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.trace import StopReason
-from practicum.environments.office import office_session
+from practicum.environments.office import office_grading
 from practicum.environments.office.evidence import Evidence
 from practicum.environments.office.families.all_families import families
 from practicum.environments.office.office_environment import OfficeEnvironment, task_of
@@ -58,7 +58,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         name = grade.__name__
         monkeypatch.setitem(FAMILIES, name, dataclasses.replace(sound, name=name, make=make))
-    monkeypatch.setattr(office_session, "GRADING_S", 2.0)
+    monkeypatch.setattr(office_grading, "GRADING_S", 2.0)
     released.clear()
     yield
     released.set()

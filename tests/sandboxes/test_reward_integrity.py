@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from tests.sandboxes.planted import CHECKER, PLANTED, PYTHON_CHECKER
 
+from practicum.core.capabilities import HoldsStill
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.sandboxes.bubblewrap.rootfs import cached_root
@@ -212,3 +213,20 @@ async def test_a_checker_that_crashes_is_told_from_one_that_says_no(box: Sandbox
         CommandStatus.DENIED,
         CommandStatus.TIMEOUT,
     ]
+
+
+@pytest.mark.parametrize("wakes", ["", WAKES_ITSELF], ids=["plain", "wakes itself"])
+async def test_what_is_held_for_good_never_runs_again_and_checkers_do(
+    box: Sandbox, wakes: str
+) -> None:
+    assert isinstance(box, HoldsStill)
+    program = REWRITES.format(wakes=wakes)
+    start = 'setsid python3 -c "$0" </dev/null >/dev/null 2>&1 & until [ -s answer ]; do :; done'
+    await box.run(["bash", "-c", start, program], timeout_s=20, cwd="/root")
+    await box.hold()
+    await box.write("/root/answer", b"bad.\n")
+    for _ in range(3):
+        assert outcomes(await verdicts(box)) == ALL_BAD
+    assert await box.read("/root/answer") == b"bad.\n"
+    await box.hold()
+    assert (await box.run(["echo", "on"], timeout_s=5)).stdout == "on\n"

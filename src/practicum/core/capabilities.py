@@ -115,6 +115,17 @@ class InSandboxes(Protocol):
 
 
 @runtime_checkable
+class HoldsStill(Protocol):
+    """A sandbox that can stop what commands left running."""
+
+    async def hold(self) -> None:
+        """Stop every process inside for good; commands that are run later are not concerned.
+
+        Raises `EnvironmentFailure` where the sandbox is gone.
+        """
+
+
+@runtime_checkable
 class ServesPorts(Protocol):
     """A sandbox with a network of its own, in which the host can serve ports."""
 

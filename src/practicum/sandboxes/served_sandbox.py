@@ -147,6 +147,11 @@ class ServedSandbox(CommandSandbox):
             answer = await self._request([b"write", os.fsencode(path), content], FILE_S)
         _content(answer, path)
 
+    async def hold(self) -> None:
+        """See `core.capabilities.HoldsStill`."""
+        async with self._turn:
+            _content(await self._request([b"hold"], FILE_S), "its processes")
+
     async def listen(self, ports: Sequence[int]) -> list[socket.socket]:
         """See `core.capabilities.ServesPorts`."""
         async with self._turn:

@@ -17,6 +17,7 @@ from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import Sandbox
 from practicum.core.task import JSON, Outcome, Split, Task, TaskVerdict
+from practicum.core.user_code import call_in_thread
 from practicum.environments.agent_company.benchmark_machine import initialise, python_version
 from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout
 from practicum.environments.agent_company.grader_packages import (
@@ -43,11 +44,8 @@ from practicum.environments.office.office_environment import (
     office_session,
     open_office,
 )
-from practicum.environments.office.office_session import (
-    OfficeTextSession,
-    OfficeToolSession,
-    require_company,
-)
+from practicum.environments.office.office_grading import hold_machine, require_company
+from practicum.environments.office.office_session import OfficeTextSession, OfficeToolSession
 from practicum.environments.selection import shuffled
 from practicum.environments.shell.protocol import bash_turn, finish_turn
 
@@ -282,6 +280,9 @@ class AgentCompanyEnvironment(MachineEnvironment):
             await self._servers.require_answers()
         if stage.company is not None:
             require_company(stage.company)
+            await hold_machine(stage.box)
+            if not await call_in_thread(stage.company.cut_off):
+                raise GraderFailed("a request to the company did not end")
         box, image, events = stage.box, stage.image, events_of(said)
         environment = {"DECRYPTION_KEY": self._checkout.decryption_key}
         faults: Sequence[str] = image.faults if image else ()

@@ -119,7 +119,10 @@ async def grade(
 
     `utils` is an archive of `/utils`, `program` the Python that runs it.
     """
-    await box.write("/etc/hosts", hosts)  # the agent may have changed where it leads
+    try:
+        await box.write("/etc/hosts", hosts)  # the agent may have changed where it leads
+    except ValueError as error:  # to a folder, or a link
+        raise GraderFailed(f"the machine cannot be graded: {error}") from None
     nonce = secrets.token_hex(16)
     own = {"PYTHONPATH": PYTHONPATH, "HOME": UTILS, **environment}
     trajectory = json.dumps(list(events), ensure_ascii=False, indent=1)
@@ -145,7 +148,7 @@ def _read(said: dict[str, Any]) -> Grade:
         return Grade(
             checkpoints=checkpoints, total=int(final["total"]), result=int(final["result"]), log=log
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         lines = [line for line in log.splitlines() if line.strip()] or ["it said nothing"]
         raise GraderFailed(f"the grader failed: {lines[-1][:SHOWN_OF_LOG]}") from None
 

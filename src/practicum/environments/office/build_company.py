@@ -1,7 +1,6 @@
 """Builds the snapshot of a company from its seed."""
 
 import json
-import shutil
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from practicum.environments.office.company_seed import (
     Person,
 )
 from practicum.environments.office.company_state import STATE, Company, Document
+from practicum.environments.office.folders import remove_folder
 from practicum.environments.office.seed_gitlab import add_gitlab
 from practicum.environments.office.seed_plane import add_plane
 
@@ -44,7 +44,7 @@ def build_company(seed: CompanySeed, snapshot: Path) -> None:
         company.save(made)
         made.chmod(0o755)
         if snapshot.exists():
-            shutil.rmtree(snapshot)
+            remove_folder(snapshot)
         made.rename(snapshot)
 
 

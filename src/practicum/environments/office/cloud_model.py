@@ -7,17 +7,30 @@ which knows no way out of a user's folder; links are never made and never follow
 import hashlib
 import mimetypes
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from practicum.environments.office.company_state import FILES, Company, Document
+from practicum.environments.office.folders import (
+    BLOCK,
+    copy_folder,
+    entries_below,
+    in_blocks,
+    remove_folder,
+)
 from practicum.environments.office.services.web import Refused
 
 READ, UPDATE, CREATE, DELETE, SHARE = 1, 2, 4, 8, 16
 ALL = READ | UPDATE | CREATE | DELETE | SHARE
 USER_SHARE, GROUP_SHARE, LINK_SHARE = 0, 1, 3
+NOT_IN_XML = re.compile("[\\x00-\\x1f\\x7f\\ufffe\\uffff]")
+MOST_DEPTH = 100
+"""Folders in folders."""
+MOST_PATH = 1800
+"""Bytes of a whole path, well below what a file system takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +110,7 @@ class Cloud:
             raise Refused(409, "There is already a folder with that name")
         if not place.file.parent.is_dir():
             raise Refused(409, "Parent node does not exist")
-        self.company.spend(len(content))
+        self.company.require_room(in_blocks(len(content)))
         fresh = self.company.folder / f"partial-{self.company.number('partial')}"
         fresh.write_bytes(content)
         at = self.company.now().timestamp()
@@ -112,6 +125,7 @@ class Cloud:
             raise Refused(405, "The resource you tried to create already exists")
         if not place.file.parent.is_dir():
             raise Refused(409, "Parent node does not exist")
+        self.company.require_room(BLOCK)
         place.file.mkdir()
         at = self.company.now().timestamp()
         os.utime(place.file, (at, at))
@@ -131,7 +145,7 @@ class Cloud:
         if not os.path.lexists(file):
             raise Refused(404, "File not found")
         if file.is_dir() and not file.is_symlink():
-            shutil.rmtree(file)
+            remove_folder(file)
         else:
             file.unlink()
 
@@ -149,15 +163,20 @@ class Cloud:
         inside = f"{target.owner}/{target.path}/".startswith(f"{source.owner}/{source.path}/")
         if inside or not source.path:
             raise Refused(403, "A folder cannot be put into itself")
+        below = dict(entries_below(source.file))
+        for path in below:
+            parts_of(f"{target.path}/{path}")  # refused where it would be too deep or too long
+        if not is_move:
+            sizes = [found.st_size for found in (source.file.stat(), *below.values())]
+            self.company.require_room(sum(map(in_blocks, sizes)))
         if not is_new:
             self._remove(target.file)
         if is_move:
             source.file.rename(target.file)
             self._follow(source, target)
         elif source.file.is_dir():
-            shutil.copytree(source.file, target.file, symlinks=True)
+            copy_folder(source.file, target.file)
         else:
-            self.company.spend(source.file.stat().st_size)
             shutil.copyfile(source.file, target.file)
         return is_new
 
@@ -208,10 +227,20 @@ def parts_of(path: str) -> list[str]:
     practicum.environments.office.services.web.Refused: File name contains an invalid character
     """
     parts = [part for part in path.split("/") if part]
+    if len(parts) > MOST_DEPTH or len(path.encode("utf-8", "replace")) > MOST_PATH:
+        raise Refused(400, "File name is too long")
     for part in parts:
-        if part in (".", "..") or "\0" in part or "\\" in part or len(part.encode()) > 250:
+        if part in (".", "..") or "\0" in part or "\\" in part or not _fits(part):
             raise Refused(400, "File name contains an invalid character")
     return parts
+
+
+def _fits(name: str) -> bool:
+    """Whether a file can have this name: no control character, which XML could not list."""
+    try:
+        return len(name.encode()) <= 250 and not NOT_IN_XML.search(name)
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
 
 
 def require(place: Place, permission: int) -> None:

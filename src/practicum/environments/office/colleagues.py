@@ -13,12 +13,16 @@ import urllib.request
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
-from practicum.environments.office.company_state import COLLEAGUE_FAULT, Company, Document
+from practicum.environments.office.company_state import Company, Document
 
 MODEL_S = 120.0
 """Seconds a model has for an answer."""
 MOST_TURNS = 20
 """Answers of one colleague in one room, as in TheAgentCompany."""
+MOST_ASKED = 100
+"""Questions to a model in one company: a flood of messages must not be why it gives no answer."""
+MOST_HEARD = 12_000
+"""Characters of the last messages that a model is shown, so that they are within its context."""
 UNKNOWN = "I am not sure what you need from me. What exactly would you like to know?"
 NOT_YET = "I cannot tell you that yet."
 
@@ -29,6 +33,7 @@ class Colleagues:
     def __init__(self, company: Company, endpoint: dict[str, Any] | None = None) -> None:
         self._company = company
         self._endpoint = endpoint
+        self._asked = 0
 
     def on_message(self, room: Document, message: Document) -> None:
         """Let whoever was spoken to answer: the other in direct messages, in channels by name."""
@@ -52,6 +57,9 @@ class Colleagues:
         if colleague["is_silent"] or len(own) >= MOST_TURNS:
             return
         if self._endpoint is not None and (colleague["goal"] or colleague["persona"]):
+            self._asked += 1
+            if self._asked > MOST_ASKED:
+                return
             prompt = model_messages(colleague, said)
             work = (self._endpoint, prompt, colleague["username"], room["_id"])
             threading.Thread(target=self._ask_model, args=work, daemon=True).start()
@@ -76,12 +84,12 @@ class Colleagues:
         try:
             text = complete(endpoint, prompt)
         except Exception as error:  # noqa: BLE001 - whatever a server does, the episode must know
-            self._company.note_fault(
-                f"{COLLEAGUE_FAULT} {username}: {type(error).__name__}: {error}"
-            )
+            said = f"{type(error).__name__}: {error}"
+            self._company.note_colleague(f"a colleague's model gave no answer: {username}: {said}")
             return
         with self._company.lock:
-            self._say(username, room_id, text[:4000])
+            if not self._company.is_held:
+                self._say(username, room_id, text[:4000])
 
 
 def scripted_answer(
@@ -140,14 +148,14 @@ def model_messages(colleague: Document, said: list[Document]) -> list[Document]:
         f"{colleague['goal']}\nAnswer briefly, as this person, and never say that you are a model. "
         "Tell only what is asked for."
     )
-    turns = [
-        {
-            "role": "assistant" if one["u"]["username"] == colleague["username"] else "user",
-            "content": one["msg"],
-        }
-        for one in said
-        if "t" not in one
-    ]
+    turns: list[Document] = []
+    left = MOST_HEARD
+    for one in reversed([one for one in said if "t" not in one]):
+        is_own = one["u"]["username"] == colleague["username"]
+        turns.insert(0, {"role": "assistant" if is_own else "user", "content": one["msg"][-left:]})
+        left -= len(one["msg"])
+        if left <= 0:
+            break
     return [{"role": "system", "content": system}, *turns]
 
 

@@ -6,7 +6,6 @@ Snapshots are built once for each seed and kept in a folder that is removed at t
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.environments.office.build_company import build_company
 from practicum.environments.office.company_process import DOOR, send_sockets
 from practicum.environments.office.company_seed import CompanySeed
-from practicum.environments.office.company_state import FAULTS, STATE
+from practicum.environments.office.company_state import COLLEAGUE_FAULTS, FAULTS, STATE
+from practicum.environments.office.folders import remove_folder
 from practicum.environments.office.office_client import Office
+from practicum.environments.office.services.web_server import CUT_OFF, HOLD
 
 PROCESS = "practicum.environments.office.company_process"
 READY_S = 30.0
@@ -64,10 +66,38 @@ class OpenCompany:
     @property
     def faults(self) -> str:
         """What went wrong in its services so far, one note after the other; empty mostly."""
+        return self._notes(FAULTS)
+
+    @property
+    def colleague_faults(self) -> str:
+        """Which colleagues' models gave no answer; empty mostly."""
+        return self._notes(COLLEAGUE_FAULTS)
+
+    def _notes(self, name: str) -> str:
         try:
-            return (self._folder / FAULTS).read_text(errors="replace")
+            return (self._folder / name).read_text(errors="replace")
         except OSError:
             return ""
+
+    def hold(self) -> bool:
+        """Let nobody but the owner change or ask anything from now on: it is to be graded.
+
+        Returns when the last request that was under way has ended; False where one does not.
+        """
+        return self._told(HOLD)
+
+    def cut_off(self) -> bool:
+        """As `hold`, but whoever connects anew is served: a grader that is a client itself."""
+        return self._told(CUT_OFF)
+
+    def _told(self, what: str) -> bool:
+        try:
+            self.office.request("api", "POST", what)
+        except TimeoutError:
+            return False
+        except (OSError, HTTPException) as error:
+            raise EnvironmentFailure(f"the company could not be held still: {error}") from error
+        return True
 
     def serve(self, listeners: Sequence[socket.socket]) -> None:
         """Serve connections of more listening sockets, such as those of another sandbox."""
@@ -178,13 +208,13 @@ class Companies:
             while len(self._snapshots) > KEPT_SNAPSHOTS:
                 oldest = next(iter(self._snapshots))
                 self._building.pop(oldest, None)
-                shutil.rmtree(self._snapshots.pop(oldest), ignore_errors=True)
+                remove_folder(self._snapshots.pop(oldest))
         return place
 
     def _folder(self) -> Path:
         if self._root is None or not self._root.exists():
             self._root = Path(tempfile.mkdtemp(prefix="practicum-office-"))
-            self._forget = weakref.finalize(self, shutil.rmtree, str(self._root), True)
+            self._forget = weakref.finalize(self, remove_folder, str(self._root))
             os.chmod(self._root, 0o711)  # a company's own user must be able to enter its folder
         return self._root
 

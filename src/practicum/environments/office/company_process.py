@@ -12,7 +12,6 @@ import json
 import mimetypes
 import os
 import resource
-import shutil
 import signal
 import socket
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 from practicum.environments.office.colleagues import Colleagues
 from practicum.environments.office.company_state import Company
+from practicum.environments.office.folders import remove_folder
 from practicum.environments.office.services.all_services import SERVICES
 from practicum.environments.office.services.web_server import WebServer
 
@@ -47,8 +47,11 @@ def serve_owner(owner: socket.socket) -> None:
         asked = json.loads(message)
         pid = os.fork()
         if pid == 0:
-            owner.close()
-            run_company(asked, [socket.socket(fileno=fd) for fd in fds], number)
+            try:
+                owner.close()
+                run_company(asked, [socket.socket(fileno=fd) for fd in fds], number)
+            finally:  # whatever happened: the parent's cleanup is not the child's
+                os._exit(1)
         for fd in fds:
             os.close(fd)
         owner.send(json.dumps({"pid": pid}).encode())
@@ -79,8 +82,9 @@ def run_company(asked: dict[str, Any], sockets: list[socket.socket], number: int
         code = 0
     except Exception as error:  # noqa: BLE001 - said to the owner, who sees only the end
         print(f"a company ended: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    try:
+        remove_folder(asked["folder"])
     finally:
-        shutil.rmtree(asked["folder"], ignore_errors=True)
         os._exit(code)
 
 
@@ -130,7 +134,7 @@ def main() -> None:
     try:
         serve_owner(socket.socket(fileno=int(sys.argv[1])))
     finally:
-        shutil.rmtree(sys.argv[2], ignore_errors=True)
+        remove_folder(sys.argv[2])
 
 
 def send_sockets(channel: socket.socket, message: bytes, sockets: list[socket.socket]) -> None:

@@ -10,11 +10,13 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from practicum.environments.office.folders import disk_bytes, remove_folder
 from practicum.environments.office.services.web import Refused
 
 Document = dict[str, Any]
@@ -24,10 +26,12 @@ FILES = "files"
 REPOSITORIES = "repositories"
 UPLOADS = "uploads"
 FAULTS = "faults.log"
-COLLEAGUE_FAULT = "a colleague's model gave no answer:"
-"""How a fault begins that a grader must know of."""
+FAULT_BYTES = 1 << 20
+"""Bytes of notes that are kept; a policy that causes faults without end fills no disk."""
+COLLEAGUE_FAULTS = "colleague-faults.log"
+"""Notes that a grader must know of, apart from those whose words a policy can have chosen."""
 DISK_BYTES = 1 << 30
-"""Bytes that may be written into a company, by all requests together."""
+"""Bytes of the disk that all requests together may add to a company."""
 PARTS = {
     "rocketchat": (UPLOADS,),
     "gitlab": (REPOSITORIES,),
@@ -51,6 +55,11 @@ class Company:
         self.folder = folder
         self.lock = threading.RLock()
         self.held_bytes = 0
+        self.is_held = False
+        """Whether it is being graded: nothing changes any more."""
+        self._added_bytes = 0
+        self._measured: dict[str, int] = {}
+        """Bytes of the disk that each service's folders had after the last change."""
         self.on_message: Callable[[Document, Document], None] = lambda room, message: None
         """Told of what people say in chat, so that colleagues can answer."""
         folder.mkdir(mode=0o755, exist_ok=True)
@@ -71,7 +80,8 @@ class Company:
             old = self.folder / f"old-{self.number('old')}"
             (self.folder / folder).rename(old)
             copy_linked(self.snapshot / folder, self.folder / folder)
-            threading.Thread(target=shutil.rmtree, args=(old, True), daemon=True).start()
+            threading.Thread(target=remove_folder, args=(old,), daemon=True).start()
+        self._measured.pop(name, None)
 
     def number(self, kind: str) -> int:
         """The next number of a kind, from 1 up."""
@@ -110,11 +120,33 @@ class Company:
         """The time as the APIs write it."""
         return written_time(self.now())
 
-    def spend(self, size: int) -> None:
-        """Count bytes that are written; refused beyond what a company may have."""
-        self.number("bytes")  # so that the counter exists
-        self.data["counters"]["bytes"] += size
-        if self.data["counters"]["bytes"] > DISK_BYTES:
+    @contextmanager
+    def counted(self, service: str) -> Iterator[None]:
+        """Count what the work inside adds to the folders of a service, however it does so.
+
+        It is measured, since what a request brings says little: a push may be compressed, and a
+        copy or a fork has no body.
+        """
+        if service not in self._measured:
+            self._measured[service] = self._disk_bytes(service)
+        try:
+            yield
+        finally:
+            now = self._disk_bytes(service)
+            self._added_bytes += max(0, now - self._measured.get(service, now))
+            self._measured[service] = now
+
+    def _disk_bytes(self, service: str) -> int:
+        return sum(disk_bytes(self.folder / name) for name in PARTS.get(service, ()))
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes of the disk that may still be added."""
+        return max(0, DISK_BYTES - self._added_bytes)
+
+    def require_room(self, size: int) -> None:
+        """Refuse to write so much where a company may not have it."""
+        if size > self.room_bytes:
             raise Refused(507, "Insufficient Storage")
 
     def grow(self, size: int) -> None:
@@ -130,8 +162,16 @@ class Company:
 
     def note_fault(self, text: str) -> None:
         """Keep a note of an error in a service, for whoever develops it."""
-        with (self.folder / FAULTS).open("a") as file:
-            file.write(text + "\n")
+        self._note(FAULTS, text)
+
+    def note_colleague(self, text: str) -> None:
+        """Keep a note of a colleague whose model gave no answer; it masks the episode."""
+        self._note(COLLEAGUE_FAULTS, text)
+
+    def _note(self, name: str, text: str) -> None:
+        with (self.folder / name).open("a", errors="replace") as file:
+            if file.tell() < FAULT_BYTES:
+                file.write(text[:FAULT_BYTES] + "\n")
 
     def save(self, snapshot: Path) -> None:
         """Write a snapshot of the company as it is now."""

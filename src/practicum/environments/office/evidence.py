@@ -1,6 +1,8 @@
 """`Evidence`: what a company has at the end, in the records of its seed, so that both compare.
 
-Whatever an agent deleted or broke reads as empty; only a service that fails raises.
+This is the boundary between what a policy wrote and what a grader reads. What is not there reads as
+empty. What is there and cannot be read, or is more than anyone would read, raises `Unreadable`: the
+checkpoint is not passed.
 """
 
 import base64
@@ -18,7 +20,6 @@ from practicum.core.command import CommandResult
 from practicum.environments.office.company_seed import (
     AGENT,
     GITLAB_ADMIN,
-    PASSWORD,
     BoardIssue,
     CompanySeed,
     Issue,
@@ -28,6 +29,14 @@ from practicum.environments.office.office_client import Office, OfficeError
 
 PAGE = 100
 """Entries of a page of GitLab, at most."""
+MOST_FILES = 500
+"""Files and folders of a branch or of ownCloud that a checkpoint reads; tasks have a few dozen."""
+MOST_BYTES = 32 << 20
+"""Bytes that it reads of them."""
+
+
+class Unreadable(Exception):
+    """The policy left something that no checkpoint can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +98,16 @@ class Evidence(ABC):
     def cloud(self, folder: str = "") -> dict[str, bytes]:
         """Every file in ownCloud."""
         found: dict[str, bytes] = {}
-        for path in self.office.files(folder):
-            content = self.office.read_file(path)
-            found |= self.cloud(path) if content is None else {path: content}
+        folders, entries, size = [folder], 0, 0
+        while folders:
+            for path in self.office.files(folders.pop()):
+                content = self.office.read_file(path)
+                if content is None:
+                    folders.append(path)
+                else:
+                    found[path] = content
+                entries, size = entries + 1, size + len(content or b"")
+                _require_little("ownCloud", entries, size)
         return found
 
     def changed_files(self, company: CompanySeed) -> set[str]:
@@ -102,11 +118,9 @@ class Evidence(ABC):
 
     def shares(self) -> set[tuple[str, str, int]]:
         """What the agent shares: path, with whom (`link` for everyone), permissions."""
-        pair = base64.b64encode(f"{AGENT}:{PASSWORD}".encode()).decode()
         route = "/ocs/v1.php/apps/files_sharing/api/v1/shares?format=json"
-        headers = {"Authorization": f"Basic {pair}"}
-        _, body, _ = self.office.request("owncloud", "GET", route, headers=headers)
-        found = json.loads(body)["ocs"]["data"]
+        headers = {"X-Office-User": AGENT}
+        found = self.office.call("owncloud", "GET", route, headers=headers)["ocs"]["data"]
         return {
             (one["path"].strip("/"), one["share_with"] or "link", int(one["permissions"]))
             for one in found
@@ -114,16 +128,16 @@ class Evidence(ABC):
 
     # GitLab.
 
-    def listed(self, route: str, **query: Any) -> list[Any]:
+    def listed(self, route: str, most: int = 10_000, **query: Any) -> list[Any]:
         """All entries of a list of GitLab."""
         found: list[Any] = []
-        for page in range(1, 100):
-            data = {**query, "per_page": PAGE, "page": page}
+        while len(found) <= most:
+            data = {**query, "per_page": PAGE, "page": len(found) // PAGE + 1}
             got = asked(self.office.gitlab, route, data) or []
             found += got
             if len(got) < PAGE:
-                break
-        return found
+                return found
+        raise Unreadable(f"{route} has more than {most} entries")
 
     def issues(self, path: str) -> list[Issue]:
         """The issues of a project."""
@@ -154,14 +168,19 @@ class Evidence(ABC):
     def repository(self, path: str, ref: str = "main") -> dict[str, str]:
         """The files of a branch, with their text; empty where there is no such branch."""
         route = f"{project_route(path)}/repository"
-        found = {}
-        for one in self.listed(f"{route}/tree", recursive="true", ref=ref):
+        found, size = {}, 0
+        listed = self.listed(f"{route}/tree", MOST_FILES, recursive="true", ref=ref)
+        for one in listed:
             if one["type"] != "blob":
                 continue
             name = quote(one["path"], safe="")
             got = asked(self.office.gitlab, f"{route}/files/{name}", {"ref": ref})
-            if got is not None:
-                found[one["path"]] = base64.b64decode(got["content"]).decode(errors="replace")
+            if got is None:
+                raise Unreadable(f"{path} has a file that cannot be asked for")
+            content = base64.b64decode(got["content"])
+            size += len(content)
+            _require_little(path, len(listed), size)
+            found[one["path"]] = content.decode(errors="replace")
         return found
 
     # Plane.
@@ -222,7 +241,7 @@ class Evidence(ABC):
         return record_of(self.office.read_file(path))
 
     def json(self, path: str) -> Any:
-        """A JSON file; None where it is none."""
+        """A JSON file as `json_of` reads it."""
         return json_of(self.office.read_file(path))
 
     def json_object(self, path: str) -> dict[str, Any]:
@@ -239,6 +258,11 @@ def asked(call: Callable[..., Any], route: str, data: Any = None) -> Any:
         if error.status >= 500:
             raise
         return None
+
+
+def _require_little(where: str, entries: int, size: int) -> None:
+    if entries > MOST_FILES or size > MOST_BYTES:
+        raise Unreadable(f"{where} has more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB")
 
 
 def is_by_agent(message: dict[str, Any]) -> bool:
@@ -288,16 +312,21 @@ def rows_of(content: bytes | None) -> list[tuple[str, ...]]:
     >>> rows_of(b"a, b\n\n1,2\n")
     [('a', 'b'), ('1', '2')]
     """
-    found = csv.reader(io.StringIO(text_of(content)))
+    try:
+        found = list(csv.reader(io.StringIO(text_of(content))))
+    except csv.Error as error:
+        raise Unreadable(f"no csv file: {error}") from None
     return [tuple(cell.strip() for cell in row) for row in found if any(row)]
 
 
 def json_of(content: bytes | None) -> Any:
-    """A JSON file; None where it is none."""
-    try:
-        return json.loads(content or b"")
-    except ValueError:
+    """A JSON file; None where there is none."""
+    if not content:
         return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"no JSON: {str(error)[:100]}") from None
 
 
 def record_of(content: bytes | None) -> dict[str, str]:
@@ -320,7 +349,7 @@ def is_rounded(value: object, exact: float, digits: int) -> bool:
         return False
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # of 400 digits, no float
         return False
     is_short = abs(number - round(number, digits)) < 1e-9
     return is_short and abs(number - exact) <= 0.5 * 10**-digits + 1e-9

@@ -8,6 +8,8 @@ from typing import Any
 
 from practicum.environments.office.company_state import Document
 
+PUSH_BYTES = 64 << 20
+"""Bytes of the objects of one push."""
 GIT_S = 20.0
 """Seconds for one run of git."""
 SETTINGS = {
@@ -16,7 +18,6 @@ SETTINGS = {
     "gc.auto": "0",
     "fastimport.unpackLimit": "1",
     "receive.unpackLimit": "1",
-    "receive.maxInputSize": "67108864",
     "http.receivepack": "true",
     "uploadpack.allowAnySHA1InWant": "true",
     "core.quotePath": "false",
@@ -33,17 +34,18 @@ class GitError(Exception):
     """Git could not do it; the message is its own."""
 
 
-def git_environment() -> dict[str, str]:
-    """The environment of every git here."""
+def git_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every git here; `more` are settings of one run."""
+    settings = {**SETTINGS, **(more or {})}
     found = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": "/nonexistent",
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_COUNT": str(len(SETTINGS)),
+        "GIT_CONFIG_COUNT": str(len(settings)),
         "GIT_TERMINAL_PROMPT": "0",
         "LANG": "C.UTF-8",
     }
-    for at, (name, value) in enumerate(SETTINGS.items()):
+    for at, (name, value) in enumerate(settings.items()):
         found[f"GIT_CONFIG_KEY_{at}"] = name
         found[f"GIT_CONFIG_VALUE_{at}"] = value
     return found

@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -19,14 +20,14 @@ from practicum.core.interfaces import Sandbox
 from practicum.core.task import Split, Task
 from practicum.environments.machines import MachineEnvironment, MachineOptions, Machines
 from practicum.environments.office import office_client
-from practicum.environments.office.companies import Companies, OpenCompany
+from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import CompanySeed
 from practicum.environments.office.families.all_families import families
+from practicum.environments.office.office_grading import OfficeGrader, Stage
 from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
 from practicum.environments.office.office_session import (
     HOSTS,
     Grader,
-    OfficeGrader,
     OfficeTextSession,
     OfficeToolSession,
     example_messages,
@@ -151,14 +152,26 @@ class OfficeEnvironment(MachineEnvironment):
     async def _session(self, task: Task) -> AsyncIterator[OfficeTextSession | OfficeToolSession]:
         plan = plan_of(task)
         options = self._options
-        async with open_office(self._machines, self._companies, plan.company) as (box, company):
-            await furnish(box, plan)
-            grader = OfficeGrader(plan, company, box, options.command_timeout_s)
-            session = office_session(task, box, grader, options)
+        async with self._stage(plan) as stage:
+            fresh = partial(self._stage, plan, beside_another=True)
+            grader = OfficeGrader(plan, stage, options.command_timeout_s, fresh)
+            session = office_session(task, stage[0], grader, options)
             try:
                 yield session
             finally:
                 session.close()
+
+    @asynccontextmanager
+    async def _stage(
+        self, plan: OfficePlan, *, beside_another: bool = False
+    ) -> AsyncIterator[Stage]:
+        """A machine and a company in which nothing was done yet."""
+        opening = open_office(
+            self._machines, self._companies, plan.company, beside_another=beside_another
+        )
+        async with opening as stage:
+            await furnish(stage[0], plan)
+            yield stage
 
     def reference(self, task: Task) -> Sequence[str]:
         """The turns that solve it."""
@@ -243,7 +256,7 @@ def plan_of(task: Task) -> OfficePlan:
 @asynccontextmanager
 async def open_office(
     machines: Machines, companies: Companies, seed: CompanySeed, *, beside_another: bool = False
-) -> AsyncIterator[tuple[Sandbox, OpenCompany]]:
+) -> AsyncIterator[Stage]:
     """A new machine in which a new company's services are served; both are gone afterwards."""
     async with machines.open(beside_another=beside_another) as box:
         company = await companies.open(seed, await listeners_of(box))

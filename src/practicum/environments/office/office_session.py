@@ -1,23 +1,14 @@
 """Sessions of office tasks: a shell beside the company's services, graded by checkpoints."""
 
-import asyncio
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from practicum.core.command import CommandResult
-from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Observation, Sandbox
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Message, Role, ToolCall, ToolSpec
-from practicum.core.user_code import call_in_thread
-from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
-from practicum.environments.office.companies import OpenCompany
-from practicum.environments.office.company_state import COLLEAGUE_FAULT
-from practicum.environments.office.evidence import Evidence
-from practicum.environments.office.office_client import OfficeError
-from practicum.environments.office.office_plan import WORKSPACE, Checkpoint, OfficePlan
+from practicum.environments.office.office_plan import WORKSPACE
 from practicum.environments.office.office_tools import ToolSet, script_of, specs_of
 from practicum.environments.shell.plan_of_task import Plan
 from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
@@ -39,10 +30,6 @@ MACHINE = Plan(
 )
 """An office task for the shell's sessions: commands start in the workspace, answers are taken."""
 HOSTS = b"127.0.0.1 localhost sandbox the-agent-company.com\n::1 localhost\n"
-GRADING_S = 90.0
-"""Seconds for all checkpoints of a task together."""
-FILE_BYTES = 8 << 20
-"""Most bytes of a file that a checkpoint reads."""
 
 RULES = """You work for a company and do one task there, as root on a Linux machine of your own. \
 Its services are at http://the-agent-company.com: RocketChat (port 3000, chat), GitLab (8929, code \
@@ -90,42 +77,6 @@ def example_messages(protocol: Protocol) -> list[Message]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenEvidence(Evidence):
-    """What a checkpoint looks at. Its methods are called from a thread."""
-
-    box: Sandbox
-    loop: asyncio.AbstractEventLoop
-    timeout_s: float
-
-    def file(self, path: str) -> bytes | None:
-        """See `Evidence`."""
-        whole = path if path.startswith("/") else f"{WORKSPACE}/{path}"
-        try:
-            content: bytes = self._wait(self.box.read(whole, FILE_BYTES))
-        except (FileNotFoundError, ValueError):
-            return None
-        return content
-
-    def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
-        """See `Evidence`."""
-        self._wait(self.box.write("/etc/hosts", HOSTS))  # the agent may have changed where it leads
-        work = self.box.judge(command, timeout_s=self.timeout_s, stdin=stdin)
-        result: CommandResult = self._wait(work)
-        return result
-
-    def _wait(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(GRADING_S)
-
-
-def require_company(company: OpenCompany) -> None:
-    """`EnvironmentFailure` where a company cannot be graded: it ended, or a colleague failed."""
-    if not company.is_alive:
-        raise EnvironmentFailure("the company's services ended before the task was graded")
-    if COLLEAGUE_FAULT in company.faults:
-        raise EnvironmentFailure(company.faults.strip()[-300:])
-
-
 class Grader(typing.Protocol):
     """Grades one episode."""
 
@@ -134,73 +85,6 @@ class Grader(typing.Protocol):
 
     async def grade(self, answer: str | None, facts: dict[str, JSON]) -> Outcome:
         """The outcome; `facts` are known of the episode besides its points."""
-
-
-class OfficeGrader:
-    """Grades one episode, once."""
-
-    def __init__(
-        self, plan: OfficePlan, company: OpenCompany, box: Sandbox, timeout_s: float
-    ) -> None:
-        self._plan = plan
-        self._company = company
-        self._box = box
-        self._timeout_s = timeout_s
-        self._evidence: dict[str, JSON] | None = None
-        self.said: list[str] = []
-        """All that the agent wrote and saw."""
-
-    async def grade(self, answer: str | None, facts: dict[str, JSON]) -> Outcome:
-        """The outcome; checkpoints that cannot be decided are a failure of the environment."""
-        if self._evidence is None:
-            self._evidence = await self._graded(answer)
-        checkpoints: Any = self._evidence["checkpoints"]
-        is_done = all(one["result"] == one["points"] for one in checkpoints)
-        return Outcome(success=is_done, evidence={**self._evidence, **facts})
-
-    async def _graded(self, answer: str | None) -> dict[str, JSON]:
-        require_company(self._company)
-        seen = SeenEvidence(
-            office=self._company.office,
-            trajectory="\n".join(self.said),
-            answer=answer,
-            box=self._box,
-            loop=asyncio.get_running_loop(),
-            timeout_s=self._timeout_s,
-        )
-        try:
-            given = await asyncio.wait_for(
-                call_in_thread(lambda: _points(self._plan.checkpoints, seen)), GRADING_S
-            )
-        except TimeoutError:
-            raise EnvironmentFailure(f"the grader did not end in {GRADING_S:g} s") from None
-        points = with_bonus(given, self._plan.strategy)
-        checkpoints: list[JSON] = [
-            {"says": one.says, "points": got.total, "result": got.result}
-            for one, got in zip(self._plan.checkpoints, points, strict=True)
-        ]
-        checks: list[JSON] = [
-            {"ok": got.is_full, "why": f"not so: {one.says}"}
-            for one, got in zip(self._plan.checkpoints, given, strict=True)
-        ]
-        return {"checkpoints": checkpoints, "checks": checks, "s_score": s_score(points)}
-
-
-def _points(checkpoints: Sequence[Checkpoint], seen: SeenEvidence) -> list[Points]:
-    found = []
-    for one in checkpoints:
-        try:
-            earned = one.passes(seen)
-        except OfficeError as error:
-            if error.status >= 500:
-                raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {error}") from error
-            earned = False  # what it asks for is not there, or not for the agent: it is not so
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            raise EnvironmentFailure(f"the checkpoint {one.says!r} failed: {said}") from error
-        result = one.points * earned if isinstance(earned, bool) else earned
-        found.append(Points(total=one.points, result=result))
-    return found
 
 
 class _OfficeSession(ShellSession):

@@ -100,7 +100,7 @@ def _request(name: str, says: str, request: str) -> OfficeTool:
     fixed = [word for word in rest if word not in fields]
 
     def script(given: Arguments) -> str:
-        places = {key: quote(str(given[key]), safe="") for key in inside}
+        places = {key: quote(str(given[key]), safe="", errors="replace") for key in inside}
         sent = []
         for field in fields:
             key = field.rstrip("?").removesuffix("[]")

@@ -66,6 +66,7 @@ class FirstProcess(Server):
         self._filter = filter_program
         self._processes = processes
         self._watched_bytes = watched_bytes
+        self._held: Held | None = None  # what is stopped for good
         self._lingering: set[int] = set()  # output pipes that background processes hold
         self._wake, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -157,7 +158,7 @@ class FirstProcess(Server):
 
     def _hold(self) -> "Held | None":
         """Stop background processes while a checker runs; kill them if they use up the pids."""
-        if self._system is None:
+        if self._system is None or self._held is not None:
             return None
         wait_for_young()
         held = Held()
@@ -165,6 +166,11 @@ class FirstProcess(Server):
             kill_all()
             reap_all()
         return held
+
+    def _hold_for_good(self, parts: "list[bytes]") -> "list[bytes]":
+        """See `Server`."""
+        self._held = self._held or self._hold()
+        return [b"done", b""]
 
     def _follow(self, pid: int, request: Request, running: "Running", began: float) -> str:
         """Read output until the command ends, times out or exceeds a limit; its status."""

@@ -43,6 +43,7 @@ class Server(ABC):
             b"read": self._read,
             b"write": self._write,
             b"listen": self._listen,
+            b"hold": self._hold_for_good,
         }
         self._send([b"ready"])
         while True:
@@ -63,6 +64,10 @@ class Server(ABC):
     def _listen(self, parts: "list[bytes]") -> "list[bytes]":
         """Pass listening sockets to the host; only a sandbox with a network of its own does."""
         return [b"failed", b"%d this sandbox has no network of its own" % errno.EOPNOTSUPP]
+
+    def _hold_for_good(self, parts: "list[bytes]") -> "list[bytes]":
+        """Stop all that commands left running; where nothing outlives its command, nothing."""
+        return [b"done", b""]
 
     def _read(self, parts: "list[bytes]") -> "list[bytes]":
         path, limit = parts[1], int(parts[2])

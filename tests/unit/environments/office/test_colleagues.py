@@ -16,6 +16,7 @@ from practicum.environments.office.checkout_company import (
     colleagues_from_scenarios,
     company_from_checkout,
 )
+from practicum.environments.office.colleagues import MOST_HEARD, model_messages
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import Colleague, CompanySeed
 from practicum.environments.office.office_client import Office
@@ -109,9 +110,17 @@ def test_a_model_that_fails_is_noted(model: str) -> None:
     companies = Companies({"url": f"{model}/broken", "model": "m", "key": ""})
     company = companies.open_now(PLAYED)
     ask(company.office, "ann_lee", "Tea?")
-    assert wait_for(lambda: "gave no answer: ann_lee" in company.faults)
+    assert wait_for(lambda: "gave no answer: ann_lee" in company.colleague_faults)
     company.close()
     companies.close()
+
+
+def test_a_model_is_shown_the_last_of_what_was_said_and_no_more_than_it_can_read() -> None:
+    colleague = {"username": "ann_lee", "persona": "", "goal": ""}
+    said = [{"u": {"username": "me"}, "msg": f"{n} " + "x" * 4000} for n in range(50)]
+    shown = model_messages(colleague, [*said, {"u": {"username": "me"}, "msg": "Tea?"}])
+    assert shown[-1]["content"] == "Tea?"
+    assert sum(len(one["content"]) for one in shown[1:]) <= MOST_HEARD
 
 
 def test_a_checkout_gives_people_channels_and_scenarios(tmp_path: Path) -> None:

@@ -1,16 +1,23 @@
 """GitLab's pages, and its repositories for git itself over HTTP (`git http-backend`)."""
 
+import gzip
+import io
 import subprocess
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from practicum.environments.office.company_state import Document
-from practicum.environments.office.git_repository import git_environment
+from practicum.environments.office.git_repository import PUSH_BYTES, git_environment
 from practicum.environments.office.gitlab_model import Gitlab
 from practicum.environments.office.services.gitlab_views import level_of, may_see, person
 from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
+MOST_REFS = 1000
+"""Branches and tags that one push may change."""
+REF_BYTES = 512
 BACKEND_S = 30.0
 """Seconds for git to answer a clone or a push."""
 SPACE = "{space:(?!api/|oauth/)[A-Za-z0-9_.][^/]*(?:/[^/]+)*?}"
@@ -37,17 +44,40 @@ def git_over_http(request: Request) -> Response:
         raise Refused(404, "The project you were looking for could not be found.")
     if is_push and (level_of(gitlab, request.user, project) < 30 or project["archived"]):
         raise Refused(403, "You are not allowed to push code to this project.")
-    request.company.spend(len(request.body) if is_push else 0)
+    if is_push:
+        request.company.require_room(len(request.body))
+        require_few_refs(request)
     response = run_backend(request, gitlab.path(project))
     if is_push and request.method == "POST":
         gitlab.after_push(project)
     return response
 
 
+def require_few_refs(request: Request) -> None:
+    """Refuse a push of more branches and tags than anyone has: each is a file.
+
+    What a push changes stands before its objects, a line of hexadecimal length each.
+    """
+    body, at = request.body, 0
+    if request.headers.get("content-encoding", "") in ("gzip", "x-gzip"):
+        with suppress(OSError, EOFError, zlib.error):
+            body = gzip.GzipFile(fileobj=io.BytesIO(request.body)).read(MOST_REFS * REF_BYTES)
+    for _ in range(MOST_REFS):
+        try:
+            size = int(body[at : at + 4], 16)
+        except ValueError:
+            return  # git refuses it
+        if size < 4:
+            return
+        at += size
+    raise Refused(413, f"a push may change {MOST_REFS} references")
+
+
 def run_backend(request: Request, repository: Path) -> Response:
     """Let git answer."""
+    room = max(1, request.company.room_bytes)  # for git, 0 is no limit
     environment = {
-        **git_environment(),
+        **git_environment({"receive.maxInputSize": str(min(PUSH_BYTES, room))}),
         "GIT_PROJECT_ROOT": str(repository.parent),
         "GIT_HTTP_EXPORT_ALL": "1",
         "PATH_INFO": f"/{repository.name}/{request.parameters['rest']}",

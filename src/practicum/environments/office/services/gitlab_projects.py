@@ -1,9 +1,9 @@
 """GitLab's projects: making and changing them; members, labels, milestones, wikis, releases."""
 
-import shutil
 from urllib.parse import quote
 
 from practicum.environments.office.company_state import Document
+from practicum.environments.office.folders import disk_bytes, remove_folder
 from practicum.environments.office.gitlab_model import ACCESS, Gitlab
 from practicum.environments.office.services.gitlab_views import (
     may_see,
@@ -149,7 +149,7 @@ def delete_project(request: Request) -> Response:
     """Delete a project and its repository."""
     gitlab = Gitlab(request.company)
     project = wanted_project(request, gitlab, 50)
-    shutil.rmtree(gitlab.path(project), ignore_errors=True)
+    remove_folder(gitlab.path(project))
     del gitlab.projects[str(project["id"])]
     return Response.json({"message": "202 Accepted"}, 202)
 
@@ -183,6 +183,7 @@ def fork_project(request: Request) -> Response:
     """A copy of a project in one's own namespace."""
     gitlab = Gitlab(request.company)
     origin = wanted_project(request, gitlab)
+    request.company.require_room(disk_bytes(gitlab.path(origin)))
     space = request.text("namespace_path", "namespace") or request.user["username"]
     project = gitlab.add_project(
         space,

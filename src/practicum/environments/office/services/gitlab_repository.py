@@ -141,7 +141,7 @@ def commit_actions(
     files: dict[str, bytes | None] = {}
     for action in actions:
         apply_action(action, files, repository, start)
-    request.company.spend(len(request.body))
+    request.company.require_room(len(request.body))
     return gitlab.commit(
         project,
         request.user,

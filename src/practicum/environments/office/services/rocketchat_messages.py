@@ -5,6 +5,7 @@ from pathlib import Path
 
 from practicum.environments.office.chat_model import Chat
 from practicum.environments.office.company_state import UPLOADS, Document, written_time
+from practicum.environments.office.folders import in_blocks
 from practicum.environments.office.services.rocketchat_views import (
     is_admin,
     listed,
@@ -289,7 +290,7 @@ def upload(request: Request) -> Response:
     sent = files.get("file") or next(iter(files.values()), None)
     if sent is None:
         raise Refused(400, "File required [error-no-file]")
-    request.company.spend(len(sent.content))
+    request.company.require_room(in_blocks(len(sent.content)))
     file_id = request.company.chat_id("file")
     name = Path(sent.name).name or "file"
     (request.company.folder / UPLOADS / file_id).write_bytes(sent.content)

@@ -12,6 +12,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -30,6 +31,8 @@ READING = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
 SMALL_BODY = 1 << 16
 """Bytes of a body that may stay in memory; larger ones are files."""
 HOST = "the-agent-company.com"
+HOLD, CUT_OFF = "/api/hold", "/api/cut-off"
+"""With these the owner holds a company still, and closes the connections of all others."""
 
 
 class WebServer:
@@ -40,6 +43,8 @@ class WebServer:
         self.services = services
         self._selector = selectors.DefaultSelector()
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._connected: set[socket.socket] = set()
+        """Connections that are not the owner's."""
 
     def listen(self, listener: socket.socket) -> None:
         """Accept connections of one more listening socket."""
@@ -61,6 +66,9 @@ class WebServer:
         # The owner is always let in: an agent that holds all other connections open must not be
         # able to keep its grader out.
         is_owner = listener.family == socket.AF_UNIX
+        if self.company.is_held and not is_owner:
+            self._selector.unregister(listener)
+            return
         try:
             connection, _ = listener.accept()
         except OSError:
@@ -69,7 +77,12 @@ class WebServer:
             connection.close()
             return
         work = (connection, is_owner)
-        threading.Thread(target=self._serve_one, args=work, daemon=True).start()
+        if not is_owner:
+            self._connected.add(connection)
+        try:
+            threading.Thread(target=self._serve_one, args=work, daemon=True).start()
+        except RuntimeError:  # no memory for one more: this client is turned away, nobody else
+            self._leave(connection, is_owner)
 
     def _serve_one(self, connection: socket.socket, is_owner: bool) -> None:
         try:
@@ -80,18 +93,47 @@ class WebServer:
         except OSError:
             pass  # the client went away in the middle
         finally:
-            connection.close()
-            if not is_owner:
-                self._slots.release()
+            self._leave(connection, is_owner)
+
+    def _leave(self, connection: socket.socket, is_owner: bool) -> None:
+        self._connected.discard(connection)
+        connection.close()
+        if not is_owner:
+            self._slots.release()
+
+    def hold(self) -> None:
+        """Serve nobody but the owner any more; returns when the last other request has ended.
+
+        Those that wait for their turn are refused when it comes, however many they are.
+        """
+        self.company.is_held = True
+        self.cut_off()
+
+    def cut_off(self) -> None:
+        """Close all connections but the owner's; returns when the last request has ended."""
+        for connection in list(self._connected):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        with self.company.lock:
+            pass
 
     def answer(self, port: int, request: Request) -> Response:
         """The response of the service at a port; an error of ours is a 500 and is noted."""
         service = self.services[port]
         try:
+            if request.is_owner and request.path in (HOLD, CUT_OFF):
+                self.hold() if request.path == HOLD else self.cut_off()
+                return Response(status=204)
             with self.company.lock:
-                if request.method not in READING:
-                    self.company.grow(min(len(request.body), SMALL_BODY))
-                return service.answer(request)
+                if self.company.is_held and not request.is_owner:
+                    raise Refused(503, "Service Unavailable")
+                if request.method in READING:
+                    return service.answer(request)
+                self.company.grow(min(len(request.body), SMALL_BODY))
+                if request.method != "DELETE":
+                    self.company.require_room(1)
+                with self.company.counted(service.name):
+                    return service.answer(request)
         except Refused as refused:
             return service.refuse(request, refused)
         except Exception:  # noqa: BLE001 - one bad request must not end the company
