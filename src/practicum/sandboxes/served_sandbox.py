@@ -34,7 +34,8 @@ JUDGE_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""For checkers: the system's folders come before /usr/local, where the policy may put programs."""
+"""For checkers: the system's folders come before /usr/local, where the policy may put programs.
+`inside.system` sees to it that names of the system's programs mean those, in any order."""
 MEMORY_LIMITS = ("memory.max", "memory.memsw.limit_in_bytes", "memory.limit_in_bytes")
 """Files of a cgroup with its limit, of version 2 and of version 1, in the order to raise them."""
 STATUSES = frozenset({"ok", "timeout", "oom", "killed", "truncated", "denied", "broken"})
@@ -73,7 +74,7 @@ class ServedSandbox(CommandSandbox):
         own = {**ENVIRONMENT, "HOME": self._home, **ran.environment}
         environment = JUDGE_ENVIRONMENT if ran.is_judge else own
         cwd = ran.cwd or ("/" if self._home == "/root" else self._home)
-        what = "judge" if ran.is_judge else "run"
+        what = "inspect" if ran.is_inspection else "judge" if ran.is_judge else "run"
         head = [what, str(round(ran.timeout_s * 1000)), str(self._output_bytes), cwd]
         words = [str(len(ran.command)), *ran.command]
         words += [w for pair in environment.items() for w in pair]
