@@ -43,16 +43,35 @@ OPTIONS = {"memory_mb": 192, "disk_mb": 48, "command_timeout_s": 10.0}
 
 LAB: tuple[tuple[str, str, str, str], ...] = (
     (
-        "Sort the lines of /srv/in into /srv/out.",
-        "mkdir -p /srv && seq 30 | tac > /srv/in",
-        "sort -n /srv/in | cmp - /srv/out",
-        "sort -n /srv/in > /srv/out",
+        "Write how many lines of /srv/in hold a 7 to /srv/out.",
+        "mkdir -p /srv && seq 200 > /srv/in",
+        "python3 -c \"import hashlib, json; n = sum('7' in l for l in open('/srv/in')); "
+        "assert json.load(open('/srv/out')) == n\"",
+        "grep -c 7 /srv/in > /srv/out",
     ),
     (
         "Make /srv/out a folder that the user games can write to.",
         "mkdir -p /srv",
         "sudo -u games touch /srv/out/x",
         "mkdir /srv/out && chown games /srv/out",
+    ),
+    (
+        "Make the group crew with the members eve and max, who are users.",
+        "mkdir -p /srv; useradd eve; useradd max",
+        "su eve -c 'id -nG | grep -qw crew'",
+        "groupadd crew; usermod -aG crew eve; usermod -aG crew max",
+    ),
+    (
+        "Find the files under /srv/in that hold the word gold; their names, sorted, to /srv/out.",
+        "mkdir -p /srv/in; for n in a b c; do echo gold > /srv/in/$n; echo tin > /srv/in/x$n; done",
+        "env -i bash -c 'diff <(find /srv/in -type f -exec grep -l gold {} + | sort) /srv/out'",
+        "grep -rl gold /srv/in | sort > /srv/out",
+    ),
+    (
+        "Sort the lines of /srv/in into /srv/out.",
+        "mkdir -p /srv && seq 30 | tac > /srv/in",
+        "sort -n /srv/in | cmp - /srv/out",
+        "sort -n /srv/in > /srv/out",
     ),
     (
         "Make the user ada.",
@@ -79,29 +98,10 @@ LAB: tuple[tuple[str, str, str, str], ...] = (
         "sha256sum /srv/in > /srv/out",
     ),
     (
-        "Write how many lines of /srv/in hold a 7 to /srv/out.",
-        "mkdir -p /srv && seq 200 > /srv/in",
-        "python3 -c \"import hashlib, json; n = sum('7' in l for l in open('/srv/in')); "
-        "assert json.load(open('/srv/out')) == n\"",
-        "grep -c 7 /srv/in > /srv/out",
-    ),
-    (
         "Pack /srv/in into the gzip file /srv/out.",
         "mkdir -p /srv && seq 5 > /srv/in",
         "file /srv/out | grep -q gzip && zcat /srv/out | cmp - /srv/in",
         "gzip < /srv/in > /srv/out",
-    ),
-    (
-        "Make the group crew with the members eve and max, who are users.",
-        "mkdir -p /srv; useradd eve; useradd max",
-        "su eve -c 'id -nG | grep -qw crew'",
-        "groupadd crew; usermod -aG crew eve; usermod -aG crew max",
-    ),
-    (
-        "Find the files under /srv/in that hold the word gold; their names, sorted, to /srv/out.",
-        "mkdir -p /srv/in; for n in a b c; do echo gold > /srv/in/$n; echo tin > /srv/in/x$n; done",
-        "env -i bash -c 'diff <(find /srv/in -type f -exec grep -l gold {} + | sort) /srv/out'",
-        "grep -rl gold /srv/in | sort > /srv/out",
     ),
 )
 """Tasks as LifelongAgentBench has them: what is asked, the set-up, the check and the solution."""
