@@ -48,6 +48,20 @@ python3 -I -S /tmp/work.py
 PLANTED = {
     "nothing": "true",
     "shims beside the system's programs": "PLACES='/usr/local/bin /usr/local/sbin'" + _SHIMS,
+    "shims in the other folder of the system": "PLACES=/usr/sbin" + _SHIMS,
+    "a link in place of /usr/local": (
+        "PLACES='/evil/bin /evil/sbin'"
+        + _SHIMS
+        + "v=$(python3 -c 'import sys; print(\"python%d.%d\" % sys.version_info[:2])'); "
+        "mkdir -p /evil/lib/$v/dist-packages; "
+        f"echo '{_CUSTOMIZE}' > /evil/lib/$v/dist-packages/sitecustomize.py; "
+        "rm -rf /usr/local; ln -s /evil /usr/local"
+    ),
+    "a library beside Python": (
+        "v=$(python3 -c 'import sys; print(\"python%d.%d\" % sys.version_info[:2])'); "
+        "d=/usr/bin/lib/$v; mkdir -p $d/lib-dynload; for m in os site codecs encodings; do "
+        f"echo '{_CUSTOMIZE}' > $d/$m.py; done"
+    ),
     "shims in folders of its own": (
         'PLACES="$HOME/bin $HOME/.local/bin /opt/bin"' + _SHIMS + "echo 'PATH=/root/bin:/opt/bin' "
         "| tee /etc/environment ~/.pam_environment > ~/.bashrc"

@@ -106,6 +106,107 @@ async def test_a_good_state_stays_good(box: Sandbox, name: str) -> None:
     assert outcomes(found) == ALL_GOOD, found
 
 
+PLANTS = """
+import os
+os.mkdir("/evil")
+with open("/evil/shim", "w") as file:
+    file.write("#!/evil/sh\\nexit 0\\n")
+os.chmod("/evil/shim", 0o755)
+for folder in "PLACES".split():
+    for name in NAMES:
+        if not os.path.lexists(folder + "/" + name):
+            os.link("/evil/shim", folder + "/" + name)
+"""
+LOOKS_UP = """
+import os, shutil
+os.environ["PATH"] = "PLACES"
+for name in NAMES:
+    with open(shutil.which(name), "rb") as file:
+        assert b"/evil" not in file.read(100), name
+"""
+
+
+async def test_a_name_of_the_systems_programs_means_that_program_in_every_path(
+    box: Sandbox,
+) -> None:
+    """Shims of all names in all folders; checkers with the PATH of root, of sudo, of a user."""
+    folders = "/usr/local/sbin /usr/local/bin /usr/sbin /usr/bin"
+    listed = await box.run(["bash", "-c", "cd /usr/bin; echo *; cd /usr/sbin; echo *"], timeout_s=5)
+    names = listed.stdout.split()
+    planted = await box.run(
+        ["python3", "-c", PLANTS.replace("PLACES", folders).replace("NAMES", repr(names))],
+        timeout_s=30,
+    )
+    assert planted.exit_code == 0
+    for places in (folders.split(), folders.split()[::-1]):
+        program = LOOKS_UP.replace("PLACES", ":".join(places)).replace("NAMES", repr(names))
+        judged = await box.judge(["python3", "-c", program], timeout_s=30)
+        assert judged.exit_code == 0, judged
+
+
+async def test_programs_of_new_names_stay(box: Sandbox) -> None:
+    script = "printf '#!/bin/sh\necho hello\n' > {0}/hello-1; chmod 755 {0}/hello-1"
+    for folder in ("/usr/local/bin", "/usr/bin", "/usr/sbin"):
+        await box.run(["bash", "-c", script.format(folder)], timeout_s=5)
+        judged = await box.judge(["bash", "-c", f"hello-1; {folder}/hello-1"], timeout_s=5)
+        assert judged.stdout == "hello\nhello\n"
+
+
+INSPECTS = """
+import os, sys
+def main():
+    print(os.path.exists("/root/answer"), os.getuid(), sorted(os.environ))
+    try:
+        import colorsys
+    except ImportError:
+        print("loads nothing")
+if __name__ == "__main__":
+    main()
+"""
+
+
+async def test_an_inspection_starts_and_loads_nothing_of_the_machine(box: Sandbox) -> None:
+    await box.write("/root/answer", b"good\n")
+    await box.run(["bash", "-c", "rm -rf /usr /lib /lib64 /bin /sbin"], timeout_s=15)
+    found = await box.inspect(INSPECTS.encode(), timeout_s=15)
+    assert (found.status, found.exit_code) == (CommandStatus.OK, 0), found
+    assert found.stdout.startswith("True 0")
+    assert found.stdout.endswith("loads nothing\n")
+
+
+async def test_an_inspection_that_fails_says_why(box: Sandbox) -> None:
+    failing = await box.inspect(b"def main():\n    raise KeyError('no such kind')\n", timeout_s=15)
+    assert (failing.status, failing.exit_code) == (CommandStatus.OK, 1)
+    assert "KeyError: 'no such kind'" in failing.stderr
+    unreadable = await box.inspect(b"def main(:\n", timeout_s=15)
+    assert unreadable.status is CommandStatus.DENIED
+    endless = await box.inspect(b"def main():\n    while True: pass\n", timeout_s=0.5)
+    assert endless.status is CommandStatus.TIMEOUT
+
+
+SUDOERS = (
+    ("Defaults secure_path=/evil", False),
+    ("Defaults\tenv_reset, secure\\\n_path=/evil", False),
+    ("  Defaults:ALL group_plugin=/evil/x.so", False),
+    ("@include /evil/sudoers", False),
+    ("ada ALL=(ALL) NOPASSWD: ALL", True),
+    ("Defaults logfile=/var/log/sudo.log", True),
+)
+
+
+@pytest.mark.parametrize(("line", "stays"), SUDOERS)
+async def test_sudo_has_the_systems_programs_and_the_rules_of_the_task(
+    box: Sandbox, line: str, stays: bool
+) -> None:
+    for file in ("/etc/sudoers", "/etc/sudoers.d/own"):
+        before = await box.read(file) if file == "/etc/sudoers" else b""
+        await box.write(file, before + line.encode() + b"\n")
+        found = await box.judge(["cat", file], timeout_s=5)
+        words = line.replace("\\\n", "").strip()
+        assert (words in found.stdout.replace("\\\n", "")) == stays
+        assert before.decode().strip() in found.stdout
+
+
 async def test_the_checkers_can_be_led_astray_where_nothing_protects_them(box: Sandbox) -> None:
     await box.write("/root/answer", b"bad.\n")
     planted = PLANTED["the system's programs replaced"].replace("VERDICT", "0")

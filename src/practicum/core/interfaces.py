@@ -167,6 +167,14 @@ class Sandbox(Protocol):
         changed inside, while every process that is still running is frozen.
         """
 
+    async def inspect(self, program: bytes, *, timeout_s: float) -> CommandResult:
+        """Run a checker in Python that reads the state and starts no program.
+
+        `program` is the text of a module that runs its `main` when it is `__main__`. Where the
+        sandbox can, it is loaded outside of what the policy could change, with all it imports, and
+        only `main` runs inside. Otherwise it is judged like a command.
+        """
+
     async def read(self, path: str, limit: int = 1_048_576) -> bytes:
         """The content of a regular file inside.
 

@@ -11,6 +11,9 @@ from practicum.core.command import CommandResult
 
 Result = TypeVar("Result")
 SECOND_LOOK_S = 0.5
+PYTHON = ("python3", "-I", "-S", "-")
+"""Runs a program from standard input: isolated (`-I`) and without site packages (`-S`), so that
+nothing the policy wrote into a home folder or a library path is imported."""
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
@@ -44,6 +47,8 @@ class RanCommand:
     cwd: str | None = None
     is_judge: bool = False
     """Whether it was run as a checker."""
+    is_inspection: bool = False
+    """Whether it is a Python program on `stdin`, for `CommandSandbox.inspect`."""
 
 
 class CommandSandbox(ABC):
@@ -82,6 +87,18 @@ class CommandSandbox(ABC):
         """See `core.interfaces.Sandbox`."""
         return await self._carry_out(
             RanCommand(command=tuple(command), stdin=stdin, timeout_s=timeout_s, is_judge=True)
+        )
+
+    async def inspect(self, program: bytes, *, timeout_s: float) -> CommandResult:
+        """See `core.interfaces.Sandbox`."""
+        return await self._carry_out(
+            RanCommand(
+                command=PYTHON,
+                stdin=program,
+                timeout_s=timeout_s,
+                is_judge=True,
+                is_inspection=True,
+            )
         )
 
     @abstractmethod

@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Literal
 from practicum.core.command import CommandResult, CommandStatus, SandboxProfile, SandboxSpec
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
+from practicum.sandboxes.container_changes import changed_program
 from practicum.sandboxes.inside.kept import Kept
 
 DRAIN_S = 0.2
@@ -129,11 +130,6 @@ SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 """The system's folders come before /usr/local, where the policy may put programs."""
 JUDGE_ENVIRONMENT = {"PYTHONNOUSERSITE": "1", "HOME": "/root"}
 ENVIRONMENT = {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-PROGRAMS = re.compile(
-    r"/(usr/)?(s?bin|lib\w*)(/.*)?|/usr/(libexec|share/(perl\w*|awk))(/.*)?|"
-    r"/usr/local/lib/python[^/]*(/.*)?|/etc/(ld\.so\.\w+|alternatives|pam\.d|security)(/.*)?"
-)
-"""Paths of programs and libraries that a checker uses."""
 ENGINE_REFUSED = re.compile(rb"OCI (runtime|permission)")
 NOT_STARTED = (126, 127)
 MISSING, NOT_ORDINARY = 103, 104
@@ -150,6 +146,7 @@ KILLED_BY_SIGNAL = 137
 class ContainerSandbox(CommandSandbox):
     """A running container; commands are run by `exec`. `keeper` is the client that runs it.
 
+    `programs` are the names of the programs that its image has.
     The engine reports a signal as an exit code above 128, as a shell does, so a command killed by
     a signal has the status `ok`. A timeout kills every process inside.
     """
@@ -162,6 +159,7 @@ class ContainerSandbox(CommandSandbox):
         kind: str,
         spec: SandboxSpec,
         keeper: Process,
+        programs: Collection[str],
         on_close: Callable[["ContainerSandbox"], None],
     ) -> None:
         self._client = client
@@ -171,6 +169,7 @@ class ContainerSandbox(CommandSandbox):
         self._output_bytes = spec.output_bytes
         self._is_as_made = bool(spec.image)
         self._keeper = keeper
+        self._programs = programs
         self._on_close = on_close
         self._turn = asyncio.Lock()
         self._oom_kills = 0
@@ -195,41 +194,36 @@ class ContainerSandbox(CommandSandbox):
         """Run a checker.
 
         In `code` programs are on a read-only file system. In a `machine` the policy may have
-        replaced them, also those that the checker uses. So the engine is asked for a diff: with a
-        changed program there is no verdict; a removed one means that the policy broke the machine.
-        An image that is played as it is gets no such check.
+        replaced them, also those that the checker uses. So the engine is asked for a diff: where
+        programs were changed or removed, the policy has broken the machine. An image that is played
+        as it is gets no such check.
         """
         if self._profile == "code" or self._is_as_made:
             return await self._command(ran, JUDGE_ENVIRONMENT)
         await self._signal_all("STOP")
         try:
-            removed = await self._check_programs()
-            if removed:
-                said = f"{removed} was removed from the container"
+            said = await self._changed_programs()
+            if said:
                 return CommandResult(status=CommandStatus.BROKEN, exit_code=None, stderr=said)
             return await self._command(ran, JUDGE_ENVIRONMENT)
         finally:
             if not self._is_dead:
                 await self._signal_all("CONT")
 
-    async def _check_programs(self) -> str:
-        """The path of a removed program, or ""; `EnvironmentFailure` where others were changed."""
+    async def _changed_programs(self) -> str:
+        """What the policy did to the container's programs, in words; "" where that is nothing."""
         changes = await self._client.call(
             "diff", self._name, timeout_s=ENGINE_S, keep=self._output_bytes * 16
         )
-        if changes.exit_code != 0 or changes.is_cut:
+        if changes.is_cut:
+            return "more was changed in the container than can be looked at"
+        if changes.exit_code != 0:
             raise EnvironmentFailure(
                 f"what changed in the container is not known: {changes.trouble}"
             )
-        lines = changes.stdout.decode(errors="replace").splitlines()
-        changed = [(how, path) for how, _, path in (line.partition(" ") for line in lines)]
-        programs = [(how, path) for how, path in changed if PROGRAMS.fullmatch(path)]
-        removed = next((path for how, path in programs if how == "D"), "")
-        if programs and not removed:
-            raise EnvironmentFailure(
-                f"no checker can be trusted in the container: {programs[0][1]} was changed in it"
-            )
-        return removed
+        path, how = changed_program(changes.stdout.decode(errors="replace"), self._programs)
+        done = "removed from" if how == "D" else "changed in"
+        return f"{path} was {done} the container: no checker can be trusted there" if path else ""
 
     async def read(self, path: str, limit: int = 1_048_576) -> bytes:
         """See `core.interfaces.Sandbox`."""
@@ -372,11 +366,12 @@ START_S = 300.0
 """Seconds; the engine may have to pull the image first."""
 OPEN_FILES = 1024
 FIRST_PROCESS = (
-    "echo ready; "
+    "ls /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin 2>/dev/null; echo ready; "
     "command -v bash >/dev/null && exec bash -c 'while read -r line; do :; done'; "
     "exec cat >/dev/null"
 )
-"""Ends with its standard input, so with this process. Bash reaps orphans."""
+"""Says which programs there are before a policy adds some. Ends with its standard input, so with
+this process. Bash reaps orphans."""
 OWNER_LABEL, HOST_LABEL = "practicum.owner", "practicum.host"
 OWNED = re.compile(r"practicum-(\d+)-\d+")
 _numbers = itertools.count(1)
@@ -483,18 +478,19 @@ class ContainerSandboxes:
             limits_disk=self._limits_disk,
         )
         keeper = await self._client.start(*words)
-        assert keeper.stdout is not None
+        programs: set[str] = set()
         box = ContainerSandbox(
             self._client,
             name,
             kind=self._kind,
             spec=spec,
             keeper=keeper,
+            programs=programs,
             on_close=self._open.discard,
         )
         self._open.add(box)
         try:
-            is_ready = await within(START_S, keeper.stdout.readline()) == b"ready\n"
+            is_ready = await within(START_S, _until_ready(keeper, programs))
         except TimeoutError:
             is_ready = False
         except BaseException:
@@ -535,6 +531,17 @@ class ContainerSandboxes:
 def _host() -> str:
     """The host name: an engine may serve several hosts, and a pid is only valid on one."""
     return socket.gethostname()
+
+
+async def _until_ready(keeper: Process, programs: set[str]) -> bool:
+    """Read the names of programs until the first process is ready; whether it became so."""
+    assert keeper.stdout is not None
+    while line := await keeper.stdout.readline():
+        name = line.decode(errors="replace").strip()
+        if name == "ready":
+            return True
+        programs.add(name)
+    return False
 
 
 async def _last_words(keeper: asyncio.subprocess.Process) -> str:

@@ -18,8 +18,11 @@ from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
 from practicum.sandboxes.inside.first import CHECKER_BYTES
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, FrameError, pack, unpack
 
-GRACE_S = 5.0
-"""Seconds after a command's time limit within which its result must arrive."""
+GRACE_S = 30.0
+"""Seconds after a command's time limit within which its result must arrive: on a busy host, or in a
+sandbox full of busy processes, the first process may be late."""
+FLOOD = 24
+"""Processes in a sandbox that does not answer: with so many it was the policy who kept it busy."""
 READY_S = 20.0
 FILE_S = 20.0
 ENVIRONMENT = {
@@ -34,9 +37,11 @@ JUDGE_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""For checkers: the system's folders come before /usr/local, where the policy may put programs."""
+"""For checkers: the system's folders come before /usr/local, where the policy may put programs.
+`inside.system` sees to it that names of the system's programs mean those, in any order."""
 MEMORY_LIMITS = ("memory.max", "memory.memsw.limit_in_bytes", "memory.limit_in_bytes")
 """Files of a cgroup with its limit, of version 2 and of version 1, in the order to raise them."""
+PROCESSES = "cgroup.procs"
 STATUSES = frozenset({"ok", "timeout", "oom", "killed", "truncated", "denied", "broken"})
 
 
@@ -62,6 +67,7 @@ class ServedSandbox(CommandSandbox):
         self._turn = asyncio.Lock()
         self._is_dead = False
         self._is_broken = False
+        self._is_late = False
         self._is_closed = False
 
     async def wait_until_ready(self) -> None:
@@ -73,7 +79,7 @@ class ServedSandbox(CommandSandbox):
         own = {**ENVIRONMENT, "HOME": self._home, **ran.environment}
         environment = JUDGE_ENVIRONMENT if ran.is_judge else own
         cwd = ran.cwd or ("/" if self._home == "/root" else self._home)
-        what = "judge" if ran.is_judge else "run"
+        what = "inspect" if ran.is_inspection else "judge" if ran.is_judge else "run"
         head = [what, str(round(ran.timeout_s * 1000)), str(self._output_bytes), cwd]
         words = [str(len(ran.command)), *ran.command]
         words += [w for pair in environment.items() for w in pair]
@@ -89,6 +95,7 @@ class ServedSandbox(CommandSandbox):
             if ended_for_memory:
                 self._is_broken, status = True, CommandStatus.OOM
             else:
+                self._is_broken = self._is_broken or (self._is_late and self._is_flooded())
                 status = CommandStatus.BROKEN if self._is_broken else CommandStatus.DIED
             return CommandResult(status=status, exit_code=None)
         self._is_broken = result.status is CommandStatus.BROKEN
@@ -122,6 +129,14 @@ class ServedSandbox(CommandSandbox):
             for path, before in raised:
                 with suppress(OSError):
                     path.write_text(before)
+
+    def _is_flooded(self) -> bool:
+        """Whether many processes run inside; not known, so False, without a cgroup."""
+        try:
+            folder = None if self._oom_file is None else self._oom_file.parent
+            return folder is not None and len((folder / PROCESSES).read_text().split()) >= FLOOD
+        except OSError:
+            return False
 
     def _oom_kills(self) -> int:
         """The kernel's count of processes killed for memory; 0 without a cgroup."""
@@ -201,8 +216,11 @@ class ServedSandbox(CommandSandbox):
     async def _received(self, timeout_s: float) -> list[bytes] | None:
         try:
             return await within(timeout_s, self._message())
-        except (OSError, TimeoutError, FrameError):
-            return None
+        except TimeoutError:
+            self._is_late = True
+        except (OSError, FrameError):
+            pass
+        return None
 
     async def _message(self) -> list[bytes] | None:
         (size,) = LENGTH.unpack(await self._exactly(4))

@@ -26,7 +26,7 @@ verb=$1; shift
 case $verb in
   run)
     case " $* " in *' missing-image '*) echo 'no such image' >&2; exit 125;; esac
-    echo ready; cat > "$here/kept"; echo closed > "$here/closed"; exit 0;;
+    echo python3; echo ls; echo ready; cat > "$here/kept"; echo closed > "$here/closed"; exit 0;;
   image) case $2 in missing-image) exit 1;; esac; exit 0;;
   inspect) cat "$here/running"; exit 0;;
   diff) cat "$here/changes"; exit 0;;
@@ -285,8 +285,32 @@ async def test_a_checker_in_a_machine_needs_untouched_programs(engine: FakeEngin
         "/bin",
     ):
         engine.answer(changes=f"C /etc\nA {path}\n")
-        with pytest.raises(EnvironmentFailure, match=f"{path} was changed"):
-            await box.judge(["say", "fooled"], timeout_s=5)
+        judged = await box.judge(["say", "fooled"], timeout_s=5)
+        assert judged.status is CommandStatus.BROKEN
+        assert f"{path} was changed" in judged.stderr
+    await box.close()
+
+
+async def test_a_policy_that_changes_more_than_can_be_listed_is_not_masked(
+    engine: FakeEngine,
+) -> None:
+    box = await ContainerSandboxes("docker", image="full").open(MACHINE)
+    engine.answer(changes="A /srv/file\n" * 200_000)
+    assert (await box.judge(["say", "right"], timeout_s=5)).status is CommandStatus.BROKEN
+    await box.close()
+
+
+@pytest.mark.parametrize("folder", ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/bin"])
+async def test_a_new_program_in_a_container_may_have_any_name_but_one_that_is_taken(
+    engine: FakeEngine, folder: str
+) -> None:
+    box = await ContainerSandboxes("docker", image="full").open(MACHINE)
+    engine.answer(changes=f"C {folder}\nA {folder}/hello\n")
+    assert (await box.judge(["say", "right"], timeout_s=5)).stdout == "right"
+    for name in ("python3", "lib", "pyvenv.cfg", "hello/x"):
+        engine.answer(changes=f"C {folder}\nA {folder}/{name}\n")
+        judged = await box.judge(["say", "fooled"], timeout_s=5)
+        assert (judged.status, judged.stdout) == (CommandStatus.BROKEN, ""), name
     await box.close()
 
 

@@ -317,3 +317,21 @@ async def test_a_first_process_that_gives_up_says_who_broke_the_sandbox() -> Non
     async with Served(inside) as box:
         for _ in range(2):
             assert (await box.run(["true"], timeout_s=1)).status is CommandStatus.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("processes", "status"), [(100, CommandStatus.BROKEN), (5, CommandStatus.DIED)]
+)
+async def test_a_sandbox_that_is_too_busy_to_answer_was_broken_by_what_runs_in_it(
+    tmp_path: Path, processes: int, status: CommandStatus
+) -> None:
+    async def inside(end: socket.socket) -> None:
+        await receive(end)
+        await asyncio.sleep(60)
+
+    (tmp_path / "memory.events").write_text("oom_kill 0\n")
+    (tmp_path / "cgroup.procs").write_text("\n".join(map(str, range(processes))))
+    async with Served(inside, str(tmp_path / "memory.events")) as box:
+        late = await box.judge(["true"], timeout_s=0.1)
+        again = await box.judge(["true"], timeout_s=0.1)
+    assert [late.status, again.status] == [status, status]

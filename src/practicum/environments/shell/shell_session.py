@@ -20,7 +20,6 @@ from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Message, ToolCall, ToolSpec
 from practicum.environments.shell.generated.assertions import (
-    CHECKER_COMMAND,
     checker_input,
     read_verdicts,
 )
@@ -70,15 +69,17 @@ MOST_REASON = 300
 MOST_COMPLAINT = 400
 """Characters kept of the sandbox's reason for a broken machine, and of a checker's error."""
 
+MOST_SCRIPT = 131_071
+"""Bytes of a script, and of an answer: the kernel takes no longer argument of a program."""
+
+TOO_LONG = CommandResult(
+    status=CommandStatus.OK,
+    exit_code=126,
+    stdout=f"bash: Argument list too long: a script has at most {MOST_SCRIPT} bytes",
+)
+
 BOTH_STREAMS = ("sh", "-c", 'exec bash -c "$0" 2>&1')
 """Runs a script with standard error redirected into standard output, so that the order is kept."""
-
-
-MOST_SCRIPT = 1 << 17
-"""Bytes of an argument that Linux does not pass to a program any more."""
-TOO_LONG = CommandResult(
-    status=CommandStatus.OK, exit_code=126, stdout="bash: Argument list too long"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class _Episode:
     async def run(self, script: str) -> str:
         """Run a script in a new shell; the observation of its output."""
         argument = _as_argument(script)
-        if len(argument.encode()) >= MOST_SCRIPT:
+        if len(argument.encode()) > MOST_SCRIPT:
             return self._shown(TOO_LONG)
         result = await self.box.run(
             (*BOTH_STREAMS, argument),
@@ -246,7 +247,7 @@ class ShellTextSession(ShellSession):
         if action.kind == "invalid":
             episode.end("agent_validation_failed", action.content)
         else:
-            answer = action.content if action.kind == "answer" else None
+            answer = _as_argument(action.content) if action.kind == "answer" else None
             episode.end("completed", answer=answer)
         return _observed(CLOSED, "user", episode.status)
 
@@ -272,7 +273,7 @@ class ShellToolSession(ShellSession):
             return _observed(shown, "tool", episode.status)
         if call.name not in ("finish", "answer"):
             raise ValueError(f"there is no tool {call.name!r}")
-        answer = str(call.arguments["answer"]) if call.name == "answer" else None
+        answer = _as_argument(str(call.arguments["answer"])) if call.name == "answer" else None
         episode.end("completed", answer=answer)
         return _observed(CLOSED, "tool", episode.status)
 
@@ -281,7 +282,7 @@ CLOSED = "The task is closed."
 
 
 def _as_argument(script: str) -> str:
-    """A script without what no argv can hold (NUL, lone surrogates).
+    """A script or an answer without what no argv can hold (NUL, lone surrogates).
 
     Such text is the policy's mistake; passed on, it would raise here, as an environment failure.
     """
@@ -340,6 +341,9 @@ async def check_plan(
     the policy left: a FIFO in place of a file, an answer without end. That is the policy's failure.
     If it fails in the fresh machine too, it is the checker's, a `CheckerFailure`.
     """
+    if answer is not None and len(answer.encode()) > MOST_SCRIPT:
+        why = f"the answer is longer than {MOST_SCRIPT} bytes"
+        return Checked(verdict=Verdict.INCORRECT, checks=({"ok": False, "why": why},))
     try:
         try:
             return await _run_check(plan, box, answer, timeout_s)
@@ -388,8 +392,7 @@ def matches(check: Any, answer: str | None) -> bool:
 async def _check_state(assertions: list[JSON], box: Sandbox, timeout_s: float) -> Checked:
     # Unknown to the policy: its background processes cannot print a verdict line.
     nonce = secrets.token_hex(16)
-    program = checker_input(assertions, nonce)
-    result = await box.judge(CHECKER_COMMAND, timeout_s=timeout_s, stdin=program)
+    result = await box.inspect(checker_input(assertions, nonce), timeout_s=timeout_s)
     if result.status is not CommandStatus.OK or result.exit_code != 0:
         raise _checker_error(result)
     try:

@@ -1,9 +1,10 @@
 """Tests assertions about files, accounts and processes, inside the sandbox.
 
-The text of this file, with a call of `main` appended, is run by `python3 -I -S -` in the sandbox
-(see `generated.assertions.checker_input`), so it imports only the standard library. It prints one
-line, a nonce and a JSON list with one `{"ok": ..., "why": ...}` for each assertion, and exits with
-0. Any other output means that the checker failed, which says nothing about the policy.
+The text of this file, with a `main` that calls `report` appended, is run by `Sandbox.inspect` (see
+`generated.assertions.checker_input`), so it imports only the standard library and starts nothing.
+It prints one line, a nonce and a JSON list with one `{"ok": ..., "why": ...}` for each assertion,
+and exits with 0. Any other output means that the checker failed, which says nothing about the
+policy.
 
 Everything it reads was left by untrusted commands. Files are opened without following links and
 only if they are regular files (a FIFO would block), reads are bounded, and accounts are read from
@@ -31,6 +32,11 @@ PROC = "/proc"
 
 Assertion = dict[str, Any]
 
+# What is otherwise loaded on first use, where the policy may have put something else in its place:
+# the settings of OpenSSL, and the encoding of names in zip archives.
+hashlib.sha256()
+"".encode("cp437")
+
 
 class Wrong(Exception):
     """The state is not the one asserted; the text says how."""
@@ -55,7 +61,7 @@ def judge_state(assertions: list[Assertion]) -> list[dict[str, Any]]:
     return verdicts
 
 
-def main(nonce: str, assertions: list[Assertion]) -> None:
+def report(nonce: str, assertions: list[Assertion]) -> None:
     """Print the verdict line."""
     print(nonce, json.dumps(judge_state(assertions)), flush=True)
 

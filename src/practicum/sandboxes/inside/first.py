@@ -208,6 +208,8 @@ class FirstProcess(Server):
             for number in (signal.SIGCHLD, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            if request.is_inspection and self._system is not None:
+                self._inspect(request, running)
             self._confine(request.is_judge)
             os.chdir(request.cwd)
             running.redirect_stdio()
@@ -218,6 +220,29 @@ class FirstProcess(Server):
             running.say(f"{type(error).__name__}: {error}")
         finally:
             os._exit(NOT_STARTED)
+
+    def _inspect(self, request: Request, running: "Running") -> None:
+        """In the child: run the `main` of a Python program over the machine's files.
+
+        The program and all that it imports are loaded here, on the original root file system. Then
+        the child enters the machine, where it executes no program and loads no module.
+        """
+        names: dict[str, object] = {"__name__": "checker"}
+        exec(compile(request.stdin, "checker", "exec"), names)
+        main = names["main"]
+        assert callable(main)
+        sys.meta_path.clear()
+        self._confine(False)
+        running.redirect_stdio()
+        code = 1
+        try:
+            with open(1, "w", encoding="utf-8", closefd=False) as sys.stdout:
+                main()
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the host is told
+            os.write(2, f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
+        finally:
+            os._exit(code)
 
     def _confine(self, is_judge: bool) -> None:
         """In the child: enter the private system, drop capabilities, set limits and filter."""

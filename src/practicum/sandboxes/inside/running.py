@@ -17,7 +17,8 @@ class Request:
     """A command to run, as the host sent it."""
 
     def __init__(self, parts: "list[bytes]") -> None:
-        self.is_judge = parts[0] == b"judge"
+        self.is_judge = parts[0] in (b"judge", b"inspect")
+        self.is_inspection = parts[0] == b"inspect"
         self.timeout_s = int(parts[1]) / 1000
         self.keep = int(parts[2])
         self.cwd = parts[3].decode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""`Server`: base of the processes that serve a sandbox: `run`, `judge`, `read` and `write`."""
+"""`Server`: base of the processes that serve a sandbox: run, judge, inspect, read and write."""
 
 import errno
 import os
@@ -40,6 +40,7 @@ class Server(ABC):
         answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
             b"run": self._run,
             b"judge": self._run,
+            b"inspect": self._run,
             b"read": self._read,
             b"write": self._write,
             b"listen": self._listen,

@@ -32,6 +32,9 @@ LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin")
 """Here a checker sees the original programs instead of changed ones; programs with other names,
 which a task may have asked for, stay."""
+SEARCHED_FOLDERS = (*PROGRAM_FOLDERS, "usr/local/bin", "usr/local/sbin")
+"""The folders of every PATH that a system has of itself: a checker's, a login's, sudo's. In none of
+them does a checker see an added program that has the name of an original one."""
 LIBRARY_FOLDERS = (
     "usr/lib",
     "usr/lib32",
@@ -44,16 +47,23 @@ LIBRARY_FOLDERS = (
     "etc/zsh",
     "usr/share/awk",
     "etc/alternatives",
-    "etc/pam.d",
     "etc/security",
+    "usr/share/misc",
+    "usr/share/file",
 )
 """Libraries and settings of programs: a checker sees only the original folder, or an empty one
 where the original system has none."""
 LOADER_FILES = (
-    *("etc/ld.so.preload", "etc/ld.so.cache"),
-    *("pyvenv.cfg", "usr/pyvenv.cfg", "usr/bin/pyvenv.cfg"),
+    *("etc/ld.so.preload", "etc/ld.so.cache", "etc/ssl/openssl.cnf", "etc/nsswitch.conf"),
+    *("etc/sudo.conf", "etc/magic", "root/.magic", "root/.magic.mgc"),
+    *("pyvenv.cfg", "usr/pyvenv.cfg"),
 )
-"""What the dynamic loader and Python read at each start: with them a policy could inject code."""
+"""What the dynamic loader, Python, OpenSSL, name lookups, sudo and `file` read at each start: with
+them a policy could inject code, or answers."""
+SETTINGS = ("Modules", "lib", "lib64", "pybuilddir.txt", "pyvenv.cfg")
+"""Beside a Python, also as links, these make it use another library, as do files in `._pth`."""
+SUDO_SETTINGS = (b"secure_path", b"env_file", b"exempt_group", b"plugin", b"mailerpath", b"noexec")
+"""Defaults in /etc/sudoers by which a checker's `sudo` would run programs of the policy."""
 CONTENT_LIMIT = 1 << 20
 RESERVE = SCRATCH + "/reserve"
 RESERVE_BYTES = 262_144
@@ -113,13 +123,16 @@ class System:
             put_back_link(name)
         for name in LOADER_FILES:
             put_back_file(name)
-        for name in PROGRAM_FOLDERS:
-            move_python_settings(name)
+        for name in (*SEARCHED_FOLDERS, *separate(("bin", "sbin"))):
+            hide_impostors(name)
+        for name in (*PROGRAM_FOLDERS, *separate(("bin", "sbin"))):
             put_first(name)
-        for name in LIBRARY_FOLDERS:
+        for name in (*LIBRARY_FOLDERS, *separate(LINKS[2:])):
             put_back_folder(name)
         for name in added_library_folders():
             put_back_folder(name)
+        put_back_pam()
+        put_back_sudo()
         become_root(ROOT)
 
 
@@ -146,12 +159,19 @@ def is_folder(name: str) -> bool:
 
 
 def names_in(folder: str) -> "list[str]":
-    """The names in a folder of the overlay; none if it is no folder or a link."""
+    """The names in a folder of the overlay; what is no folder on the way, a link say, is moved."""
+    make_straight(folder)
     return sorted(os.listdir(f"{ROOT}/{folder}")) if is_folder(folder) else []
+
+
+def separate(names: "tuple[str, ...]") -> "list[str]":
+    """Those at the top of the original system that are folders: it is not usr-merged."""
+    return [name for name in names if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}")]
 
 
 def added_library_folders() -> "list[str]":
     """More library folders of the overlay, whose names contain a version or an architecture."""
+    make_straight("usr/local/share")
     own = [f"etc/{name}" for name in names_in("etc") if name.startswith("python")]
     return own + [
         f"usr/local/lib/{name}"
@@ -160,11 +180,33 @@ def added_library_folders() -> "list[str]":
     ]
 
 
-def move_python_settings(folder: str) -> None:
-    """Move away `._pth` files, which make a Python beside them use another library."""
-    for name in names_in(folder):
-        if name.endswith("._pth"):
-            move_away(f"{ROOT}/{folder}/{name}")
+def hide_impostors(folder: str) -> None:
+    """Move away what was added to a folder of programs and could act for an original program.
+
+    That is a program of the same name, wherever in a PATH it was put, and what is no program: a
+    Python reads settings and a library beside itself. The layer holds only what was changed.
+    """
+    make_straight(folder)
+    layer = f"{SCRATCH}/upper/{folder}"
+    if not is_folder(folder) or not os.path.isdir(layer):
+        return
+    places = (*PROGRAM_FOLDERS, *separate(("bin", "sbin")))
+    for name in sorted(os.listdir(layer)):
+        path = f"{ROOT}/{folder}/{name}"
+        if os.path.lexists(f"/{folder}/{name}") or not os.path.lexists(path):
+            continue  # the original is put back, or it was removed
+        is_taken = any(os.path.lexists(f"/{place}/{name}") for place in places)
+        is_beside = folder in places and not is_program(path, name)
+        if is_taken or is_beside:
+            move_away(path)
+
+
+def is_program(path: str, name: str) -> bool:
+    """Whether an added file is one, or a link that no original program takes for its settings."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return name not in SETTINGS and not name.endswith("._pth")
+    return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
 def move_away(path: str) -> None:
@@ -199,6 +241,7 @@ def put_first(name: str) -> None:
 
 def put_back_folder(name: str) -> None:
     """Mount the original folder over one of the overlay, or an empty one if there is none."""
+    make_straight(name)
     if not os.path.lexists(f"{ROOT}/{name}") and not os.path.isdir(f"/{name}"):
         return
     make_folder(name)
@@ -208,21 +251,76 @@ def put_back_folder(name: str) -> None:
         mount("none", f"{ROOT}/{name}", "tmpfs", MS_NODEV | MS_NOSUID, "size=4k")
 
 
-def make_folder(name: str) -> None:
-    """Create a folder in the overlay; what is in the way, symlinks too, is moved away."""
+def put_back_pam() -> None:
+    """The original settings of `su` and its like, but none that takes variables from a file.
+
+    A task may ask for a line in /etc/environment; a checker's `su` gets no PATH from there.
+    """
+    folder = "etc/pam.d"
+    make_folder(folder)
+    mount("none", f"{ROOT}/{folder}", "tmpfs", MS_NODEV | MS_NOSUID, "size=1m,mode=755")
+    for name in os.listdir(f"/{folder}") if os.path.isdir(f"/{folder}") else ():
+        lines = (content_of(f"/{folder}/{name}") or b"").splitlines(True)
+        with open(f"{ROOT}/{folder}/{name}", "xb") as file:
+            file.write(b"".join(line for line in lines if b"pam_env.so" not in line))
+
+
+def put_back_sudo() -> None:
+    """Take settings out of sudoers by which `sudo` runs other programs; rules may be asked for."""
+    original = (content_of("/etc/sudoers") or b"").splitlines()
+    for name in ("etc/sudoers", *(f"etc/sudoers.d/{one}" for one in names_in("etc/sudoers.d"))):
+        path = f"{ROOT}/{name}"
+        content = content_of(path)
+        if content is None or len(content) == CONTENT_LIMIT:
+            move_away(path)
+            continue
+        lines = content.replace(b"\\\n", b"").splitlines()
+        kept = [line for line in lines if line in original or not leads_elsewhere(line)]
+        if len(kept) < len(lines):
+            move_away(path)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o440), "wb") as file:
+                file.write(b"\n".join((*kept, b"")))
+
+
+def leads_elsewhere(line: bytes) -> bool:
+    """Whether a line of sudoers includes another file, or names programs for sudo itself."""
+    words = line.strip()
+    is_default = words.startswith(b"Defaults")
+    return words.startswith((b"@include", b"#include")) or (
+        is_default and any(name in words for name in SUDO_SETTINGS)
+    )
+
+
+def make_straight(name: str) -> None:
+    """Move away what is no folder on the way to one of the overlay, symlinks above all."""
     at = ROOT
     for part in name.split("/"):
         at = f"{at}/{part}"
-        if not os.path.lexists(at) or not stat.S_ISDIR(os.lstat(at).st_mode):
+        if not os.path.lexists(at):
+            return
+        if not stat.S_ISDIR(os.lstat(at).st_mode):
             move_away(at)
+
+
+def make_folder(name: str) -> None:
+    """Create a folder in the overlay; what is in the way, symlinks too, is moved away."""
+    make_straight(name)
+    at = ROOT
+    for part in name.split("/"):
+        at = f"{at}/{part}"
+        if not os.path.lexists(at):
             os.mkdir(at, 0o755)
 
 
 def put_back_file(name: str) -> None:
     """Restore a file of the original system, or remove it if that has none."""
-    make_folder(name.rpartition("/")[0])
-    path = f"{ROOT}/{name}"
+    folder = name.rpartition("/")[0]
     original = content_of(f"/{name}")
+    if original is None:
+        make_straight(folder)
+    else:
+        make_folder(folder)
+    path = f"{ROOT}/{name}"
     if content_of(path) == original and (original is None) != os.path.lexists(path):
         return
     move_away(path)

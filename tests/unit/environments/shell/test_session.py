@@ -283,3 +283,27 @@ async def test_what_no_program_can_be_given_is_left_out_of_a_script() -> None:
     environment, machines = make_environment()
     await play(environment, make_task(), ["Act: bash\n```bash\necho a\0b \ud800\n```"])
     assert script_in(machines.opened[0][1].ran[1]) == "echo ab ?"
+
+
+async def test_a_script_that_is_too_long_for_a_shell_is_answered_and_not_masked() -> None:
+    environment, machines = make_environment()
+    turn = environment.turn_from_line("x" * 200_000)
+    seen, outcome = await play(environment, make_task(), [turn, "Act: finish"])
+    assert "Argument list too long" in seen[0].message.content
+    assert outcome.success is False
+    assert outcome.evidence["command_exit_codes"] == [126]
+    assert [script_in(ran) for ran in machines.opened[0][1].ran] == [SETUP, CHECK]
+
+
+@pytest.mark.parametrize(
+    "answer", ["\ud800", "a\0b", "7" * 40_000_000], ids=["half", "NUL", "long"]
+)
+async def test_no_answer_is_too_odd_to_be_wrong(answer: str) -> None:
+    environment, _ = make_environment(protocol="tools")
+    task = make_task(check={"kind": "chain", "scripts": [CHECK]})
+    async with environment.open(task) as session:
+        call = ToolCall(name="answer", arguments={"answer": answer})
+        await session.call(call)  # type: ignore[union-attr]
+        outcome = await session.outcome()
+    assert outcome.success is False
+    assert str(outcome.evidence["answer"]).encode()

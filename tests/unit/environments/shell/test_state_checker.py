@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from practicum.environments.shell import state_checker
 from practicum.environments.shell.generated.assertions import (
@@ -359,3 +362,51 @@ def test_the_checker_needs_the_standard_library_only() -> None:
     command = [sys.executable, "-I", "-S", "-"]
     done = subprocess.run(command, input=program.encode(), capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+ODD = st.one_of(
+    st.binary(max_size=400),
+    st.sampled_from([b"\r", b"\0" * 600, b"\xff\xfe", b"9" * 5000, b"PK\x05\x06" + bytes(18)]),
+    st.binary(max_size=60).map(gzip.compress),
+    st.binary(max_size=60).map(lambda tail: b"PK\x03\x04" + tail),
+)
+
+
+@given(ODD)
+def test_whatever_bytes_a_policy_left_there_is_a_verdict(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = f"{name}/f"
+        Path(path).write_bytes(content)
+        asked: list[Assertion] = [
+            Content(path, "a"),
+            Content(path, "a", trimmed=True),
+            Contains(path, "a"),
+            Lines(path, ("a",)),
+            Regex(path, "a+$"),
+            Unchanged(path, digest("a")),
+            Process(path, ("sleep", "5")),
+            *(Archive(path, form, {"a": "a"}) for form in ("tar", "tar.gz", "zip", "gz")),
+        ]
+        verdicts = state_checker.judge_state([one.to_json() for one in asked])
+    assert [type(one["ok"]) for one in verdicts] == [bool] * len(asked)
+
+
+@given(ODD, ODD)
+def test_whatever_accounts_a_policy_left_there_is_a_verdict(first: bytes, second: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_checker, "ETC", name)
+        for file, content in (("passwd", first), ("group", second), ("shadow", b"ada:" + first)):
+            Path(name, file).write_bytes(content)
+        asked: list[Assertion] = [
+            User("ada", uid=7, primary_group="crew"),
+            NoAccount("ada", "group"),
+            GroupsOfUser("ada", ("crew",)),
+            Group("crew", members=("ada",)),
+            GroupAdmins("crew", ("ada",)),
+            Ageing("ada", {"max": 9}),
+            PasswordLocked("ada", True),
+            Owner(name, "ada"),
+            GroupOwner(name, "crew"),
+        ]
+        verdicts = state_checker.judge_state([one.to_json() for one in asked])
+    assert [type(one["ok"]) for one in verdicts] == [bool] * len(asked)

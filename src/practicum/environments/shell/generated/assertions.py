@@ -223,9 +223,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-CHECKER_COMMAND = ("python3", "-I", "-S", "-")
-"""Runs the checker from standard input: isolated (`-I`) and without site packages (`-S`), so that
-nothing the policy wrote into a home folder or a library path is imported."""
+RUN_MAIN = 'if __name__ == "__main__":\n    main()'
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +235,14 @@ class Verdict:
 
 
 def checker_input(assertions: Sequence[JSON], nonce: str) -> bytes:
-    """The checker's program text with its assertions, for the standard input of `CHECKER_COMMAND`.
+    """The checker's program text with its assertions, for `Sandbox.inspect`.
 
     The nonce is secret: a process of the policy that writes to the same output cannot forge a
     verdict line, which begins with it.
     """
     program = Path(state_checker.__file__).read_text(encoding="utf-8")
-    call = f"main({nonce!r}, json.loads({json.dumps(list(assertions))!r}))"
-    return f"{program}\n\n{call}\n".encode()
+    call = f"report({nonce!r}, json.loads({json.dumps(list(assertions))!r}))"
+    return f"{program}\n\ndef main():\n    {call}\n\n{RUN_MAIN}\n".encode()
 
 
 def read_verdicts(stdout: str, nonce: str, count: int) -> tuple[Verdict, ...]:

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from practicum.environments.shell.generated.assertions import (
-    CHECKER_COMMAND,
     Content,
     Type,
     Verdict,
     checker_input,
     read_verdicts,
 )
+from practicum.sandboxes.commands import PYTHON
 
 
 def run(stdin: bytes, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *CHECKER_COMMAND[1:]]
+    command = [sys.executable, *PYTHON[1:]]
     done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, check=False)
     return subprocess.CompletedProcess(
         command, done.returncode, done.stdout.decode(), done.stderr.decode()
