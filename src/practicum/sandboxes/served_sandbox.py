@@ -18,9 +18,9 @@ from practicum.sandboxes.commands import CommandSandbox, RanCommand, within
 from practicum.sandboxes.inside.first import CHECKER_BYTES
 from practicum.sandboxes.inside.frames import FRAME_LIMIT, LENGTH, FrameError, pack, unpack
 
-GRACE_S = 5.0
+GRACE_S = 15.0
 """Seconds after a command's time limit within which its result must arrive."""
-READY_S = 20.0
+READY_S = 120.0
 FILE_S = 20.0
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
