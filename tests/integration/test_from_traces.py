@@ -85,6 +85,7 @@ def test_the_shipped_config_imports_scores_builds_learns_and_reports(whole: Path
     assert not (whole / "evals").exists()
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("failpoint", "saved"),
     [

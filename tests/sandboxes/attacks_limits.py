@@ -27,7 +27,7 @@ from practicum.core.command import CommandStatus
 MEBIBYTE = 1 << 20
 OTHERS_AT_ONCE = 2
 """A bomb may be counted while it dies."""
-LOOKS_OVER_LIMIT = 30
+LOOKS_OVER_LIMIT = 15
 """Where no control group limits it, memory is looked at now and then: as often as we look here."""
 
 
@@ -87,7 +87,7 @@ async def watched(
             is_over = running.done() or bool(pids_with(f"{name}\n".encode(), "comm"))
             found = measure(host.marked())  # a last time after it is over
             most, is_over = max(most, found), is_over or is_shown(found)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
     finally:
         host.end_marked()
         await running

@@ -249,7 +249,7 @@ async def kills_a_host_process(attacker: Attacker, host: Host) -> str:
 
 @attack()
 async def kills_everything(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash("sleep 30 & kill -9 -1; sleep 0.1", timeout_s=5)
+    done = await attacker.bash("sleep 30 & kill -9 -1; sleep 0.1", timeout_s=120)
     if not is_alive(host.victim):
         return "the victim is gone"
     allowed = (CommandStatus.KILLED, CommandStatus.OK, CommandStatus.TIMEOUT)
