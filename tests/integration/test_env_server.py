@@ -303,6 +303,7 @@ def find_all(value: Any, key: str) -> Iterator[Any]:
                 yield from find_all(inner, key)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_run_goes_on_when_its_server_is_killed(
     practicum: Callable[..., Any], tmp_path: Path

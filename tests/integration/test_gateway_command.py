@@ -128,6 +128,7 @@ def test_a_model_by_its_name_may_answer_at_length(words: list[str], longest: int
     assert rollouts.max_tokens == longest
 
 
+@pytest.mark.rare
 def test_a_rollout_is_rewarded_from_the_command_line_and_a_shell_gets_its_lines(
     practicum: Any, tmp_path: Path
 ) -> None:
