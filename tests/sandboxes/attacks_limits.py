@@ -89,8 +89,7 @@ async def watched(
             most, is_over = max(most, found), is_over or is_shown(found)
             await asyncio.sleep(0.1)
     finally:
-        host.end_marked()
-        await running
+        await host.end(running)
     return most
 
 

@@ -385,8 +385,7 @@ async def reaches_another_sandbox(attacker: Attacker, host: Host) -> str:
         await attacker.python(CONNECT.format(family="AF_UNIX", address=f"\0{host.secret}"))
         was_reached = bool(pids_with(reached + b"\n", "comm"))
         is_alive_still = listener.is_running()
-        host.end_marked()
-        await waiting
+        await host.end(waiting)
         kept = await other.read(f"{place}/mine")
         room = await other.run(
             ["dd", "if=/dev/zero", f"of={place}/own", "bs=1M", "count=20"], timeout_s=PATIENCE_S

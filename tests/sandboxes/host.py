@@ -173,11 +173,20 @@ class Host:
         return len(self.marked(mark))
 
     def end_marked(self) -> None:
-        """Kill them, and what they start meanwhile: whoever started a sandbox may."""
-        while found := self.marked():
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        """Kill them: whoever started a sandbox may."""
+        for pid in self.marked():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def end(self, running: "asyncio.Task[CommandResult]") -> CommandResult:
+        """Kill a command and what it started, until none of them holds its output.
+
+        Again and again: who is just becoming another program has no arguments to be found by.
+        """
+        while not running.done():
+            self.end_marked()
+            await asyncio.sleep(0.02)
+        return await running
 
     async def has_none_marked(self, mark: str | None = None, within_s: float = PATIENCE_S) -> bool:
         """Whether no such process is left, or none stays; those of the attacks would for long."""
@@ -309,8 +318,7 @@ async def held(
             await asyncio.sleep(0.01)
         yield Seen(found[0])
     finally:
-        host.end_marked()
-        await running
+        await host.end(running)
 
 
 @asynccontextmanager
