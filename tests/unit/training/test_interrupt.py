@@ -41,6 +41,7 @@ main()
 """
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("staleness", [0, 1], ids=["strict", "overlapped"])
 def test_a_second_ctrl_c_during_an_update_ends_the_process(tmp_path: Path, staleness: int) -> None:
