@@ -125,6 +125,7 @@ def test_a_chart_is_a_picture(run: pr.Run, tmp_path: Path) -> None:
         run.plot("rewad")
 
 
+@pytest.mark.rare
 def test_an_interrupted_cell_keeps_what_was_learned(tmp_path: Path) -> None:
     options = {**QUICK, "steps": 500, "quiet": False, "checkpoints": {"every": 1000}}
 

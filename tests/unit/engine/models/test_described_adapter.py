@@ -40,6 +40,7 @@ def put_on_hub(policy: TorchPolicy, cache: Path) -> None:
     policy.tokenizer.save_pretrained(place / "snapshots" / ("0" * 40))
 
 
+@pytest.mark.rare
 def test_peft_loads_a_checkpoint_by_the_hubs_name_of_its_base(tmp_path: Path) -> None:
     loaded = replace(load_for_policy("tiny", "float32", "cpu"), name="smollm2-135m")
     policy = TorchPolicy.build(loaded, FULL, LearnerSettings(lr=1e-3), 0)
