@@ -38,14 +38,14 @@ demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show each stage, play two pr
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "math-2-words-4x-1=47"
 
-test: $(FOR_TEST) ## lint, types and the tests
+test: $(FOR_TEST) ## lint, types and the tests: ten minutes
 	@sh scripts/sandbox_tools.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not rare"
 
-rare: $(FOR_TEST) ## tests that are slow and seldom fail, which `make test` leaves out: minutes
+rare: $(FOR_TEST) ## tests that are slow and seldom fail, which `make test` leaves out
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m rare
 
 check: $(FOR_TEST) ## lint, types and architecture tests: half a minute

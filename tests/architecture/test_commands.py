@@ -25,7 +25,7 @@ def shell(command: list[str], **environment: str) -> subprocess.CompletedProcess
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -55,15 +55,21 @@ def test_the_demo_keeps_one_name_for_its_run() -> None:
     assert len(set(names)) == 1
 
 
-def test_continuous_integration_runs_the_test_command_of_the_readme_and_nothing_else() -> None:
+def test_continuous_integration_runs_the_test_commands_of_the_readme_and_nothing_else() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(?:bash|console)\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     shown = {
         line.removeprefix("$ ").partition("#")[0].strip() for b in blocks for line in b.split("\n")
     }
     run = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
-    assert commands_of(run) == ["make test"]
-    assert "make test" in shown
+    assert commands_of(run) == ["make test", "make rare"]
+    assert set(commands_of(run)) <= shown
+
+
+def test_every_test_is_run_by_make_test_or_by_make_rare() -> None:
+    test, rare = (shell(["make", "--dry-run", target]).stdout for target in ("test", "rare"))
+    assert '-m "not rare"' in test
+    assert re.search(r"-m rare$", rare, re.MULTILINE)
 
 
 def test_continuous_integration_stops_at_the_first_failure() -> None:

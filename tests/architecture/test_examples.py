@@ -25,6 +25,7 @@ WITH_DOCTESTS = [
 ]
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_an_example_runs(path: Path, tmp_path: Path) -> None:

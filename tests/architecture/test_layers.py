@@ -5,11 +5,12 @@ does a text that names a module (`"practicum.engine.policy"`).
 """
 
 import ast
+import functools
 import graphlib
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,8 @@ def names_in(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
         yield node.value.partition(":")[0]
 
 
-def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> set[str]:
+@functools.cache
+def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> frozenset[str]:
     """Every module the file names; without `lazy` only those outside functions."""
     package = ("practicum", *path.relative_to(root).parts[:-1])
 
@@ -145,10 +147,10 @@ def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> set[str]:
             if lazy or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 yield from walk(child)
 
-    return set(walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return frozenset(walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def outside_packages(names: set[str]) -> set[str]:
+def outside_packages(names: Iterable[str]) -> set[str]:
     tops = {name.partition(".")[0] for name in names}
     return tops - set(sys.stdlib_module_names) - {"practicum"}
 

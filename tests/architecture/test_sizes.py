@@ -1,8 +1,9 @@
 """Budgets: what fits on a few screens is read, what does not is not."""
 
 import ast
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
@@ -18,10 +19,10 @@ VAGUE = {"util", "utils", "common", "helper", "helpers", "misc"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def functions(path: Path) -> Iterator[Function]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, Function):
-            yield node
+@functools.cache
+def functions(path: Path) -> list[Function]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, Function)]
 
 
 def length(function: Function) -> int:

@@ -226,6 +226,7 @@ async def run(command: list[str], served: Served, folder: Path) -> tuple[str, st
     return "".join(said.strip().splitlines()[-1:]), " ".join(f"{said} {complained}".split())
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize(("one", "feature"), EVERY)
 async def test_it_works_unmodified(
@@ -251,6 +252,7 @@ async def test_it_works_unmodified(
         note(one.name, feature, "yes")
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.name) for one in STRANGERS])
 async def test_every_token_of_the_model_is_recorded(

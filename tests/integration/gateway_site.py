@@ -74,6 +74,6 @@ async def site_with(folder: Path, pause_s: float = 0.0, **settings: Any) -> Asyn
 
 
 async def post(url: str, key: str, body: Any = QUESTION, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=240) as client:
         given = {"Authorization": f"Bearer {key}", **headers}
         return await client.post(url, json=body, headers=given)

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 from tests.unit.engine.adapters import write_adapter
 
-START_S = 120
-STOP_S = 60
+START_S = 300
+STOP_S = 300
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ServedProcess:
 
     def client(self, key: str = "") -> httpx.Client:
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=240)
 
     def stop(self) -> int:
         """Tell it to stop, and wait; its exit code."""

@@ -93,6 +93,7 @@ def test_a_run_goes_on_from_python(tmp_path: Path) -> None:
     assert [row["step"] for row in longer.metrics] == [1, 2]
 
 
+@pytest.mark.rare
 def test_a_class_of_a_script_can_be_resumed_by_another_process(tmp_path: Path) -> None:
     source = (REPOSITORY / "examples" / "01_own_environment.py").read_text(encoding="utf-8")
     script = tmp_path / "lamps.py"
@@ -124,6 +125,7 @@ def test_a_chart_is_a_picture(run: pr.Run, tmp_path: Path) -> None:
         run.plot("rewad")
 
 
+@pytest.mark.rare
 def test_an_interrupted_cell_keeps_what_was_learned(tmp_path: Path) -> None:
     options = {**QUICK, "steps": 500, "quiet": False, "checkpoints": {"every": 1000}}
 
@@ -153,6 +155,7 @@ def test_an_interrupted_cell_keeps_what_was_learned(tmp_path: Path) -> None:
     assert 1 <= run.checkpoint.step <= len(run.metrics) < 500
 
 
+@pytest.mark.rare
 def test_the_loop_on_one_page_learns(tmp_path: Path) -> None:
     example = REPOSITORY / "examples" / "00_loop.py"
     assert len(example.read_text(encoding="utf-8").splitlines()) <= 120
@@ -173,6 +176,7 @@ def readme_cells() -> list[str]:
     return [cell.strip() for block in blocks for cell in block.split("\n\n")]
 
 
+@pytest.mark.rare
 def test_a_notebook_that_follows_the_readme_works(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(cell) for cell in readme_cells()]
     notebook = nbformat.v4.new_notebook(cells=cells)

@@ -16,7 +16,10 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TINY = ("--model", "tiny", "--repeats", "1", "--threads", "1", "--device", "cpu", "--json")
 GIVEN = 32
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the peers warn as they please
+pytestmark = [
+    pytest.mark.rare,
+    pytest.mark.filterwarnings("ignore"),  # the peers warn as they please
+]
 with_trl = pytest.mark.skipif(
     find_spec("trl") is None, reason="needs the extra 'peers'; type: pip install 'practicum[peers]'"
 )

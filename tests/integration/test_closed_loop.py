@@ -78,6 +78,7 @@ def weights(served: ServedVersions) -> bytes:
     return (served.path / "current" / "adapter_model.safetensors").read_bytes()
 
 
+@pytest.mark.rare
 def test_feedback_the_wrong_way_round_is_not_promoted(
     closed_loop: ModuleType, used: Used, served: ServedVersions, learn: Learn, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_corrections_are_learned_from_by_dpo_and_compared_on_held_out_feedback(
     assert about["statistics"]["heldout"]["rows"] >= 5
 
 
+@pytest.mark.rare
 def test_feedback_makes_a_served_model_better_and_going_back_restores_the_bytes(
     closed_loop: ModuleType,
     used: Used,

@@ -78,6 +78,7 @@ class Page:
         return len(self._browser.find_elements("css selector", css))
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_person_chats_judges_and_lets_it_solve(
     browser: Any, address: str, tmp_path: Path

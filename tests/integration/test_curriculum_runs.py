@@ -68,6 +68,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [dict(row.values) for row in rows if row.kind == "step"]
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("curriculum", ["adaptive", "phases"])
 def test_a_killed_run_draws_the_same_tasks_and_ends_with_the_same_bytes(
     tmp_path: Path, practicum: Callable[..., Any], curriculum: str

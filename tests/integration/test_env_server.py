@@ -44,13 +44,13 @@ class Served:
         self.process = process
         self.address = address
         headers = {"Authorization": f"Bearer {KEY}"}
-        self.http = httpx.Client(base_url=address, headers=headers, timeout=20, verify=False)
+        self.http = httpx.Client(base_url=address, headers=headers, timeout=240, verify=False)
 
     def episodes(self) -> int:
         return int(self.http.get("/practicum").json()["episodes"])
 
     def wait_for_episodes(self, wanted: int) -> None:
-        for _ in range(200):
+        for _ in range(6000):
             if self.episodes() == wanted:
                 return
             time.sleep(0.02)
@@ -76,7 +76,7 @@ def serving(*words: str, key: str = KEY) -> Iterator[Served]:
     finally:
         served.http.close()
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(240)
         process.stdout.close()
         process.stderr.close()
 
@@ -120,7 +120,7 @@ def test_pages_far_ahead_are_refused_and_the_server_answers_and_ends_on_sigterm(
             assert "error" in answer.json()
         assert served.http.get("/health").json() == {"status": "healthy"}
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(240) == 0
 
 
 async def test_64_episodes_at_once_end_as_one_at_a_time_and_as_without_a_server(
@@ -266,10 +266,10 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False
     )
     pid = int(done.stdout)
-    for _ in range(500):
+    for _ in range(12_000):
         if not Path(f"/proc/{pid}").exists():
             return
         time.sleep(0.02)
@@ -303,6 +303,7 @@ def find_all(value: Any, key: str) -> Iterator[Any]:
                 yield from find_all(inner, key)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_run_goes_on_when_its_server_is_killed(
     practicum: Callable[..., Any], tmp_path: Path
@@ -311,7 +312,7 @@ def test_a_run_goes_on_when_its_server_is_killed(
     killed: list[int] = []
 
     def kill_once() -> None:
-        for _ in range(3000):
+        for _ in range(60_000):
             if metrics.exists() and metrics.read_text().count("\n") >= 2:
                 killed.extend(servers_of(os.getpid()))
                 for pid in killed:

@@ -85,6 +85,7 @@ def machines_of(server: int) -> list[int]:
     return [pid for pid, words in below(server) if words[0].endswith(b"bwrap")]
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_run_on_shell_tasks_survives_the_death_of_its_server(
     practicum: Callable[..., Any], runs_dir: Path

@@ -49,6 +49,7 @@ def known(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.evidence, "checks": [check["ok"] for check in checks]}
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 async def test_64_shell_episodes_at_once_end_as_one_at_a_time(shell: RemoteEnvironment) -> None:
     tasks = list(islice(shell.tasks("heldout", 2), TASKS))

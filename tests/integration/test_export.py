@@ -26,7 +26,7 @@ from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
 from practicum.exports import Export, export
 
-pytestmark = [pytest.mark.slow, pytest.mark.smollm2]
+pytestmark = [pytest.mark.slow, pytest.mark.rare, pytest.mark.smollm2]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,6 @@ def gguf(target: Path, *quants: str, force: bool = False) -> Export:
     return export("runs/run", "gguf", target, quants=quants, n=4, force=force)
 
 
-@pytest.mark.rare
 def test_f16_is_the_model_and_smaller_types_only_by_force(here: Path, tmp_path: Path) -> None:
     # Of random weights the likeliest token is a matter of chance: four bits are not enough.
     with pytest.raises(UserError, match=r"Q4_K_M export .* same in .* of places .at least 75%"):
@@ -334,7 +333,6 @@ def test_a_planted_fault_is_named_and_nothing_is_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.rare
 def test_an_adapter_on_a_gguf_file_is_the_model_or_refused(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_the_shipped_config_imports_scores_builds_learns_and_reports(whole: Path
     assert not (whole / "evals").exists()
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("failpoint", "saved"),
     [
@@ -157,7 +158,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-@pytest.mark.parametrize("method", ["kto", "dpo", "weighted_sft"])
+@pytest.mark.parametrize(
+    "method", ["kto", *(pytest.param(m, marks=pytest.mark.rare) for m in ("dpo", "weighted_sft"))]
+)
 def test_a_model_learns_from_what_it_did_and_then_goes_on_acting(
     method: str, recorded: Path, practicum: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -211,7 +211,7 @@ def running(server: AbstractAsyncContextManager[tuple[str, str]]) -> Iterator[Ru
     finally:
         site.client.close()
         loop.call_soon_threadsafe(stop.set)
-        thread.join(60)
+        thread.join(240)
         loop.close()
     assert not thread.is_alive()
 

@@ -19,7 +19,7 @@ import pytest
 from practicum.cli.gateway import chosen_model
 from practicum.store.trace_store import SqliteTraceStore
 
-START_S = 120
+START_S = 300
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def running(folder: Path, *words: str) -> Iterator[tuple[str, str]]:
             said = (folder / "said").read_text()
         yield line, said
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(240) == 0
     finally:
         watch.cancel()
         process.kill()
@@ -76,7 +76,7 @@ def test_a_model_is_served_controlled_and_its_rollouts_are_kept(tmp_path: Path) 
         first = places[0]
         headers = {"Authorization": f"Bearer {first['key']}"}
         messages = [{"role": "user", "content": "hi"}]
-        with httpx.Client(base_url=base, headers=headers, timeout=60) as agent:
+        with httpx.Client(base_url=base, headers=headers, timeout=240) as agent:
             assert [m["id"] for m in agent.get("/models").json()["data"]] == ["tiny"]
             for status in (200, 200, 429):
                 answer = agent.post("/chat/completions", json={"messages": messages})
@@ -98,7 +98,7 @@ def test_a_model_is_served_controlled_and_its_rollouts_are_kept(tmp_path: Path) 
         second = places[1]
         headers = {"x-api-key": second["key"]}
         body = {"model": "x", "max_tokens": 4, "messages": messages}
-        answer = httpx.post(f"{second['url']}/v1/messages", json=body, headers=headers, timeout=60)
+        answer = httpx.post(f"{second['url']}/v1/messages", json=body, headers=headers, timeout=240)
         assert answer.json()["usage"]["output_tokens"] <= 4
     assert not places_file.exists()
     with SqliteTraceStore(tmp_path / "t.sqlite", read_only=True) as store:
@@ -128,6 +128,7 @@ def test_a_model_by_its_name_may_answer_at_length(words: list[str], longest: int
     assert rollouts.max_tokens == longest
 
 
+@pytest.mark.rare
 def test_a_rollout_is_rewarded_from_the_command_line_and_a_shell_gets_its_lines(
     practicum: Any, tmp_path: Path
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_rollout_is_rewarded_from_the_command_line_and_a_shell_gets_its_lines(
         body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
         headers = {"Authorization": f"Bearer {place['key']}"}
         url = f"{place['url']}/v1/chat/completions"
-        assert httpx.post(url, json=body, headers=headers, timeout=60).status_code == 200
+        assert httpx.post(url, json=body, headers=headers, timeout=240).status_code == 200
         where = ("--socket", named(said, "control socket"), "--key-file", tmp_path / "key")
         assert practicum("gateway", "reward", "nobody", "1", *where).code == 2
         assert practicum("gateway", "reward", place["id"], "much", *where).code == 2

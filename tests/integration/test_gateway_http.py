@@ -45,7 +45,7 @@ async def client_of(served: Served) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(
         base_url=f"{served.endpoint.url}/v1",
         headers={"Authorization": f"Bearer {served.endpoint.key}"},
-        timeout=60,
+        timeout=300,
     ) as client:
         yield client
 
@@ -298,7 +298,7 @@ async def test_clients_that_go_away_free_their_rows(policy: TorchPolicy) -> None
 
         await asyncio.gather(*(leave_early(number) for number in range(8)))
         use = served.rollout.use
-        for _ in range(200):
+        for _ in range(6000):
             if not use.under_way:
                 break
             await asyncio.sleep(0.02)

@@ -16,6 +16,7 @@ from practicum.store.trace_store import SqliteTraceStore
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SIZES = ("--rollouts=8", "--seconds=4", "--rounds=1", "--at-once", "1", "4", "--max-tokens=12")
+pytestmark = pytest.mark.rare
 DIALECTS = {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
 

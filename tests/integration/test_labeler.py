@@ -16,6 +16,7 @@ SLACK = 0.02
 """What four seeds may fall short of the claim by; twenty, in the benchmark, may not at all."""
 
 
+@pytest.mark.rare
 def test_fifty_labels_chosen_by_uncertainty_are_worth_a_hundred_chosen_by_chance() -> None:
     done = subprocess.run(
         [sys.executable, str(BENCHMARK), *SIZES, "--json"],

@@ -73,6 +73,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.rare
 @pytest.mark.smollm2
 async def test_a_small_local_judge_ranks_good_above_bad() -> None:
     above, pairs = 0, 0

@@ -112,6 +112,7 @@ def test_what_needs_no_extra_runs_with_the_base_install(folder: Path) -> None:
         assert "Traceback" not in err
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("extra", NEEDS)
 def test_a_missing_extra_is_one_sentence_with_the_command(extra: str, folder: Path) -> None:
     missing = [package for package, brings in EXTRA_OF.items() if brings == extra]

@@ -243,6 +243,7 @@ async def test_a_task_is_done_with_typed_tools_alone() -> None:
         assert outcome.success is True
 
 
+@pytest.mark.rare
 def test_the_benchmark_runs_at_its_smallest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

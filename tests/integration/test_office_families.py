@@ -15,7 +15,7 @@ from practicum.environments.reference_policies import ReferenceActor, ScriptActo
 from practicum.environments.registry import build_environment
 from practicum.sandboxes.opening import unchecked_sandboxes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rare]
 AT_ONCE = 4
 WORD = re.compile(r"[A-Za-z0-9][\w.-]*")
 OWN_WORK = {"fix-a-function": {"max"}, "cut-a-release": {"2"}, "report-a-sprint": {"0"}}

@@ -59,7 +59,7 @@ class Target:
             writer.close()
 
     async def is_healthy(self) -> bool:
-        async with httpx.AsyncClient(timeout=30) as client:
+        async with httpx.AsyncClient(timeout=240) as client:
             return (await client.get(f"{self.address}/health")).status_code == 200
 
 
@@ -168,7 +168,7 @@ async def test_half_characters_are_no_failure_of_the_server(target: Target, plac
 
 
 async def test_half_characters_in_a_step_are_no_failure(tmp_path: Path) -> None:
-    async with environment(tmp_path) as target, httpx.AsyncClient(timeout=30) as client:
+    async with environment(tmp_path) as target, httpx.AsyncClient(timeout=240) as client:
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         reset = await client.post(f"{target.address}/reset", json={"seed": 1}, headers=headers)
         name = reset.json()["observation"]["episode_id"]

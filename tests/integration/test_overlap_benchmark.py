@@ -16,6 +16,7 @@ SCRIPT = str(Path(__file__).parents[2] / "benchmarks" / "overlap.py")
 SIZES = ["--warm=1", "--steps=2", "--tasks=2", "--group=2", "--heldout=2", "--median=0.001"]
 
 
+@pytest.mark.rare
 def test_both_loops_make_episodes_and_are_compared_task_by_task(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ SKIP = re.compile(r"skip, because \S.*")
 REPLACE = re.compile(r"replace (.+?) with (.*)")
 SAME_OUTPUT = "same output"
 NEEDS_MACHINE = "needs a machine"
+WITH_A_MODEL = re.compile(r"practicum (train|eval|export|serve|play|gateway)|python |tests/")
 SET_UP = re.compile(r"(sudo )?(make|git clone|cd|pip install|apt-get|python3? -m venv|source)\b")
 
 
@@ -175,19 +176,46 @@ def readers_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def loads_a_model(page: Path) -> bool:
+    """Whether a block that is run does, which takes seconds each time."""
+    return any(
+        found.language == "python" or WITH_A_MODEL.search(found.text)
+        for found in page_blocks(page.name, page.read_text(encoding="utf-8"))
+        if not any(SKIP.fullmatch(directive) for directive in found.directives)
+    )
+
+
+SHORT, LONG = ([p for p in PAGES if loads_a_model(p) is is_long] for is_long in (False, True))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", SHORT, ids=lambda p: p.name)
 def test_every_block_of_a_page_runs(page: Path, readers_folder: Path) -> None:
+    run_page(page.name, page.read_text(encoding="utf-8"), readers_folder)
+
+
+@pytest.mark.slow
+@pytest.mark.rare  # what the commands do has tests of its own
+@pytest.mark.parametrize("page", LONG, ids=lambda p: p.name)
+def test_every_block_of_a_page_with_a_model_runs(page: Path, readers_folder: Path) -> None:
+    run_page(page.name, page.read_text(encoding="utf-8"), readers_folder)
+
+
+@pytest.mark.parametrize("page", LONG, ids=lambda p: p.name)
+def test_comments_configs_and_set_up_of_a_page_with_a_model_are_right(page: Path) -> None:
     for block in blocks_of(page.name, page.read_text(encoding="utf-8")):
-        run_block(block, readers_folder)
+        if block.language == "yaml":
+            run_block(block, page.parent)
+        elif block.language != "python" and not block.skipped:
+            script_of(commands_and_output(block.language, block.text)[0], block.where)
 
 
 def page_with(block: str, *comments: str) -> str:
     return "\n".join(["Text.", "", *(f"<!-- test: {c} -->" for c in comments), block, ""])
 
 
-def run_page(text: str, folder: Path) -> None:
-    for block in blocks_of("page.md", text):
+def run_page(name: str, text: str, folder: Path) -> None:
+    for block in blocks_of(name, text):
         run_block(block, folder)
 
 
@@ -207,23 +235,23 @@ def bad_pages() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("text", "fault"), list(bad_pages()))
 def test_what_is_wrong_on_a_page_is_found(text: str, fault: str, tmp_path: Path) -> None:
     with pytest.raises(PageFault) as caught:
-        run_page(text, tmp_path)
+        run_page("page.md", text, tmp_path)
     assert fault in str(caught.value)
 
 
 def test_a_yaml_block_that_no_run_would_accept_is_found(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"page\.md, line 3: unknown key 'stpes'"):
-        run_page(page_with("```yaml\nenv: math\nstpes: 3\n```"), tmp_path)
+        run_page("page.md", page_with("```yaml\nenv: math\nstpes: 3\n```"), tmp_path)
 
 
 def test_blocks_of_a_page_share_a_folder_and_replacements_are_made(tmp_path: Path) -> None:
     first = page_with("```bash\nmake test\necho big > model\n```", "replace big with tiny")
     second = page_with("```console\n$ cat \\\n  model\ntiny\n```", "same output")
-    run_page(first + second, tmp_path)
+    run_page("page.md", first + second, tmp_path)
     assert (tmp_path / "model").read_text() == "tiny\n"
 
 
 def test_a_skipped_block_and_blocks_in_other_languages_are_not_run(tmp_path: Path) -> None:
     skipped = page_with("```bash\ntouch ran\n```", "skip, because it takes an hour")
-    run_page(skipped + page_with("```text\ntouch ran\n```"), tmp_path)
+    run_page("page.md", skipped + page_with("```text\ntouch ran\n```"), tmp_path)
     assert not (tmp_path / "ran").exists()

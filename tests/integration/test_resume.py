@@ -17,7 +17,7 @@ from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 from practicum.store.trace_store import SqliteTraceStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rare]
 
 IN_MEMORY = Path("/dev/shm")
 NEVER_REACHED = frozenset({"folder.displace.before", "folder.displace.after"})

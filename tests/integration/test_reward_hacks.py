@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reward_hacks.py"
 
@@ -28,7 +29,11 @@ def hacks() -> Iterator[ModuleType]:
     del sys.modules["reward_hacks"]
 
 
-@pytest.mark.parametrize("kind", ["length", "repetition", "format", "early stop"])
+def rarely(*kinds: str) -> list[ParameterSet]:
+    return [pytest.param(kind, marks=pytest.mark.rare) for kind in kinds]
+
+
+@pytest.mark.parametrize("kind", ["length", *rarely("repetition", "format", "early stop")])
 def test_a_gamed_reward_is_flagged_by_its_own_sign(
     hacks: ModuleType, kind: str, tmp_path: Path
 ) -> None:
@@ -39,7 +44,7 @@ def test_a_gamed_reward_is_flagged_by_its_own_sign(
     assert "reward" in found["signs"]
 
 
-@pytest.mark.parametrize("kind", ["with efficiency", "with form", "normalised"])
+@pytest.mark.parametrize("kind", ["with form", *rarely("with efficiency", "normalised")])
 def test_learning_the_task_is_no_sign(hacks: ModuleType, kind: str, tmp_path: Path) -> None:
     found: dict[str, Any] = hacks.one_run(kind, 0, tmp_path)
     assert found["success"][1] > 0.8 > 0.3 > found["success"][0]

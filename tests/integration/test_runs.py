@@ -216,7 +216,7 @@ def test_an_interrupted_run_is_saved_and_resumes_to_the_same_bytes(
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == 130, said
     assert "--resume" in said
     cut = RunDir(runs_dir / "cut")

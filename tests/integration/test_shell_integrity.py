@@ -25,8 +25,8 @@ from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import OutcomeReward
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-CHECK_S = 4.0
-"""Seconds that a checker may take here."""
+CHECK_S = 30.0
+"""Seconds that a checker may take here, also on a busy machine."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -81,7 +81,7 @@ def python(code: str) -> dict[str, JSON]:
 CRASHES: dict[str, dict[str, JSON]] = {
     "killed by a signal": script("kill -SEGV $$"),
     "aborted": python("import os; os.abort()"),
-    "not in time": script("sleep 60"),
+    "not in time": script("sleep 600"),
     "out of memory": python("held = [b'x' * (1 << 20) for _ in range(1000)]"),
     "an unknown assertion": {"kind": "state", "assertions": [{"kind": "no such kind"}]},
     "an assertion that cannot be read": {"kind": "state", "assertions": [{"kind": "absent"}]},
@@ -89,7 +89,10 @@ CRASHES: dict[str, dict[str, JSON]] = {
 }
 
 
-@pytest.mark.parametrize("name", CRASHES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.rare) if n == "not in time" else n for n in CRASHES],
+)
 async def test_a_checker_that_crashes_is_an_environment_error(
     shell: ShellEnvironment, name: str
 ) -> None:

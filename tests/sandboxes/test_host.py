@@ -129,7 +129,7 @@ def test_who_is_stopped_does_not_run() -> None:
     with running(*python("")) as process:
         assert process.is_running()
         os.kill(process.pid, signal.SIGSTOP)
-        for _ in range(100):
+        for _ in range(12_000):
             if not process.is_running():
                 break
             time.sleep(0.01)

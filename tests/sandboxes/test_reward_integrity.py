@@ -75,9 +75,9 @@ async def box(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
 
 async def verdicts(box: Sandbox) -> list[CommandResult]:
     return [
-        await box.judge(["bash", "-c", CHECKER], timeout_s=15),
-        await box.judge(["python3", "-"], timeout_s=15, stdin=PYTHON_CHECKER.encode()),
-        await box.judge(["python3", "-I", "-S", "-"], timeout_s=15, stdin=PYTHON_CHECKER.encode()),
+        await box.judge(["bash", "-c", CHECKER], timeout_s=120),
+        await box.judge(["python3", "-"], timeout_s=120, stdin=PYTHON_CHECKER.encode()),
+        await box.judge(["python3", "-I", "-S", "-"], timeout_s=120, stdin=PYTHON_CHECKER.encode()),
     ]
 
 
@@ -93,7 +93,7 @@ ALL_GOOD = [("ok", 0)] * 3
 @pytest.mark.parametrize("name", PLANTED)
 async def test_a_verdict_follows_the_state(box: Sandbox, name: str) -> None:
     await box.write("/root/answer", b"bad.\n")
-    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "0")], timeout_s=4)
+    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "0")], timeout_s=120)
     found = await verdicts(box)
     assert outcomes(found) == ALL_BAD, found
 
@@ -101,7 +101,7 @@ async def test_a_verdict_follows_the_state(box: Sandbox, name: str) -> None:
 @pytest.mark.parametrize("name", BREAKING)
 async def test_a_good_state_stays_good(box: Sandbox, name: str) -> None:
     await box.write("/root/answer", b"good\n")
-    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "1")], timeout_s=4)
+    await box.run(["bash", "-c", PLANTED[name].replace("VERDICT", "1")], timeout_s=120)
     found = await verdicts(box)
     assert outcomes(found) == ALL_GOOD, found
 
@@ -210,8 +210,8 @@ async def test_sudo_has_the_systems_programs_and_the_rules_of_the_task(
 async def test_the_checkers_can_be_led_astray_where_nothing_protects_them(box: Sandbox) -> None:
     await box.write("/root/answer", b"bad.\n")
     planted = PLANTED["the system's programs replaced"].replace("VERDICT", "0")
-    await box.run(["bash", "-c", planted], timeout_s=10)
-    astray = await box.run(["bash", "-c", "grep -qx good /root/answer"], timeout_s=10)
+    await box.run(["bash", "-c", planted], timeout_s=120)
+    astray = await box.run(["bash", "-c", "grep -qx good /root/answer"], timeout_s=120)
     assert (astray.status, astray.exit_code) == (CommandStatus.OK, 0)
 
 
@@ -221,19 +221,19 @@ async def test_nothing_changes_under_a_checker(box: Sandbox, wakes: str) -> None
     await box.write("/root/rewrites.py", program.encode())
     started = await box.run(
         ["bash", "-c", "setsid python3 -I -S /root/rewrites.py </dev/null >/dev/null 2>&1 &"],
-        timeout_s=5,
+        timeout_s=120,
     )
     assert started.exit_code == 0
     await asyncio.sleep(0.3)
-    await box.run(["bash", "-c", "pgrep -f rewrites.py"], timeout_s=5)
+    await box.run(["bash", "-c", "pgrep -f rewrites.py"], timeout_s=120)
     looks = (
         "for i in $(seq 100); do rm -f /root/answer; test -e /root/answer && exit 7; done; exit 0"
     )
     for _ in range(2):
-        judged = await box.judge(["bash", "-c", looks], timeout_s=15)
+        judged = await box.judge(["bash", "-c", looks], timeout_s=120)
         assert (judged.status, judged.exit_code) == (CommandStatus.OK, 0), judged
-    await asyncio.sleep(0.2)
-    lives_on = await box.run(["bash", "-c", "sleep 0.2; ls /root/answer"], timeout_s=5)
+    again = "until ls /root/answer; do sleep 0.02; done"
+    lives_on = await box.run(["bash", "-c", again], timeout_s=120)
     assert lives_on.exit_code == 0, "it goes on afterwards"
 
 
@@ -245,7 +245,7 @@ async def test_nobody_ends_a_checker(box: Sandbox, wakes: str, number: int) -> N
     await box.write("/root/kills.py", program.encode())
     await box.run(
         ["bash", "-c", "setsid python3 -I -S /root/kills.py </dev/null >/dev/null 2>&1 &"],
-        timeout_s=2,
+        timeout_s=120,
     )
     await asyncio.sleep(0.3)
     found = await verdicts(box)
@@ -274,40 +274,40 @@ time.sleep(0.5)
 @pytest.mark.parametrize("pause", [0.0, 60.0], ids=["again and again", "once"])
 async def test_whoever_uses_up_all_processes_does_not_decide(box: Sandbox, pause: float) -> None:
     program = TAKES_ALL_PROCESSES.format(pause=pause)
-    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=120)
     await box.write("/root/answer", b"bad.\n")
-    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=120)
     assert outcomes(await verdicts(box)) == ALL_BAD
-    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=5)
+    await box.run(["python3", "-I", "-S", "-c", program], timeout_s=120)
     await box.write("/root/answer", b"good\n")
     assert outcomes(await verdicts(box)) == ALL_GOOD
 
 
 async def test_a_job_that_was_stopped_stays_stopped(box: Sandbox) -> None:
-    await box.run(["bash", "-c", "sleep 60 & echo $! > /root/pid; kill -STOP $!"], timeout_s=5)
+    await box.run(["bash", "-c", "sleep 60 & echo $! > /root/pid; kill -STOP $!"], timeout_s=120)
     state = ["bash", "-c", "cut -d' ' -f3 /proc/$(cat /root/pid)/stat"]
-    before = await box.run(state, timeout_s=5)
-    await box.judge(["true"], timeout_s=5)
+    before = await box.run(state, timeout_s=120)
+    await box.judge(["true"], timeout_s=120)
     await box.read("/root/pid")
     await asyncio.sleep(0.1)
-    after = await box.run(state, timeout_s=5)
+    after = await box.run(state, timeout_s=120)
     assert before.stdout == after.stdout == "T\n"
 
 
 async def test_a_checker_leaves_no_trace_to_the_agent(box: Sandbox) -> None:
     secret = "the-expected-answer"
-    await box.judge(["bash", "-c", f": {secret}; cat"], timeout_s=5, stdin=secret.encode())
+    await box.judge(["bash", "-c", f": {secret}; cat"], timeout_s=120, stdin=secret.encode())
     look = (
         f"grep -rqs {secret[:-1]}[r] /root /tmp /run /var /etc /mnt && echo file; "
         f"cat /proc/*/cmdline /proc/*/environ 2>/dev/null | grep -c {secret[:-1]}[r]"
     )
-    seen = await box.run(["bash", "-c", look], timeout_s=10)
+    seen = await box.run(["bash", "-c", look], timeout_s=120)
     assert seen.stdout == "0\n"
 
 
 async def test_a_checker_that_crashes_is_told_from_one_that_says_no(box: Sandbox) -> None:
-    killed = await box.judge(["bash", "-c", "kill -SEGV $$"], timeout_s=5)
-    missing = await box.judge(["no-such-checker"], timeout_s=5)
+    killed = await box.judge(["bash", "-c", "kill -SEGV $$"], timeout_s=120)
+    missing = await box.judge(["no-such-checker"], timeout_s=120)
     late = await box.judge(["sleep", "9"], timeout_s=0.3)
     assert [killed.status, missing.status, late.status] == [
         CommandStatus.KILLED,

@@ -23,7 +23,7 @@ GRACE_S = 30.0
 sandbox full of busy processes, the first process may be late."""
 FLOOD = 24
 """Processes in a sandbox that does not answer: with so many it was the policy who kept it busy."""
-READY_S = 20.0
+READY_S = 120.0
 FILE_S = 20.0
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

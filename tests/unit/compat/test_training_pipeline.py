@@ -23,6 +23,7 @@ def pipeline(tmp_path: Path, method: str) -> TrainingPipeline:
     )
 
 
+@pytest.mark.rare
 def test_traces_become_an_adapter_and_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

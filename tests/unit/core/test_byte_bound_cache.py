@@ -37,7 +37,7 @@ def test_threads_that_ask_at_once_keep_one_value() -> None:
     together = threading.Barrier(4)
 
     def make(key: int) -> object:
-        together.wait(10)
+        together.wait(120)
         return object()
 
     cache = ByteBoundCache(make, lambda key, _: 1, most_bytes=100)

@@ -36,7 +36,7 @@ class WatchedCodec(CharacterCodec):
         turns: Mapping[int, SampledTurn] | None = None,
     ) -> tuple[int, ...]:
         self.threads.append(threading.current_thread().name)
-        assert self.may_go_on.wait(30)
+        assert self.may_go_on.wait(240)
         return super().prompt(messages, tools, turns)
 
     def aside(self) -> "WatchedCodec":

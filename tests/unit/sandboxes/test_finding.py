@@ -71,7 +71,7 @@ def start_inside(group: Cgroup, script: str) -> subprocess.Popen[bytes]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    code = process.wait(timeout=10)
+    code = process.wait(timeout=120)
     assert process.stdout is not None
     process.stdout.close()
     return code

@@ -37,29 +37,29 @@ def containers() -> list[str]:
 async def test_commands_limits_and_files(profile: SandboxProfile) -> None:
     sandboxes = podman()
     box = await sandboxes.open(SandboxSpec(profile=profile, memory_mb=96))
-    done = await box.run(["bash", "-c", "cat; exit 3"], timeout_s=10, stdin=b"in")
+    done = await box.run(["bash", "-c", "cat; exit 3"], timeout_s=120, stdin=b"in")
     assert (done.status, done.exit_code, done.stdout) == (CommandStatus.OK, 3, "in")
     late = await box.run(["bash", "-c", "setsid sleep 99 & sleep 99"], timeout_s=1)
     assert late.status is CommandStatus.TIMEOUT
     left = await box.run(
-        ["bash", "-c", "cat /proc/[0-9]*/cmdline | grep -ac sleep.99"], timeout_s=9
+        ["bash", "-c", "cat /proc/[0-9]*/cmdline | grep -ac sleep.99"], timeout_s=120
     )
     assert int(left.stdout) <= 1  # the one that looks
     eats = "held = bytearray(1 << 30)"
-    assert (await box.run(["python3", "-c", eats], timeout_s=20)).status is CommandStatus.OOM
-    assert (await box.run(["no-such-program"], timeout_s=10)).status is CommandStatus.DENIED
+    assert (await box.run(["python3", "-c", eats], timeout_s=120)).status is CommandStatus.OOM
+    assert (await box.run(["no-such-program"], timeout_s=120)).status is CommandStatus.DENIED
     await box.write("a/file", b"\x00content")
     assert await box.read("a/file") == b"\x00content"
-    assert (await box.judge(["true"], timeout_s=10)).exit_code == 0
+    assert (await box.judge(["true"], timeout_s=120)).exit_code == 0
     await sandboxes.close()
 
 
 async def test_a_changed_program_breaks_the_machine() -> None:
     sandboxes = podman()
     box = await sandboxes.open(SandboxSpec(profile="machine"))
-    assert (await box.judge(["id"], timeout_s=10)).exit_code == 0
-    await box.run(["bash", "-c", "useradd bob; cp /bin/true /usr/bin/id"], timeout_s=10)
-    judged = await box.judge(["id"], timeout_s=10)
+    assert (await box.judge(["id"], timeout_s=120)).exit_code == 0
+    await box.run(["bash", "-c", "useradd bob; cp /bin/true /usr/bin/id"], timeout_s=120)
+    judged = await box.judge(["id"], timeout_s=120)
     assert judged.status is CommandStatus.BROKEN
     assert "was changed" in judged.stderr
     await sandboxes.close()
@@ -87,7 +87,7 @@ async def test_a_container_ends_with_its_owner() -> None:
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    for _ in range(100):
+    for _ in range(1200):
         if not any(name.startswith(f"practicum-{owner.pid}-") for name in containers()):
             return
         await asyncio.sleep(0.1)

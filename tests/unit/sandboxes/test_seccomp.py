@@ -336,7 +336,7 @@ def test_the_kernel_takes_it_and_judges_alike(profile: SandboxProfile) -> None:
         [sys.executable, "-I", "-S", "-c", INSTALLED],
         input=json.dumps(asked).encode(),
         capture_output=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     said = json.loads(done.stdout)
@@ -368,7 +368,7 @@ def test_set_id_bits_fail_in_the_kernel_too(tmp_path: Path) -> None:
             [sys.executable, "-I", "-S", "-c", setup + body],
             input=json.dumps(asked).encode(),
             capture_output=True,
-            timeout=30,
+            timeout=120,
             check=True,
         )
         assert json.loads(done.stdout)["errors"] == [error]

@@ -86,6 +86,30 @@ async def test_each_finding_hangs_on_its_own_probe(
     assert await broken(one_leak) == {HOLDS_OUTSIDE, claim}
 
 
+@pytest.mark.parametrize(
+    "mark", ["cat; exit 3", "dev/tcp", "environ", "kill -0", "core_pattern", "grep -c", "fork"]
+)
+async def test_a_command_that_does_not_end_shows_nothing_and_ends_the_check(mark: str) -> None:
+    def one_hangs(ran: RanCommand) -> CommandResult:
+        hangs = mark in ran.command[-1]
+        return ended(code=None, status="timeout") if hangs else holding(ran)
+
+    *before, last = await check_sandboxes(FakeSandboxes(one_hangs), "code")
+    assert (last.claim, last.holds) == ("commands end", False)
+    assert "too busy to tell" in last.seen
+    assert all(finding.holds for finding in before if finding.claim != HOLDS_OUTSIDE)
+
+
+async def test_memory_that_is_not_reached_in_time_is_not_said_to_be_unlimited() -> None:
+    def slow(ran: RanCommand) -> CommandResult:
+        is_slow = "urandom" in ran.command[-1]
+        return ended(code=None, status="timeout") if is_slow else holding(ran)
+
+    found = await check_sandboxes(FakeSandboxes(slow), "code")
+    assert "memory is limited" not in {finding.claim for finding in found}
+    assert not found[-1].holds
+
+
 async def test_a_sandbox_that_cannot_be_opened_does_not_hold() -> None:
     class Unopened(FakeSandboxes):
         async def open(self, spec: SandboxSpec) -> "object":  # type: ignore[override]

@@ -214,7 +214,7 @@ async def test_who_is_cancelled_leaves_no_answer_to_the_next() -> None:
         await asyncio.sleep(30)
 
     async with Served(inside) as box:
-        asking = asyncio.ensure_future(box.run(["true"], timeout_s=5))
+        asking = asyncio.ensure_future(box.run(["true"], timeout_s=120))
         await asyncio.sleep(0.1)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):

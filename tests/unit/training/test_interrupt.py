@@ -30,7 +30,7 @@ def tell():
         time.sleep(0.01)
     print("updating", flush=True)
     [gate] = [found for found in gc.get_objects() if isinstance(found, InterruptGate)]
-    until = time.monotonic() + 30.0
+    until = time.monotonic() + 240.0
     while not gate.asked and time.monotonic() < until:
         time.sleep(0.01)
     print("asked" if gate.asked and is_updating() else "not asked", flush=True)
@@ -41,6 +41,7 @@ main()
 """
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.parametrize("staleness", [0, 1], ids=["strict", "overlapped"])
 def test_a_second_ctrl_c_during_an_update_ends_the_process(tmp_path: Path, staleness: int) -> None:
@@ -63,7 +64,7 @@ def test_a_second_ctrl_c_during_an_update_ends_the_process(tmp_path: Path, stale
         assert process.stdout.readline() == "asked\n"
         assert process.poll() is None  # once is not enough: the update is to be finished
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -93,6 +94,6 @@ except KeyboardInterrupt:
 
 def test_an_interactive_session_outlives_a_second_ctrl_c() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERACTIVE], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", INTERACTIVE], capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stdout) == (0, "goes on\n"), done.stderr

@@ -17,7 +17,7 @@ from practicum.sandboxes.commands import within
 from practicum.sandboxes.served_sandbox import ServedSandbox, ServedSandboxes
 
 LAUNCHER = "practicum.sandboxes.bubblewrap.launcher"
-ANSWER_S = 30.0
+ANSWER_S = 120.0
 LEAVE_S = 10.0
 
 

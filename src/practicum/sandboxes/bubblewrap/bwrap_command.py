@@ -145,7 +145,7 @@ FIRST_ID = 0x70000000
 SLOTS = 4096
 SHIFTED = "/mnt"
 """In the launcher's mount namespace: a tmpfs with a mount point for each slot."""
-INFO_TIMEOUT_S = 10.0
+INFO_TIMEOUT_S = 100.0
 MESSAGE_LIMIT = 65_536
 """Longest message between a launcher and its owner."""
 KILL_FIRST = b"1000"

@@ -43,7 +43,7 @@ from practicum.sandboxes.served_sandbox import ServedSandbox, ServedSandboxes
 
 GUARDIAN = "practicum.sandboxes.guarded.guardian"
 HELLO_LIMIT = 65_536
-LEAVE_S = 15.0
+LEAVE_S = 60.0
 OWNED = re.compile(re.escape(FOLDER_PREFIX) + r"(\d+)-.+")
 
 

@@ -13,6 +13,8 @@ pytest.importorskip("triton", reason="the kernels need Triton, which is not inst
 
 from practicum.engine.kernels.decode_attention import decode_attention
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 CAPACITY = 90
 
 

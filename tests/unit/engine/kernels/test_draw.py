@@ -6,6 +6,8 @@ pytest.importorskip("triton", reason="the kernels need Triton, which is not inst
 
 from practicum.engine.kernels.logits_kernels import draw
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 WIDTHS = [1, 1000, 4096, 49152 + 3]
 
 

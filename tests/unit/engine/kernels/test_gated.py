@@ -7,6 +7,8 @@ pytest.importorskip("triton", reason="the kernels need Triton, which is not inst
 
 from practicum.engine.kernels.triton_elementwise import silu_mul, silu_mul_backward
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 SHAPES = [(1, 8), (130, 100), (3, 4864)]
 
 

@@ -18,6 +18,8 @@ from practicum.engine.kernels.norm_kernels import (
     rms_norm_backward,
 )
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 EPS = 1e-5
 
 ROWS = [(1, 64), (5, 896), (130, 100), (2, 5000)]

@@ -19,6 +19,8 @@ from practicum.engine.decoder.dense_decode import DecodeRow
 from practicum.engine.sampling.completions import Segment
 from practicum.engine.sampling.scheduler import plan_step
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 LENGTHS = [9, 9, 9]
 
 

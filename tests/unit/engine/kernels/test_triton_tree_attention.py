@@ -18,6 +18,8 @@ from practicum.engine.kernels import tree_tiles as tree_blocks
 from practicum.engine.kernels.tree_tiles import TreeBlocks
 from practicum.engine.kernels.triton_tree_attention import tree_backward, tree_forward
 
+pytestmark = pytest.mark.rare  # interpreted where there is no GPU, which takes long
+
 
 def by_kind(grads: torch.Tensor, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Joined gradients as those of queries, keys and values."""

@@ -73,7 +73,7 @@ def test_only_one_of_two_makers_at_once_makes_the_folder(tmp_path: Path) -> None
     given: list[Path | None] = []
 
     def second() -> None:
-        first_is_in.wait(10)
+        first_is_in.wait(120)
         with create_atomically(target) as partial:
             given.append(partial)
         second_done.set()
@@ -86,7 +86,7 @@ def test_only_one_of_two_makers_at_once_makes_the_folder(tmp_path: Path) -> None
         # It waits for the lock for as long as this block lasts.
         assert not second_done.wait(0.2)
         (partial / "weights").write_bytes(b"w")
-    other.join(10)
+    other.join(120)
     assert given == [None]
 
 

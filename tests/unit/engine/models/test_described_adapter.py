@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from tests.unit.engine.reference import FULL, perturb
 
@@ -40,6 +41,7 @@ def put_on_hub(policy: TorchPolicy, cache: Path) -> None:
     policy.tokenizer.save_pretrained(place / "snapshots" / ("0" * 40))
 
 
+@pytest.mark.rare
 def test_peft_loads_a_checkpoint_by_the_hubs_name_of_its_base(tmp_path: Path) -> None:
     loaded = replace(load_for_policy("tiny", "float32", "cpu"), name="smollm2-135m")
     policy = TorchPolicy.build(loaded, FULL, LearnerSettings(lr=1e-3), 0)

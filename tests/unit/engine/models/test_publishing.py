@@ -81,6 +81,7 @@ def push(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, env=clean, cwd=folder.parent)
 
 
+@pytest.mark.rare
 def test_a_dry_run_lists_files_and_sizes_and_sends_nothing(folder: Path) -> None:
     done = push(folder, "--to", "me/small", "--dry-run", "--json")
     told = json.loads(done.stdout)
@@ -104,6 +105,7 @@ def test_every_file_is_sent_in_one_commit(
     assert json.loads(sent["/api/repos/create"][0])["name"] == "small"
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("env", "told"),
     [

@@ -206,7 +206,7 @@ class CountedGrammars(JsonGrammars):
         self.compiled += 1
         if "slow" in grammar:
             self.begun.set()
-            assert self.may_go_on.wait(60)
+            assert self.may_go_on.wait(240)
         return super()._compile(grammar)
 
 
@@ -215,7 +215,7 @@ def test_other_schemas_do_not_wait_for_one_that_compiles_and_the_same_one_does()
     known = mine.of({"const": "known"})
     with ThreadPoolExecutor(4) as threads:
         slow = [threads.submit(mine.of, {"const": "slow"}) for _ in range(3)]
-        assert mine.begun.wait(60)
+        assert mine.begun.wait(240)
         others = threads.submit(lambda: (mine.of({"const": "known"}), mine.of({"const": "new"})))
         try:
             assert others.result(60)[0] is known

@@ -15,7 +15,7 @@ from practicum.environments.agent_company.judge_relay import JudgeRelay
 def asked(listener: socket.socket, relay: JudgeRelay) -> dict[str, Any]:
     base = relay.environment(listener.getsockname()[1])["LITELLM_BASE_URL"]
     request = urllib.request.Request(f"{base}/chat/completions", b'{"model": "m"}')
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 

@@ -84,7 +84,7 @@ def model() -> Iterator[str]:
 
 
 def wait_for(what: object) -> bool:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         if what():  # type: ignore[operator]
             return True

@@ -166,7 +166,7 @@ def test_snapshots_are_built_beside_each_other_and_once_for_each_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = SEED + CompanySeed(channels=(Channel(name="more"),))
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=240)
     built: list[str] = []
 
     def build(seed: CompanySeed, place: Path) -> None:

@@ -1,13 +1,14 @@
 """RocketChat's API, by requests as its clients make them."""
 
 import json
+import socket
 import urllib.error
 import urllib.request
 
 import pytest
 from tests.unit.environments.office.serving_companies import Served
 
-from practicum.environments.office.office_client import Office, OfficeError
+from practicum.environments.office.office_client import PORTS, Office, OfficeError
 
 
 def test_without_a_login_nothing_is_answered(office: Office) -> None:
@@ -111,6 +112,17 @@ def test_bodies_that_are_no_json_or_too_large_are_refused(served: Served) -> Non
     huge = {"Content-Length": str(1 << 40)}
     status, _, _ = office.request("rocketchat", "POST", "/api/v1/login", b"x", huge)
     assert status == 413
+
+
+def test_a_client_that_is_refused_may_send_the_rest_of_its_body(served: Served) -> None:
+    head = f"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Length: {1 << 40}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.ports[PORTS["rocketchat"]])) as client:
+        client.sendall(head.encode())
+        with client.makefile("rb") as answer:
+            assert b" 413 " in answer.readline()
+            answer.read()
+        for _ in range(3):
+            client.sendall(bytes(1 << 20))  # whoever sends before reading meets no broken pipe
 
 
 def test_reactions_threads_and_pins_are_kept(office: Office) -> None:

@@ -30,7 +30,7 @@ def managed_server(
 
 
 def wait_until_gone(pid: int) -> None:
-    for _ in range(200):
+    for _ in range(12_000):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:

@@ -42,7 +42,7 @@ async def remote_over(
         finally:
             await remote.close()
             os.close(writing)
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 120)
 
 
 async def test_tool_calls_go_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from practicum.environments.serving.env_server import EnvironmentServer
 from practicum.environments.serving.served_episodes import ServerSettings
 
 KEY = "a-key-for-tests-0123"
-SETTINGS = ServerSettings(key=KEY, step_timeout_s=5.0)
+SETTINGS = ServerSettings(key=KEY, step_timeout_s=120.0)
 
 
 @dataclass

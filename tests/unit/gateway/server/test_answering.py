@@ -46,7 +46,7 @@ class HeldGrammars(JsonGrammars):
         self.compiled += 1
         self.begun.set()
         if threading.current_thread() is not threading.main_thread():  # the event loop's
-            assert self.may_go_on.wait(60)
+            assert self.may_go_on.wait(240)
         return super()._compile(grammar)
 
 

@@ -70,14 +70,14 @@ class Owner:
 
     def hang_up(self) -> None:
         self.line.close()
-        self.thread.join(5)
+        self.thread.join(120)
         assert not self.thread.is_alive()
 
 
 @pytest.fixture
 def owner() -> Iterator[Owner]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(5)
+    ours.settimeout(120)
     starter = FakeStarter()
     launcher = Launcher(theirs, starter)  # type: ignore[arg-type]
     thread = threading.Thread(target=launcher.serve)

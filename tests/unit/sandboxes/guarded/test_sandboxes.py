@@ -40,11 +40,11 @@ async def test_what_starts_guardians_may_be_killed_and_sandboxes_live_on() -> No
     assert process is not None
     process.kill()
     process.wait()
-    assert (await first.run(["echo", "alive"], timeout_s=5)).stdout == "alive\n"
+    assert (await first.run(["echo", "alive"], timeout_s=120)).stdout == "alive\n"
     second = await sandboxes.open(SandboxSpec())
-    assert (await second.run(["echo", "new"], timeout_s=5)).stdout == "new\n"
+    assert (await second.run(["echo", "new"], timeout_s=120)).stdout == "new\n"
     await sandboxes.close()
-    assert (await first.run(["true"], timeout_s=5)).status is CommandStatus.DIED
+    assert (await first.run(["true"], timeout_s=120)).status is CommandStatus.DIED
 
 
 async def test_many_open_at_once_and_none_sees_anothers_files() -> None:
@@ -52,9 +52,9 @@ async def test_many_open_at_once_and_none_sees_anothers_files() -> None:
     boxes = await asyncio.gather(*(sandboxes.open(SandboxSpec()) for _ in range(5)))
     for number, box in enumerate(boxes):
         await box.write("mine", str(number).encode())
-    commands = (box.run(["cat", "mine"], timeout_s=5) for box in boxes)
+    commands = (box.run(["cat", "mine"], timeout_s=120) for box in boxes)
     assert [done.stdout for done in await asyncio.gather(*commands)] == list("01234")
-    folders = [(await box.run(["pwd"], timeout_s=5)).stdout.strip() for box in boxes]
+    folders = [(await box.run(["pwd"], timeout_s=120)).stdout.strip() for box in boxes]
     await sandboxes.close()
     assert not any(Path(folder).parent.exists() for folder in folders)
 

@@ -27,7 +27,7 @@ from practicum.training.algorithms.gspo import Gspo
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.rare, pytest.mark.filterwarnings("ignore")]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from practicum.training.algorithms.losses import Likelihood, loss_and_gradient
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.rare, pytest.mark.filterwarnings("ignore")]
 
 ANSWERS = ["four", "it is five", "no", "one and one is two", "seven?", "ok"]
 LABELS = [True, False, False, True, True, False]

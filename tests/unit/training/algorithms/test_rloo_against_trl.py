@@ -25,7 +25,7 @@ from practicum.training.algorithms.rloo import Rloo
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.rare, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(params=[0.0, 0.3], ids=["no penalty", "penalty"])

@@ -169,6 +169,7 @@ class _Connection(BaseHTTPRequestHandler):
         if body is None:
             self.close_connection = True
             self._send(Response(status=413, content_type="text/plain", body=b"too large"))
+            self._take_the_rest()
             return
         host = self.headers.get("Host") or HOST
         port = self.connection.getsockname()[1] if self._is_tcp else _port_in(host)
@@ -213,6 +214,16 @@ class _Connection(BaseHTTPRequestHandler):
             self.rfile.readline(1024)
             if size == 0:
                 return bytes(taken)
+
+    def _take_the_rest(self) -> None:
+        """Read and drop what a refused client still sends.
+
+        A socket that is closed before would break the client's pipe, and the refusal be lost.
+        """
+        self.connection.shutdown(socket.SHUT_WR)
+        left = BODY_LIMIT
+        while left > 0 and (taken := self.connection.recv(SMALL_BODY)):
+            left -= len(taken)
 
     def _send(self, response: Response) -> None:
         size = len(response.body) if response.file is None else os.path.getsize(response.file)
