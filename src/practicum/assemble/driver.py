@@ -236,11 +236,10 @@ def trainer_for(
         practice = partial(_practice, policy, environment)
 
         async def evaluate_now(environment: Environment, step: int) -> EvalReport:
-            name = f"{run.name} step {step}"
             keep = partial(keep_episodes, traces, attempt=attempt, step=step)
-            acting, watch = _handle(policy, config), observer.episode_done
+            acting, name = _handle(policy, config), f"{run.name} step {step}"
             evaluation = await evaluate_policy(
-                acting, environment, config, watch, name, run.path, on_groups=keep
+                acting, environment, config, observer.episode_done, name, run.path, on_groups=keep
             )
             metrics.check_place()
             run.save_evaluation(step, report_to_json(evaluation.report))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 if TYPE_CHECKING:
+    from practicum.cli.serving_keys import ServingKey
     from practicum.core.config.config_sections import EnvConfig
     from practicum.core.interfaces import Environment
     from practicum.environments.serving.served_episodes import ServerSettings
@@ -80,13 +81,7 @@ def serve(
         ServerSettings(key="", host=host, lifelong=lifelong, **fixed)
         key = choose_key(host, key_file, KEY_VARIABLE)
         settings = ServerSettings(key=key.key, host=host, port=port, lifelong=lifelong, **fixed)
-        if not key.is_generated:
-            shown = ""
-        elif key_file is not None:
-            shown = f"the key is in {key_file}"
-        else:
-            shown = f"key: {key.key}"
-        ready = _announcement(environment, settings, shown, channel)
+        ready = _announcement(environment, settings, _told_key(key, key_file), channel)
         asyncio.run(launch(environment, settings, ready, stop_with_stdin=stop_with_stdin))
 
 
@@ -138,6 +133,13 @@ def _launcher() -> Callable[..., Coroutine[Any, Any, None]]:
     except ImportError:
         raise MissingExtra.for_extra("serve", "practicum env serve") from None
     return launch
+
+
+def _told_key(key: "ServingKey", file: Path | None) -> str:
+    """What is said of a key that was made here."""
+    if not key.is_generated:
+        return ""
+    return f"key: {key.key}" if file is None else f"the key is in {file}"
 
 
 @contextmanager
