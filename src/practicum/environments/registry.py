@@ -251,8 +251,9 @@ def check_first_tasks(config: RunConfig, environment: Environment) -> None:
     """
     heldout = list(islice(environment.tasks("heldout", config.eval.seed), config.eval.n))
     refuse_unsound(environment, heldout)
-    training = list(islice(environment.tasks("train", config.seed), FIRST_TASKS))
-    refuse_unsound(environment, training, may_repeat=True)
+    if config.needs_env:  # others only evaluate there, as on a test set
+        training = list(islice(environment.tasks("train", config.seed), FIRST_TASKS))
+        refuse_unsound(environment, training, may_repeat=True)
 
 
 def refuse_unsound(
