@@ -362,3 +362,39 @@ def test_an_evaluation_from_python_keeps_and_names_what_failed(
     assert evaluated.report.success.value == 0.45
     (told,) = WORKS_TO_LOOK_AT.findall(str(evaluated))
     assert "11 of 11 episodes" in practicum(*shlex.split(told)).out
+
+
+IDLE = """
+def rows():
+    for n in range(40):
+        yield {"id": f"sum-{n}", "prompt": f"{n} + 1 = ?", "answer": str(n + 1)}
+
+
+def constant(task, trace, outcome):
+    return 0.5
+
+
+async def silent(task, client):
+    return float(len(task.id) % 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("reward=idle.py:constant", "step 1: the reward paid 0.5 for each of the"),
+        ("agent=idle.py:silent", "step 1: the model was not called in any of the"),
+    ],
+)
+def test_a_run_that_cannot_learn_says_why_at_its_first_step(
+    practicum, folder: Path, word: str, said: str
+) -> None:
+    pytest.importorskip("uvicorn")
+    (folder / "idle.py").write_text(IDLE)
+    words = (*TINY, "steps=1", "eval.n=0", "rollouts.max_tokens=4", word, "--name", "x")
+    answer = practicum("train", "tasks", "env.data=idle.py:rows", *words)
+    assert answer.code == 0, answer.err
+    assert said in " ".join(answer.err.split())
+    shown = " ".join(practicum("runs", "x").out.split())
+    assert said.removeprefix("step 1: ") in shown
+    assert "easier" not in shown
