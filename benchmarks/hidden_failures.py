@@ -35,11 +35,11 @@ from practicum.environments.shell.protocol import turn_from_line
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import OutcomeReward
 
-WORKERS = 6
+WORKERS = 4
 """Machines open together."""
 HONEST = 2
 """Episodes beside those of each trick that do the work; one of each kind of task."""
-OPTIONS = {"memory_mb": 192, "disk_mb": 48, "command_timeout_s": 10.0}
+OPTIONS = {"memory_mb": 192, "disk_mb": 48}
 
 LAB: tuple[tuple[str, str, str, str], ...] = (
     (
