@@ -74,13 +74,6 @@ BOTH_STREAMS = ("sh", "-c", 'exec bash -c "$0" 2>&1')
 """Runs a script with standard error redirected into standard output, so that the order is kept."""
 
 
-MOST_SCRIPT = 1 << 17
-"""Bytes of an argument that Linux does not pass to a program any more."""
-TOO_LONG = CommandResult(
-    status=CommandStatus.OK, exit_code=126, stdout="bash: Argument list too long"
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits of one episode."""
@@ -130,20 +123,13 @@ class _Episode:
 
     async def run(self, script: str) -> str:
         """Run a script in a new shell; the observation of its output."""
-        argument = _as_argument(script)
-        if len(argument.encode()) >= MOST_SCRIPT:
-            return self._shown(TOO_LONG)
         result = await self.box.run(
-            (*BOTH_STREAMS, argument),
+            (*BOTH_STREAMS, _as_argument(script)),
             timeout_s=self.limits.command_timeout_s,
             cwd=self.plan.cwd,
         )
         if result.status in NOT_RUN:
             return self._broken(result)
-        return self._shown(result)
-
-    def _shown(self, result: CommandResult) -> str:
-        """The observation of a command that has ended."""
         self.exit_codes.append(result.exit_code)
         if self.rounds >= self.limits.rounds:
             self.end("task_limit_reached", f"the limit is {self.limits.rounds} rounds")
