@@ -12,7 +12,8 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -49,6 +50,8 @@ class Evidence(ABC):
     """All that the agent wrote and saw, as one text."""
     answer: str | None
     """What the agent gave as its answer; None where it gave none."""
+    looked_up: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What takes long to ask for, kept: a company that is graded changes no more."""
 
     @abstractmethod
     def file(self, path: str) -> bytes | None:
@@ -62,6 +65,15 @@ class Evidence(ABC):
 
     def spoken(self) -> dict[str, list[str]]:
         """All that the agent said, oldest first, by `#channel` or `@person`."""
+        return self._once("spoken", self._spoken)
+
+    def _once(self, what: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What was looked up before, or is now; a copy, which the caller may change."""
+        if what not in self.looked_up:
+            self.looked_up[what] = look()
+        return deepcopy(self.looked_up[what])
+
+    def _spoken(self) -> dict[str, list[str]]:
         chat = self.office.rocketchat
         found: dict[str, list[str]] = {}
         for kind, route, key in (
@@ -97,6 +109,9 @@ class Evidence(ABC):
 
     def cloud(self, folder: str = "") -> dict[str, bytes]:
         """Every file in ownCloud."""
+        return self._once(f"cloud {folder}", lambda: self._cloud(folder))
+
+    def _cloud(self, folder: str) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         folders, entries, size = [folder], 0, 0
         while folders:
@@ -167,6 +182,9 @@ class Evidence(ABC):
 
     def repository(self, path: str, ref: str = "main") -> dict[str, str]:
         """The files of a branch, with their text; empty where there is no such branch."""
+        return self._once(f"branch {ref} of {path}", lambda: self._repository(path, ref))
+
+    def _repository(self, path: str, ref: str) -> dict[str, str]:
         route = f"{project_route(path)}/repository"
         found, size = {}, 0
         listed = self.listed(f"{route}/tree", MOST_FILES, recursive="true", ref=ref)

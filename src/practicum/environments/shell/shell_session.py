@@ -141,10 +141,6 @@ class _Episode:
         )
         if result.status in NOT_RUN:
             return self._broken(result)
-        return self._shown(result)
-
-    def _shown(self, result: CommandResult) -> str:
-        """The observation of a command that has ended."""
         self.exit_codes.append(result.exit_code)
         if self.rounds >= self.limits.rounds:
             self.end("task_limit_reached", f"the limit is {self.limits.rounds} rounds")
