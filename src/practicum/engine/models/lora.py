@@ -189,8 +189,8 @@ def read_adapter(causal_lm: Any, folder: Path) -> Any:
     try:
         with _peft_on_new_transformers():
             model = peft.PeftModel.from_pretrained(causal_lm, str(folder), is_trainable=True)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
-        raise unreadable(folder, error) from error
+    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise unreadable(folder, error) from error  # peft says so of settings it does not know
     _require_same_shapes(model, saved, folder)
     return model.eval()
 
