@@ -88,8 +88,11 @@ def read_adapter_config(folder: Path) -> dict[str, Any]:
         raise unusable(folder, f"{CONFIG_FILE} is not a JSON object")
     _check_rank(config.get("r", DEFAULTS["r"]), "r", folder)
     _check_alpha(config.get("lora_alpha", DEFAULTS["lora_alpha"]), "lora_alpha", folder)
+    dropout = config.get("lora_dropout", 0.0)
+    if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
+        raise unusable(folder, f"lora_dropout is {dropout!r:.60}, and must be from 0 to 1")
     for name, check in (("rank_pattern", _check_rank), ("alpha_pattern", _check_alpha)):
-        pattern = config.get(name) or {}
+        pattern = config.get(name, {})
         if not isinstance(pattern, dict):
             raise unusable(folder, f"{name} is {pattern!r:.60}, and must be a JSON object")
         for layer, value in pattern.items():

@@ -132,13 +132,13 @@ class _Episode:
     async def run(self, script: str) -> str:
         """Run a script in a new shell; the observation of its output."""
         argument = _as_argument(script)
-        if len(argument.encode()) > MOST_SCRIPT:
-            return self._shown(TOO_LONG)
-        result = await self.box.run(
-            (*BOTH_STREAMS, argument),
-            timeout_s=self.limits.command_timeout_s,
-            cwd=self.plan.cwd,
-        )
+        result = TOO_LONG
+        if len(argument.encode()) <= MOST_SCRIPT:
+            result = await self.box.run(
+                (*BOTH_STREAMS, argument),
+                timeout_s=self.limits.command_timeout_s,
+                cwd=self.plan.cwd,
+            )
         if result.status in NOT_RUN:
             return self._broken(result)
         self.exit_codes.append(result.exit_code)
