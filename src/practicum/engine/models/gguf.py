@@ -28,10 +28,10 @@ def convert_gguf(file: Path, folder: Path) -> None:
     try:
         kind, splitting = (_text_entry(file, f"tokenizer.ggml.{key}") for key in ("model", "pre"))
         with no_conversion_bars():
-            model = AutoModelForCausalLM.from_pretrained(
-                folder_name, gguf_file=file.name, dtype=torch.float32
-            )
-            tokenizer = AutoTokenizer.from_pretrained(folder_name, gguf_file=file.name)
+            # What lies beside the file, and may name code, is not asked.
+            given: dict[str, Any] = {"gguf_file": file.name, "trust_remote_code": False}
+            model = AutoModelForCausalLM.from_pretrained(folder_name, dtype=torch.float32, **given)
+            tokenizer = AutoTokenizer.from_pretrained(folder_name, **given)
     except Exception as error:
         raise UserError(
             f"{file.name!r} cannot be read as a model ({_first_line(error)}); give a .gguf file of "
