@@ -3,6 +3,9 @@
 import os
 from collections.abc import Sequence
 
+COMMANDS = ("agent", ".command", ".score")
+"""How keys end whose values may be commands; other words that name code have a colon."""
+
 
 def trust_typed(words: Sequence[str]) -> None:
     """Remember the code that words name: `mine.py:Env`, `agent=mine.py:act`, `agent.command=[...]`.
@@ -10,15 +13,16 @@ def trust_typed(words: Sequence[str]) -> None:
     Nothing is remembered for `practicum trust` itself, nor of words that Practicum gave a process
     of its own: these may come out of a config.
     """
+    named = [word for word in words if ":" in word or word.partition("=")[0].endswith(COMMANDS)]
+    if not named or "trust" in words[:1]:
+        return
     from practicum.core.trusted_code import NOT_TYPED, remember
     from practicum.core.user_code import consents_to
 
-    if os.environ.get(NOT_TYPED) or "trust" in words[:1]:
+    if os.environ.get(NOT_TYPED):
         return
-    for word in words:
+    for word in named:
         key, equals, value = word.partition("=")
-        if ":" not in word and not key.endswith((".command", ".score", "agent")):
-            continue  # most words; reading YAML takes a moment to load
         remember(consents_to({key: _read(value)} if equals else word))
 
 

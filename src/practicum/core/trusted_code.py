@@ -61,7 +61,9 @@ def remember(keys: Iterable[tuple[str, str]], *, must: bool = False) -> None:
     that is an error.
     """
     known = _trusted()
-    new = [(k, label) for k, label in keys if not ({k, label} & known or _is_covered(label))]
+    new = [(k, label) for k, label in keys if (label if k == FOLDER else k) not in known]
+    if not must:  # what lies in a trusted folder needs no line of its own
+        new = [(k, label) for k, label in new if not _is_covered(label)]
     if not new:
         return
     path = record_path()

@@ -26,7 +26,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     tokenizer = read_gguf_tokenizer(file)
     with _readable(file), no_conversion_bars():
         model = AutoModelForCausalLM.from_pretrained(
-            str(file.parent), gguf_file=file.name, dtype=torch.float32
+            str(file.parent), dtype=torch.float32, **_of_file_alone(file)
         )
     _forget_origin(model)
     _tie_twins(model)
@@ -46,13 +46,18 @@ def read_gguf_tokenizer(file: Path) -> Any:
         raise MissingExtra.for_extra("train", "reading a .gguf file") from None
     metadata = read_gguf_header(file).metadata
     with _readable(file), no_conversion_bars():
-        folder = str(file.parent)
-        config = AutoConfig.from_pretrained(folder, gguf_file=file.name)
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file.name)
+        folder, given = str(file.parent), _of_file_alone(file)
+        config = AutoConfig.from_pretrained(folder, **given)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **given)
     _repair_special_tokens(tokenizer, config)
     if metadata.get("tokenizer.ggml.model") == "gpt2":
         _repair_byte_level(tokenizer.backend_tokenizer, str(metadata.get("tokenizer.ggml.pre")))
     return tokenizer
+
+
+def _of_file_alone(file: Path) -> dict[str, Any]:
+    """What makes `transformers` ask the file, and nothing that lies beside it and may name code."""
+    return {"gguf_file": file.name, "trust_remote_code": False}
 
 
 @contextmanager
