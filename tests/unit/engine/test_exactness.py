@@ -214,6 +214,7 @@ print(worst)
 """
 
 
+@pytest.mark.rare
 def test_bfloat16_is_as_near_to_float32_as_the_padded_batch_in_bfloat16() -> None:
     """In a process of its own: some CPUs announce instructions for it that they do not have."""
     there = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "PYTHONPATH": os.getcwd()}

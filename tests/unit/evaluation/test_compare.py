@@ -180,7 +180,7 @@ def test_success_differences_are_covered_93_to_97_percent(before, after, n, atte
     assert 0.93 <= np.mean([i.low <= truth <= i.high for i in intervals]) <= 0.97
 
 
-@pytest.mark.parametrize(("n", "attempts"), [(100, 1), (30, 4)])
+@pytest.mark.parametrize(("n", "attempts"), [pytest.param(100, 1, marks=pytest.mark.rare), (30, 4)])
 def test_reward_differences_are_covered_93_to_97_percent(n: int, attempts: int) -> None:
     pairs, truth = draw_pairs(0.3, 0.7, n, attempts, seed=6)
     noise = np.random.default_rng(7).poisson(0.5, size=pairs.shape) * 0.5

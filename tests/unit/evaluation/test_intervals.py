@@ -215,7 +215,7 @@ def mostly_solved(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[np.
     return (8.5 * solved - 0.5 * (4 - solved)) / 4, 8.5 * 0.75 - 0.5 * 0.25
 
 
-@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("n", [30, pytest.param(100, marks=pytest.mark.rare)])
 @pytest.mark.parametrize("draw", [skewed, discrete, mostly_solved])
 def test_mean_reward_is_covered_93_to_97_percent(draw, n: int) -> None:
     """Small evaluations are quick, so there are more of them: the share is then known better."""
