@@ -58,7 +58,9 @@ FILES = {
     "mine.py": CODE,
     "broken.py": "def f():\n    pass\n\nimport nowhere_at_all\n",
     "syntax.py": "def f(task, trace outcome):\n    return 1.0\n",
-    "rows.jsonl": "".join(f'{{"id": "t{n}", "prompt": "Say {n}."}}\n' for n in range(40)),
+    "rows.jsonl": "".join(
+        f'{{"id": "t{n}", "prompt": "Say {n}.", "answer": "{n}"}}\n' for n in range(40)
+    ),
     "torn.jsonl": '{"id": "a", "prompt": "x"}\n{"id": \n',
     "twice.jsonl": '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}\n',
     "twice.yaml": "env: math\nsteps: 3\nsteps: 4\n",

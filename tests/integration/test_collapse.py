@@ -64,13 +64,14 @@ def temperatures(run: Path, step: int) -> set[float]:
     return {min(found)}
 
 
-def test_a_reward_that_pays_the_same_for_anything_is_told_once_wherever_one_looks(
+def test_equal_pay_for_anything_is_told_at_once_and_is_one_alarm_wherever_one_looks(
     practicum: Callable[..., Any], tmp_path: Path
 ) -> None:
     done = practicum("train", *SMALL, *CONSTANT, f"runs_dir={tmp_path}", "--name", "x")
     assert done.code == 0
     said = words(done.err)
-    assert said.count("warning: step") == 1
+    assert said.count("warning: step") == 2
+    assert "warning: step 1: " in said
     assert f"step 4: every episode of the last 3 steps {EQUAL}" in said
     listed = practicum("runs", "--runs-dir", tmp_path)
     assert "finished ▲1" in listed.out
@@ -101,7 +102,7 @@ def test_stop_saves_the_run_and_ends_it_with_a_sentence(
     assert [step for step, _ in rows(run, "step")] == [1, 2, 3, 4]
     went_on = practicum("train", "--resume", run, "on_collapse=warn")
     assert went_on.code == 0
-    assert "warning" not in went_on.err
+    assert "warning: step" not in went_on.err
     assert [step for step, _ in rows(run, "step")] == [1, 2, 3, 4, 5, 6]
 
 

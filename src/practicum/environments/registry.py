@@ -23,7 +23,14 @@ from pydantic import BaseModel, ValidationError, create_model
 from practicum.core.capabilities import Closable, FindsTasks
 from practicum.core.config.parse_config import explain
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import ConfigError, PracticumError, UserError, nearest, user_line
+from practicum.core.errors import (
+    ConfigError,
+    PracticumError,
+    UserError,
+    as_failure,
+    nearest,
+    user_line,
+)
 from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.core.trace import LONE_SURROGATE
@@ -220,6 +227,10 @@ def first_tasks(
     try:
         stream = iter(environment.tasks(split, seed))
         found = list(islice(stream, 1))
+        clock.cancel()
+        found += list(islice(stream, n - 1))
+    except SystemExit as error:
+        raise PracticumError(f"{where}: {as_failure(error)}") from error
     finally:
         clock.cancel()
     if not found:
@@ -227,7 +238,7 @@ def first_tasks(
             f"{where} gives no task of {split!r} with these options; give others, such as "
             f"env.level=2, or let it give some{instead}"
         )
-    return found + list(islice(stream, n - 1))
+    return found
 
 
 FIRST_TASKS = 32

@@ -49,11 +49,11 @@ def test_a_file_that_nobody_trusts_is_not_run(planted: Callable[[str, str], Path
 @pytest.mark.parametrize(
     "imports",
     [
-        "import beside",
-        "from beside import f",
-        "import inside.deep",
-        "from inside import deep",
-        "import importlib; importlib.import_module('beside')",
+        "import lies_beside",
+        "from lies_beside import f",
+        "import lies_inside.deep",
+        "from lies_inside import deep",
+        "import importlib; importlib.import_module('lies_beside')",
     ],
 )
 def test_what_a_trusted_file_imports_beside_it_is_checked_too(
@@ -61,9 +61,9 @@ def test_what_a_trusted_file_imports_beside_it_is_checked_too(
 ) -> None:
     file = planted("main.py", f"{imports}\ndef f(): pass\n")
     remember([(trust_file(file)[0])])  # of the file alone, as it was before the others came
-    planted("beside.py", "raise SystemExit('it ran')\ndef f(): pass")
-    planted("inside/__init__.py", "")
-    planted("inside/deep.py", "raise SystemExit('it ran')")
+    planted("lies_beside.py", "raise SystemExit('it ran')\ndef f(): pass")
+    planted("lies_inside/__init__.py", "")
+    planted("lies_inside/deep.py", "raise SystemExit('it ran')")
     with pytest.raises(NotTrusted):
         load_callable(f"{file}:f", "env")
 

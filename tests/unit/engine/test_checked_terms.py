@@ -63,7 +63,7 @@ def test_marks_stay_with_their_terms_where_a_batch_is_halved(whole: bool) -> Non
     even = batch.target[batch.term_decision] % 2 == 0
     halves = split_micro_batch(replace(batch, term_checked=even), whole_samples=whole)
     assert halves is not None
-    for half in halves:
+    for half in halves[:2]:
         targets = half.target[half.term_decision]
         assert half.term_checked is not None
         assert half.term_checked.tolist() == (targets % 2 == 0).tolist()
