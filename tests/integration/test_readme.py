@@ -164,8 +164,10 @@ def run_block(block: Block, folder: Path) -> None:
 
 
 @pytest.fixture
-def readers_folder(tmp_path: Path) -> Path:
-    """A folder with what a clone has and a reader may name."""
+def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what a clone has and a reader may name; a reader has trusted nothing yet."""
+    monkeypatch.delenv("PRACTICUM_TRUST")
+    monkeypatch.setenv("PRACTICUM_TRUST_FILE", str(tmp_path / "trusted"))
     for name in NEEDED:
         source = REPOSITORY / name
         if source.is_dir():
