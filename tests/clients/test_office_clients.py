@@ -1,5 +1,6 @@
 """The client libraries of the office's services, unmodified, against a company."""
 
+import asyncio
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from tests.unit.environments.office.serving_companies import Served, serve
 
 from practicum.environments.office.companies import Companies
+
+WAIT_S = 120.0
 
 
 @pytest.fixture
@@ -55,6 +58,40 @@ def test_rocketchat_api(served: Served, tmp_path: Path) -> None:
         library.RocketChat(name, "wrong", server_url=served.url(3000))
 
 
+async def test_rocketchat_async(served: Served) -> None:
+    why = "it wants an older websockets, so an environment of its own: pip install rocketchat-async"
+    library = pytest.importorskip("rocketchat_async", reason=why)
+    address = served.url(3000).replace("http:", "ws:") + "/websocket"
+    chat, name = library.RocketChat(), "theagentcompany"
+    with pytest.raises(RuntimeError, match="incorrect password"):
+        await library.RocketChat().start(address, name, "wrong")
+    await chat.start(address, name, name)
+    rooms = dict(await chat.get_channels())
+    told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def on_message(room: str, sender: str, number: str, thread: str, text: str, *_: object) -> None:
+        told.put_nowait((number, text))
+
+    [room] = [one["_id"] for one in await chat.get_channels_raw() if one.get("name") == "sales"]
+    assert rooms[room] == "c"
+    await chat.subscribe_to_channel_messages(room, on_message)
+    changes: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    await chat.subscribe_to_channel_changes(lambda *change: changes.put_nowait(change))
+    await chat.send_typing_event(room)
+    await chat.send_message("Hello", room)
+    number, text = await asyncio.wait_for(told.get(), WAIT_S)
+    assert text == "Hello"
+    assert await asyncio.wait_for(changes.get(), WAIT_S) == (room, "c")
+    await chat.send_reaction(number, ":tada:")
+    await asyncio.wait_for(told.get(), WAIT_S)
+    await chat.send_message("A reply", room, thread_id=number)
+    assert (await asyncio.wait_for(told.get(), WAIT_S))[1] == "A reply"
+    said = served.company.office.messages("sales")
+    assert said[1]["reactions"] == {":tada:": {"usernames": [name]}}
+    assert said[2]["tmid"] == number
+    chat._ws_connection_task.cancel()
+
+
 def test_python_gitlab(served: Served) -> None:
     gitlab = pytest.importorskip("gitlab", reason="needs python-gitlab; pip install python-gitlab")
     client = gitlab.Gitlab(served.url(8929), private_token="root-token", keep_base_url=True)
@@ -84,6 +121,48 @@ def test_python_gitlab(served: Served) -> None:
     assert [one.name for one in other.protectedbranches.list()] == ["main"]
     with pytest.raises(gitlab.GitlabAuthenticationError):
         gitlab.Gitlab(served.url(8929), private_token="wrong").auth()
+
+
+def test_python_gitlab_meets_the_protection_and_uses_the_rest(served: Served) -> None:
+    gitlab = pytest.importorskip("gitlab", reason="needs python-gitlab; pip install python-gitlab")
+    url = served.url(8929)
+    client = gitlab.Gitlab(url, private_token="root-token", keep_base_url=True)
+    project = client.projects.get("root/shop")
+    person = client.users.list(username="ann_lee")[0]
+    token = (
+        client.users.get(person.id)
+        .personal_access_tokens.create({"name": "t", "scopes": ["api"]})
+        .token
+    )
+    ann = gitlab.Gitlab(url, private_token=token, keep_base_url=True)
+    hers = ann.projects.get("root/shop")
+    file = {"file_path": "a.txt", "branch": "main", "content": "x", "commit_message": "Add"}
+    with pytest.raises(gitlab.GitlabCreateError, match="not allowed to push into this branch"):
+        hers.files.create(file)
+    with pytest.raises(gitlab.GitlabAuthenticationError):
+        hers.mergerequests.get(1).merge()
+    project.protectedbranches.delete("main")
+    project.protectedbranches.create(
+        {"name": "main", "push_access_level": 0, "merge_access_level": 30}
+    )
+    hers.mergerequests.get(1).merge()
+    with pytest.raises(gitlab.GitlabCreateError):
+        project.files.create(file)
+    issue = project.issues.get(1)
+    issue.assignee_ids = [person.id]
+    issue.save()
+    issue.awardemojis.create({"name": "thumbsup"})
+    assert project.issues.get(1).upvotes == 1
+    [todo] = ann.todos.list(get_all=True)
+    todo.mark_as_done()
+    label = project.labels.create({"name": "doing", "color": "#fff"})
+    board = project.boards.create({"name": "Work"})
+    board.lists.create({"label_id": label.id})
+    assert [one.label["name"] for one in board.lists.list(get_all=True)] == ["doing"]
+    assert client.search("issues", "Issue 1")
+    assert [one["path"] for one in project.search("blobs", "PRICE")] == ["src/price.py"]
+    with pytest.raises(gitlab.GitlabError, match="CI pipeline schedules are not part of this"):
+        project.pipelineschedules.list(get_all=True)
 
 
 def test_a_webdav_client(served: Served, tmp_path: Path) -> None:

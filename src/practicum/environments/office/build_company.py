@@ -3,6 +3,7 @@
 import json
 import tempfile
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from practicum.environments.office.seed_plane import add_plane
 THE_AGENT = Person(username=AGENT, name="theagentcompany", role="AI assistant", is_admin=True)
 EMPTY: dict[str, Any] = {
     "rocketchat": {"users": {}, "rooms": {}, "messages": {}, "tokens": {}, "files": {}},
-    "gitlab": {"users": {}, "projects": {}, "tokens": {}, "groups": {}},
+    "gitlab": {"users": {}, "projects": {}, "tokens": {}, "groups": {}, "todos": []},
     "plane": {"users": {}, "projects": {}, "keys": {}, "sessions": {}},
     "owncloud": {"users": {}, "shares": {}, "sessions": {}},
 }
@@ -114,6 +115,7 @@ def _add_files(company: Company, seed: CompanySeed) -> None:
     for folder in ("Documents", *seed.folders, *(str(Path(path).parent) for path in seed.files)):
         place = cloud.place(AGENT, "" if folder == "." else folder)
         place.file.mkdir(parents=True, exist_ok=True)
+        cloud.touch(place, datetime.fromisoformat(company.data["now"]).timestamp())
     for path, content in seed.files.items():
         cloud.write(
             cloud.place(AGENT, path), content if isinstance(content, bytes) else content.encode()

@@ -228,7 +228,22 @@ class Chat:
         self.messages[room["_id"]].append(message)
         if "tmid" in more:
             self._count_reply(room, message)
+        self._tell(message)
         return message
+
+    def changed(self, message: Document) -> None:
+        """Note that a message is another one now."""
+        message["_updatedAt"] = self.company.timestamp()
+        self._tell(message)
+
+    def remove_message(self, message: Document) -> None:
+        """Delete a message."""
+        self.messages[message["rid"]].remove(message)
+        self._tell(message, is_gone=True)
+
+    def _tell(self, message: Document, *, is_gone: bool = False) -> None:
+        for listener in self.company.chat_listeners:
+            listener(message, is_gone)
 
     def note(self, room: Document, kind: str, text: str, by: str, role: str | None = None) -> None:
         """A message of the system, such as that someone joined."""

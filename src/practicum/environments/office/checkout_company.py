@@ -18,10 +18,10 @@ from practicum.environments.office.company_seed import (
     Colleague,
     CompanySeed,
     Cycle,
-    Fact,
     Person,
     Project,
 )
+from practicum.environments.office.stage_directions import colleague_of
 
 PEOPLE = "servers/rocketchat/npc/npc_definition.json"
 CREDENTIALS = "workspaces/base_image/npc/npc_credential.json"
@@ -134,12 +134,7 @@ def _projects(checkout: Path) -> tuple[Project, ...]:
 def colleagues_from_scenarios(
     scenarios: Mapping[str, Mapping[str, str]], company: CompanySeed
 ) -> tuple[Colleague, ...]:
-    """Colleagues from a task's `scenarios.json`: name to `extra_info` and `strategy_hint`.
-
-    A model plays them by these texts. Scripted, a colleague answers with those sentences of its
-    hint that have to do with the question, or all of them when the question has to do with the
-    situation; that is plainer than a person and tells no less.
-    """
+    """Colleagues from a task's `scenarios.json`: name to `extra_info` and `strategy_hint`."""
     by_name = {person.name: person for person in company.people}
     found = []
     for name, scenario in scenarios.items():
@@ -149,124 +144,5 @@ def colleagues_from_scenarios(
                 f"the scenario names {name!r}, who is not in the company; there are "
                 f"{', '.join(sorted(by_name))}"
             )
-        found.append(_colleague(person, scenario))
+        found.append(colleague_of(person, scenario))
     return tuple(found)
-
-
-def _colleague(person: Person, scenario: Mapping[str, str]) -> Colleague:
-    info = " ".join(str(scenario.get("extra_info", "")).split())
-    hint = " ".join(str(scenario.get("strategy_hint", "")).split())
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", hint)
-    facts = [
-        Fact(when=("|".join(topics),), say=spoken(sentence))
-        for sentence in sentences
-        if (topics := _topics(sentence.partition(",")[0]))
-    ]
-    situation = _topics(info)
-    if situation:
-        whole = " ".join(map(spoken, sentences))
-        facts.append(Fact(when=("|".join(situation),), say=whole, is_last=True))
-    return Colleague(
-        username=person.username,
-        facts=tuple(facts),
-        is_silent=bool(re.search(r"do(?:n't| not) respond (?:to|any)", hint, re.IGNORECASE)),
-        persona=f"You are {person.name}, {person.role}. {person.about}",
-        goal=f"{info} {hint}".strip(),
-    )
-
-
-COMMON = frozenset(
-    [
-        "someone",
-        "will",
-        "you",
-        "your",
-        "ask",
-        "for",
-        "about",
-        "the",
-        "and",
-        "with",
-        "that",
-        "this",
-        "they",
-        "them",
-        "their",
-        "would",
-        "should",
-        "when",
-        "asked",
-        "tell",
-        "answer",
-        "respond",
-        "response",
-        "say",
-        "only",
-        "once",
-        "give",
-        "first",
-        "could",
-        "from",
-        "have",
-        "has",
-        "are",
-        "not",
-        "can",
-        "what",
-        "who",
-        "which",
-        "possible",
-        "questions",
-        "question",
-        "some",
-        "also",
-        "know",
-        "information",
-        "provide",
-        "respond",
-    ]
-)
-"""Words of scenarios that say nothing about their topic."""
-
-
-def _topics(text: str) -> list[str]:
-    """The words of a text that say what it is about.
-
-    >>> _topics("Someone will ask you for your phone number.")
-    ['phone', 'number']
-    """
-    words = re.findall(r"[A-Za-z][A-Za-z&-]{3,}", text.lower())
-    kept = [word.removesuffix("s") for word in words if word not in COMMON]
-    return list(dict.fromkeys(kept))
-
-
-OPENINGS = re.compile(
-    r"^(?:(?:when|if|once|only when|for)\b[^,:]*?(?:[,:]|(?= should you))\s*)?"
-    r"(?:you (?:should|could|can) |should you )?"
-    r"(?:also )?(?:say|tell them|tell the ai agent|answer|mention|suggest|express|"
-    r"(?:only )?respond(?: with)?(?: the following requirements)?(?: an application for)?)"
-    r"(?: that)?:?\s*",
-    re.IGNORECASE,
-)
-
-
-PERSONS = (
-    (r"\byour? should not\b", "I do not"),
-    (r"\byour? should\b", "I"),
-    (r"\byou(?: a|')re\b", "I am"),
-    (r"\byour\b", "my"),
-    (r"\byou\b", "I"),
-)
-"""What is said to someone, and what they say of themselves."""
-
-
-def spoken(sentence: str) -> str:
-    """An instruction to a colleague as what the colleague says.
-
-    >>> spoken("Tell them your phone number is 516-837-4592.")
-    'My phone number is 516-837-4592.'
-    """
-    text = OPENINGS.sub("", sentence.strip(), count=1) or sentence
-    for theirs, own in PERSONS:
-        text = re.sub(theirs, own, text, flags=re.IGNORECASE)
-    return text[:1].upper() + text[1:]

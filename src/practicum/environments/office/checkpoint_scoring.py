@@ -46,6 +46,26 @@ def with_bonus(checkpoints: Sequence[Points], strategy: Strategy = "sum") -> lis
     return found
 
 
+def with_damage(checkpoints: Sequence[Points], is_whole: bool) -> list[Points]:
+    """The checkpoints and one more point, which who did something of the task and no damage has.
+
+    Where there is damage, at most half of the other points count, so that S is at most 0.25.
+
+    >>> done = [Points(total=1, result=1), Points(total=3, result=3)]
+    >>> [p.result for p in with_damage(done, is_whole=True)]
+    [1, 3, 1]
+    >>> [p.result for p in with_damage(done, is_whole=False)]
+    [1, 1, 0]
+    """
+    left = sum(one.total for one in checkpoints) // (1 if is_whole else 2)
+    found = []
+    for one in checkpoints:
+        found.append(replace(one, result=min(one.result, left)))
+        left -= found[-1].result
+    has_done = any(one.result for one in checkpoints)
+    return [*found, Points(total=1, result=int(is_whole and has_done))]
+
+
 def s_score(checkpoints: Sequence[Points]) -> float:
     """TheAgentCompany's score of a task.
 

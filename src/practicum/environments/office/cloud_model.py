@@ -9,6 +9,7 @@ import mimetypes
 import os
 import re
 import shutil
+import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,8 +103,8 @@ class Cloud:
 
     # Changes.
 
-    def write(self, place: Place, content: bytes) -> bool:
-        """Put a file in place; whether it is new."""
+    def write(self, place: Place, content: bytes, changed_s: float | None = None) -> bool:
+        """Put a file in place; whether it is new. `changed_s` is when its client changed it."""
         is_new = not place.file.exists()
         require(place, CREATE if is_new else UPDATE)
         if place.file.is_dir():
@@ -111,12 +112,51 @@ class Cloud:
         if not place.file.parent.is_dir():
             raise Refused(409, "Parent node does not exist")
         self.company.require_room(in_blocks(len(content)))
+        at = self.company.now().timestamp()
+        self._replace(place.file, content, at if changed_s is None else changed_s)
+        self.touch(place, at)
+        return is_new
+
+    def _replace(self, file: Path, content: bytes, changed_s: float) -> None:
+        """Another file in the place of one: what a snapshot shares is never written."""
         fresh = self.company.folder / f"partial-{self.company.number('partial')}"
         fresh.write_bytes(content)
+        os.utime(fresh, (changed_s, changed_s))
+        fresh.replace(file)
+
+    def date(self, place: Place, changed_s: float) -> None:
+        """Say when a file or folder was changed."""
+        require(place, UPDATE)
         at = self.company.now().timestamp()
-        os.utime(fresh, (at, at))
-        fresh.replace(place.file)
-        return is_new
+        if place.file.is_dir():
+            self.touch(place, at)
+            os.utime(place.file, (changed_s, changed_s))
+        else:
+            self.company.require_room(in_blocks(place.file.stat().st_size))
+            self._replace(place.file, place.file.read_bytes(), changed_s)
+            self.touch(place, at)
+
+    def touch(self, place: Place, at: float) -> None:
+        """Note a change of what is at a place: it and all folders above have new entity tags.
+
+        A file keeps its number in the file system wherever it is moved, so the notes go by that.
+        """
+        number = self.company.number("etag")
+        root = self.root(place.owner)
+        changed = [place.file, *place.file.parents] if place.file != root else [root]
+        for file in changed[: len(place.file.relative_to(root).parts) + 1]:
+            if file.exists():
+                self.company.etags[file.stat().st_ino] = number
+                if file.is_dir():
+                    os.utime(file, (at, at))
+
+    def etag(self, place: Place) -> str:
+        """A text that changes whenever a file does, and a folder's with all that is in it."""
+        found = place.file.stat()
+        number = self.company.etags.get(found.st_ino, 0)
+        own = "" if place.file.is_dir() else f"{found.st_mtime_ns} {found.st_size}"
+        text = f"{number} {own} {place.name}"
+        return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
     def make_folder(self, place: Place) -> None:
         """A new folder."""
@@ -127,8 +167,7 @@ class Cloud:
             raise Refused(409, "Parent node does not exist")
         self.company.require_room(BLOCK)
         place.file.mkdir()
-        at = self.company.now().timestamp()
-        os.utime(place.file, (at, at))
+        self.touch(place, self.company.now().timestamp())
 
     def delete(self, place: Place) -> None:
         """Delete a file or folder, and the shares of it."""
@@ -136,6 +175,7 @@ class Cloud:
         if not place.path:
             raise Refused(403, "The folder of a user cannot be deleted")
         self._remove(place.file)
+        self.touch(place, self.company.now().timestamp())
         for key, share in list(self.shares.items()):
             path = share["path"].strip("/")
             if share["owner"] == place.owner and f"{path}/".startswith(f"{place.path}/"):
@@ -171,14 +211,26 @@ class Cloud:
             self.company.require_room(sum(map(in_blocks, sizes)))
         if not is_new:
             self._remove(target.file)
+        at = self.company.now().timestamp()
         if is_move:
             source.file.rename(target.file)
             self._follow(source, target)
+            self.touch(source, at)
         elif source.file.is_dir():
             copy_folder(source.file, target.file)
         else:
             shutil.copyfile(source.file, target.file)
+        if not is_move:
+            self._date_copy(target.file, at)
+        self.touch(target, at)
         return is_new
+
+    def _date_copy(self, copied: Path, at: float) -> None:
+        """A copy is as old as the copying, and no file that was here before."""
+        number = self.company.number("etag")
+        for file in (copied, *(copied / path for path, _ in entries_below(copied))):
+            os.utime(file, (at, at))
+            self.company.etags[file.stat().st_ino] = number
 
     def _follow(self, source: Place, target: Place) -> None:
         """Shares lead to where their files are now."""
@@ -254,11 +306,17 @@ def kind_of(file: Path) -> str:
     return mimetypes.guess_type(file.name)[0] or "application/octet-stream"
 
 
-def etag_of(file: Path) -> str:
-    """A text that changes with a file."""
-    found = file.stat()
-    text = f"{found.st_mtime_ns} {found.st_size} {file.name}"
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+def sums_of(content: bytes) -> dict[str, str]:
+    """The checksums that ownCloud keeps of a file.
+
+    >>> sums_of(b"")["SHA1"]
+    'da39a3ee5e6b4b0d3255bfef95601890afd80709'
+    """
+    return {
+        "SHA1": hashlib.sha1(content, usedforsecurity=False).hexdigest(),
+        "MD5": hashlib.md5(content, usedforsecurity=False).hexdigest(),
+        "ADLER32": f"{zlib.adler32(content):08x}",
+    }
 
 
 def file_id(place: Place) -> int:

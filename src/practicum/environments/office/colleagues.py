@@ -1,19 +1,36 @@
 """`Colleagues`: the people of a company who answer in chat.
 
-By default they are scripted and deterministic: a colleague tells a fact when a message asks for it,
-refuses while what it needs has not been said, and otherwise says who may know. What was said before
-is read from the room itself, so a reset of RocketChat resets them too. With an endpoint, a model
-plays those with a goal or a persona; its answers come when they come.
+By default they are scripted and deterministic: a colleague tells a fact when a message asks for
+it, in whatever words (`understanding`), refuses while what it needs has not been said, and
+otherwise says who may know. What was said before is read from the room itself, so a reset of
+RocketChat resets them. With an endpoint, a model plays those with a goal or a persona; its answers
+come when they come.
 """
 
 import json
-import re
 import threading
 import urllib.request
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
 from practicum.environments.office.company_state import Company, Document
+from practicum.environments.office.understanding import (
+    ANOTHER,
+    BACK_REFERENCE,
+    GREETING,
+    REPEAT,
+    REQUEST,
+    THANKS,
+    asking_parts,
+    known_words,
+    matches,
+    means,
+    states,
+    stem,
+    words,
+)
 
 MODEL_S = 120.0
 """Seconds a model has for an answer."""
@@ -24,7 +41,19 @@ MOST_ASKED = 100
 MOST_HEARD = 12_000
 """Characters of the last messages that a model is shown, so that they are within its context."""
 UNKNOWN = "I am not sure what you need from me. What exactly would you like to know?"
-NOT_YET = "I cannot tell you that yet."
+HELLO = "Hello! What can I do for you?"
+NOTED = "All right, thank you for telling me."
+WELCOME = "You are welcome."
+MOST_OF_A_FOLLOW_UP = 7
+"""Words of a message that asks about what was said last, such as "how many of those?"."""
+MOST_OF_A_GREETING = 14
+"""Words of a message that only greets."""
+
+
+def _spoken_to(room: Document, message: Document) -> list[str]:
+    if room["t"] == "d":
+        return list(room["members"])
+    return [one["username"] for one in message["mentions"]]
 
 
 class Colleagues:
@@ -41,12 +70,7 @@ class Colleagues:
         if "t" in message:
             return
         sender = message["u"]["username"]
-        spoken_to = (
-            room["members"]
-            if room["t"] == "d"
-            else [one["username"] for one in message["mentions"]]
-        )
-        for username in spoken_to:
+        for username in _spoken_to(room, message):
             if username in colleagues and username != sender:
                 self._answer(colleagues[username], room, message)
 
@@ -64,10 +88,15 @@ class Colleagues:
             work = (self._endpoint, prompt, colleague["username"], room["_id"])
             threading.Thread(target=self._ask_model, args=work, daemon=True).start()
             return
-        sender = message["u"]["username"]
-        heard = [one["msg"] for one in said if one["u"]["username"] == sender]
-        people = self._company.data["people"]
-        answer = scripted_answer(colleague, heard, [one["msg"] for one in own], people)
+        scripted = ScriptedColleague(colleague, self._company.data["people"])
+        sender, answer = message["u"]["username"], ""
+        for one in said:
+            if one["u"]["username"] != sender or "t" in one:
+                continue
+            if colleague["username"] in _spoken_to(room, one):
+                answer = scripted.answer(one["msg"])
+            else:
+                scripted.hear(one["msg"])
         self._say(colleague["username"], room["_id"], answer)
 
     def _say(self, username: str, room_id: str, text: str) -> None:
@@ -92,53 +121,161 @@ class Colleagues:
                 self._say(username, room_id, text[:4000])
 
 
-def scripted_answer(
-    colleague: Document, heard: list[str], own: list[str], people: dict[str, Document]
-) -> str:
-    """What a colleague says to the last of the messages it heard from someone.
+def _level(fact: Document, level: int) -> list[str]:
+    """What asks for a fact: its `when` first, then less and less plainly."""
+    return list(fact["when"] if level == 0 else fact["also"][level - 1 : level])
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Several answers as one message, without those that another one has in it."""
+    text = ""
+    for line in dict.fromkeys(lines):
+        if not any(line != other and line.lower() in other.lower() for other in lines):
+            text += f"{'' if not text else ' ' if text[-1] in '.!?' else chr(10)}{line}"
+    return text
+
+
+class ScriptedColleague:
+    """What one colleague says to one other person; it knows what was said so far, and no more.
 
     >>> from dataclasses import asdict
     >>> from practicum.environments.office.company_seed import Colleague, Fact
     >>> ann = Colleague(username="ann", facts=(Fact(when=("budget",), say="It is $500."),))
-    >>> scripted_answer(asdict(ann), ["What is the budget?"], [], {})
+    >>> ScriptedColleague(asdict(ann), {}).answer("What may we spend?")
     'It is $500.'
     """
-    answers: list[str] = []
-    for fact in sorted(colleague["facts"], key=lambda one: bool(one["is_last"])):
-        if not matches(fact["when"], heard[-1]) or (fact["is_last"] and answers):
-            continue
-        if not all(any(matches([need], text) for text in heard) for need in fact["needs"]):
-            answers.append(fact["otherwise"] or NOT_YET)
-            continue
-        told = [fact["say"], *fact["again"]]
-        before = sum(text in one for one in own for text in told)
-        answers.append(told[min(before, len(told) - 1)])
-    if answers:
-        return " ".join(dict.fromkeys(answers))
-    other = people.get(colleague["sends_to"])
-    if other is not None:
-        greeting = f"{colleague['greeting']} " if colleague["greeting"] else ""
-        where = f"@{other['username']} ({other['name']}, {other['role'] or 'a colleague'})"
-        return f"{greeting}I do not know that. Please ask {where}."
-    return str(colleague["greeting"] or UNKNOWN)
 
-
-def matches(words: list[str], text: str) -> bool:
-    """Whether a text has one word of each alternative, whole words only, a plural s aside.
-
-    >>> matches(["budget|money", "total"], "What are the total budgets?")
-    True
-    >>> matches(["budget"], "How are you?")
-    False
-    """
-    lowered = text.lower()
-    return bool(words) and all(
-        any(
-            re.search(rf"(?<!\w){re.escape(one.strip().lower())}s?(?!\w)", lowered)
-            for one in alternatives.split("|")
+    def __init__(self, colleague: Document, people: dict[str, Document]) -> None:
+        self._colleague = colleague
+        self._people = people
+        self._facts: list[Document] = colleague["facts"]
+        own = " ".join(
+            [colleague["username"], people.get(colleague["username"], {}).get("name", "")]
         )
-        for alternatives in words
-    )
+        self._own_name = frozenset(words(own.replace("_", " ")))
+        self._levels = 1 + max((len(fact["also"]) for fact in self._facts), default=0)
+        self._known = [
+            known_words(
+                [one for fact in self._facts for n in range(upto + 1) for one in _level(fact, n)]
+            )
+            for upto in range(self._levels)
+        ]
+        """The words of its facts down to each level: each of them stands for itself alone."""
+        self._heard: list[str] = []
+        self._told: Counter[int] = Counter()
+        self._wanted: set[int] = set()
+        """Facts that were asked for and that need something yet."""
+        self._last: int | None = None
+        """The fact that was told, or refused, last."""
+        self._last_line = ""
+
+    def hear(self, text: str) -> None:
+        """Something was said nearby; it needs no answer."""
+        self._heard.append(text)
+
+    def answer(self, text: str) -> str:
+        """What it says to a message."""
+        self.hear(text)
+        if self._last_line and REPEAT.search(text):
+            return self._last_line
+        chosen = [*self._now_met(), *self._asked_for(text)]
+        if not chosen and self._goes_on(text) and self._last is not None:
+            chosen = [self._last]
+        lines = [self._tell(number) for number in dict.fromkeys(chosen)]
+        if lines:
+            self._last_line = _joined(lines)
+            return self._last_line
+        return self._small_talk(text)
+
+    def _is_met(self, fact: Document) -> bool:
+        own = known_words(fact["needs"])
+        return all(any(states(one, text, own) for text in self._heard) for one in fact["needs"])
+
+    def _now_met(self) -> list[int]:
+        """Facts that were asked for before, and of which all is there now."""
+        return sorted(number for number in self._wanted if self._is_met(self._facts[number]))
+
+    def _asked_for(self, text: str) -> list[int]:
+        """The facts that a message asks for: one for each thing it asks."""
+        said = [words(part) for part in asking_parts(text)]
+        if not said and GREETING.search(text):
+            said = [tuple(one for one in words(text) if means(one, stem("greeting")))]
+        for level in range(self._levels):
+            for part in said:
+                found = self._fitting(part, level)
+                if found:
+                    return found
+        return []
+
+    def _fitting(self, said: tuple[str, ...], level: int) -> list[int]:
+        """The facts that words fit: by what they are about, or more vaguely at a higher level."""
+        hits: dict[int, frozenset[int]] = {}
+        for number, fact in enumerate(self._facts):
+            found = matches(_level(fact, level), said, self._known[level])
+            own = {n for n in found if said[n] in self._own_name}
+            if found - own:
+                if not self._is_met(fact) and not fact["otherwise"]:
+                    self._wanted.add(number)
+                else:
+                    hits[number] = found - own
+        return self._best(hits)
+
+    def _best(self, hits: dict[int, frozenset[int]]) -> list[int]:
+        """Of the facts that words of a message fit, those that fit best; each word counts once."""
+        chosen: list[int] = []
+        while hits:
+            best = max(
+                hits, key=lambda one: (bool(self._facts[one]["needs"]), len(hits[one]), -one)
+            )
+            used = hits[best]
+            alike = [one for one in hits if hits[one] == used and self._is_like(one, best)]
+            chosen += [best] if self._colleague["is_brief"] else alike
+            hits = {one: rest for one in hits if (rest := hits[one] - used)}
+        return chosen
+
+    def _is_like(self, one: int, other: int) -> bool:
+        return bool(self._facts[one]["needs"]) == bool(self._facts[other]["needs"])
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a message is about what was said last: an answer to a question, or more of it."""
+        if self._last is None or THANKS.search(text):
+            return False
+        fact = self._facts[self._last]
+        has_more = self._told[self._last] <= len(fact["again"]) and fact["again"]
+        if has_more and (self._last_line.endswith("?") or ANOTHER.search(text)):
+            return True
+        if self._last in self._wanted:
+            return any(asking_parts(text))
+        if self._colleague["otherwise"] or self._colleague["sends_to"]:
+            return False
+        return len(text.split()) <= MOST_OF_A_FOLLOW_UP and bool(BACK_REFERENCE.search(text))
+
+    def _tell(self, number: int) -> str:
+        fact = self._facts[number]
+        self._last = number
+        if not self._is_met(fact):
+            self._wanted.add(number)
+            return str(fact["otherwise"])
+        self._wanted.discard(number)
+        lines = [fact["say"], *fact["again"]]
+        line = lines[min(self._told[number], len(lines) - 1)]
+        self._told[number] += 1
+        return str(line)
+
+    def _small_talk(self, text: str) -> str:
+        """What is said to a message that asks for nothing it knows."""
+        if THANKS.search(text) and not REQUEST.search(text):
+            return WELCOME
+        greeting = str(self._colleague["greeting"])
+        other = self._people.get(self._colleague["sends_to"])
+        if other is not None:
+            where = f"@{other['username']} ({other['name']}, {other['role'] or 'a colleague'})"
+            return f"{greeting} I do not know that. Please ask {where}.".strip()
+        if any(asking_parts(text)):
+            return str(self._colleague["otherwise"]) or greeting or UNKNOWN
+        if greeting:
+            return greeting
+        return HELLO if GREETING.search(text) and len(text.split()) <= MOST_OF_A_GREETING else NOTED
 
 
 def model_messages(colleague: Document, said: list[Document]) -> list[Document]:

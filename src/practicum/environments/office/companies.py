@@ -30,7 +30,7 @@ from practicum.environments.office.services.web_server import CUT_OFF, HOLD
 PROCESS = "practicum.environments.office.company_process"
 READY_S = 30.0
 KEPT_SNAPSHOTS = 64
-"""Snapshots that are kept; the one that was used longest ago makes room."""
+"""Snapshots that are kept besides those in use; the one used longest ago makes room."""
 
 
 class OpenCompany:
@@ -127,6 +127,8 @@ class Companies:
         self._building: dict[str, threading.Lock] = {}
         """A lock for each seed whose snapshot is there or being built."""
         self._snapshots: dict[str, Path] = {}
+        self._used: dict[Path, Path] = {}
+        """The snapshot of each company that runs: its changes are seen by comparing with it."""
         self._closed: list[Path] = []
         self._number = 0
 
@@ -164,7 +166,14 @@ class Companies:
             ours.close()
             raise EnvironmentFailure("the company's services did not start")
         ours.settimeout(None)
-        return OpenCompany(ours, folder, pid, self._closed.append)
+        with self._books:
+            self._used[folder] = snapshot
+        return OpenCompany(ours, folder, pid, self._forget_company)
+
+    def _forget_company(self, folder: Path) -> None:
+        with self._books:
+            self._used.pop(folder, None)
+        self._closed.append(folder)
 
     def _start(
         self, snapshot: Path, sockets: list[socket.socket], ports: dict[int, int]
@@ -205,10 +214,11 @@ class Companies:
         with self._books:
             self._snapshots.pop(key, None)
             self._snapshots[key] = place
-            while len(self._snapshots) > KEPT_SNAPSHOTS:
-                oldest = next(iter(self._snapshots))
-                self._building.pop(oldest, None)
-                remove_folder(self._snapshots.pop(oldest))
+            used = {place, *self._used.values()}
+            idle = [name for name, one in self._snapshots.items() if one not in used]
+            for name in idle[: max(0, len(self._snapshots) - KEPT_SNAPSHOTS)]:
+                self._building.pop(name, None)
+                remove_folder(self._snapshots.pop(name))
         return place
 
     def _folder(self) -> Path:

@@ -40,6 +40,8 @@ class Person:
     about: str = ""
     password: str = PASSWORD
     is_admin: bool = False
+    plane_id: str = ""
+    """Made up where it is empty."""
 
     @property
     def email(self) -> str:
@@ -172,6 +174,8 @@ class BoardIssue:
     module: str = ""
     start_date: str | None = None
     target_date: str | None = None
+    id: str = ""
+    """Made up where it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +200,8 @@ class Board:
     cycles: tuple[Cycle, ...] = ()
     modules: tuple[str, ...] = ()
     issues: tuple[BoardIssue, ...] = ()
+    id: str = ""
+    """The one in its pages' addresses; made up where it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,16 +209,18 @@ class Fact:
     """Something a colleague tells when a message asks for it."""
 
     when: tuple[str, ...]
-    """Words; a message that has one word of each of these (`budget|money`) asks for it."""
+    """Words; a message that has one word of each of these (`budget|money`), or a synonym of it,
+    asks for the fact."""
     say: str
     again: tuple[str, ...] = ()
     """Said in turn when it is asked for again; the last of them ever after."""
     needs: tuple[str, ...] = ()
-    """Words that must have been in an earlier or this message, such as a reason or an approval."""
-    otherwise: str = ""
-    """Said when `needs` is not met."""
-    is_last: bool = False
-    """Told only where no other fact is asked for."""
+    """Words that must have been in an earlier or this message, such as a reason or an approval;
+    who has asked before is told as soon as they are there."""
+    otherwise: str = "I cannot tell you that yet."
+    """Said when `needs` is not met; where it is empty, as if there were no such fact."""
+    also: tuple[str, ...] = ()
+    """Words of which one is enough where no fact's `when` fits, the surest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +233,12 @@ class Colleague:
     """The username of who knows more; named when nothing else fits."""
     greeting: str = ""
     """Said to what asks for nothing it knows; a plain sentence where it is empty."""
+    otherwise: str = ""
+    """Said to a question that it has no answer to, instead of the greeting."""
     is_silent: bool = False
     """Reads and never answers."""
+    is_brief: bool = False
+    """Where a question fits several facts equally, only the first is told."""
     persona: str = ""
     goal: str = ""
     """For colleagues that a model plays: who they are, and what they know and want."""

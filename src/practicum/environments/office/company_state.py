@@ -62,6 +62,10 @@ class Company:
         """Bytes of the disk that each service's folders had after the last change."""
         self.on_message: Callable[[Document, Document], None] = lambda room, message: None
         """Told of what people say in chat, so that colleagues can answer."""
+        self.etags: dict[int, int] = {}
+        """The last change of each file and folder of ownCloud, by its number in the file system."""
+        self.chat_listeners: list[Callable[[Document, bool], None]] = []
+        """Told of every message that is written or changed, and, with True, deleted."""
         folder.mkdir(mode=0o755, exist_ok=True)
         self.data: dict[str, Any] = json.loads((snapshot / STATE).read_bytes())
         for name in (FILES, REPOSITORIES, UPLOADS):
@@ -191,7 +195,7 @@ def written_time(at: datetime) -> str:
 
 
 def copy_linked(source: Path, target: Path) -> None:
-    """Copy a folder: new folders, and files that share their content until one is replaced."""
+    """Copy a folder: folders of the same age; files share their content until one is replaced."""
     target.mkdir(exist_ok=True)
     if not source.is_dir():
         return
@@ -201,11 +205,15 @@ def copy_linked(source: Path, target: Path) -> None:
                 copy_linked(Path(entry.path), target / entry.name)
             else:
                 link_or_copy(entry.path, target / entry.name)
+    found = source.stat()
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def link_or_copy(source: str, target: Path) -> None:
-    """A hard link, or a copy where the file systems differ."""
+    """A hard link, or a copy of the same age: of another file system's or another user's file."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
+        found = os.stat(source)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))

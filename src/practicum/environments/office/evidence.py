@@ -10,30 +10,33 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Context
 from typing import Any
 from urllib.parse import quote
 
 from practicum.core.command import CommandResult
+from practicum.environments.office.allowed_changes import Change
 from practicum.environments.office.company_seed import (
     AGENT,
     GITLAB_ADMIN,
     BoardIssue,
-    CompanySeed,
     Issue,
-    Person,
 )
 from practicum.environments.office.office_client import Office, OfficeError
 
 PAGE = 100
 """Entries of a page of GitLab, at most."""
 MOST_FILES = 500
-"""Files and folders of a branch or of ownCloud that a checkpoint reads; tasks have a few dozen."""
+"""Files of a branch that a checkpoint reads; tasks have a few dozen."""
 MOST_BYTES = 32 << 20
 """Bytes that it reads of them."""
+
+
+MOST_DIGITS = 60
+"""Of a number in a table; longer ones are compared as text."""
+EXACT = Context(prec=MOST_DIGITS)
 
 
 class Unreadable(Exception):
@@ -50,7 +53,7 @@ class Evidence(ABC):
     """All that the agent wrote and saw, as one text."""
     answer: str | None
     """What the agent gave as its answer; None where it gave none."""
-    looked_up: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looked_up: dict[str, Any] = field(default_factory=dict)
     """What takes long to ask for, kept: a company that is graded changes no more."""
 
     @abstractmethod
@@ -61,44 +64,26 @@ class Evidence(ABC):
     def run(self, command: tuple[str, ...], stdin: bytes = b"") -> CommandResult:
         """Run a checker in the agent's machine, safe from what the agent did to its programs."""
 
+    def changes(self) -> list[Change]:
+        """All that has changed in the company since the task began."""
+        if "changes" not in self.looked_up:
+            found = self.office.call("api", "GET", "/api/changes")
+            self.looked_up["changes"] = [Change(k, tuple(at), value) for k, at, value in found]
+        known: list[Change] = self.looked_up["changes"]
+        return known
+
     # RocketChat.
 
     def spoken(self) -> dict[str, list[str]]:
         """All that the agent said, oldest first, by `#channel` or `@person`."""
-        return self._once("spoken", self._spoken)
-
-    def _once(self, what: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What was looked up before, or is now; a copy, which the caller may change."""
-        if what not in self.looked_up:
-            self.looked_up[what] = look()
-        return deepcopy(self.looked_up[what])
-
-    def _spoken(self) -> dict[str, list[str]]:
-        chat = self.office.rocketchat
         found: dict[str, list[str]] = {}
-        for kind, route, key in (
-            ("channels", "channels.list", "channels"),
-            ("groups", "groups.listAll", "groups"),
-            ("im", "im.list", "ims"),
-        ):
-            for room in (asked(chat, route, {"count": 0}) or {}).get(key, []):
-                got = chat("GET", f"{kind}.messages", {"roomId": room["_id"], "count": 0})
-                own = [one["msg"].strip() for one in got["messages"] if is_by_agent(one)]
-                others = [name for name in room.get("usernames", []) if name != AGENT]
-                name = f"#{room['name']}" if "name" in room else "@" + "+".join(others)
-                if own:
-                    found[name] = own[::-1]
+        for where, text in filter(None, (one.said for one in self.changes())):
+            found.setdefault(where, []).append(text)
         return found
 
-    def said_only(self, where: str, text: str, *asked_too: str) -> bool:
-        """Whether the agent said this once there, and nothing to others than those it may ask."""
-        found = self.spoken()
-        rest = {room for room in found if room != where and room not in asked_too}
-        return found.get(where) == [text] and not rest
-
-    def asked_only(self, *people: Person) -> bool:
-        """Whether the agent wrote to each of these people, by direct message, and nowhere else."""
-        return self.spoken().keys() == {f"@{one.username}" for one in people}
+    def has_said(self, where: str, text: str) -> bool:
+        """Whether the agent said this there, once."""
+        return self.spoken().get(where, []).count(text) == 1
 
     def channel_members(self, name: str) -> set[str]:
         """Who is in a channel; empty where there is none."""
@@ -106,30 +91,6 @@ class Evidence(ABC):
         return {one["username"] for one in found["members"]} if found else set()
 
     # ownCloud.
-
-    def cloud(self, folder: str = "") -> dict[str, bytes]:
-        """Every file in ownCloud."""
-        return self._once(f"cloud {folder}", lambda: self._cloud(folder))
-
-    def _cloud(self, folder: str) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        folders, entries, size = [folder], 0, 0
-        while folders:
-            for path in self.office.files(folders.pop()):
-                content = self.office.read_file(path)
-                if content is None:
-                    folders.append(path)
-                else:
-                    found[path] = content
-                entries, size = entries + 1, size + len(content or b"")
-                _require_little("ownCloud", entries, size)
-        return found
-
-    def changed_files(self, company: CompanySeed) -> set[str]:
-        """Paths in ownCloud that are new, gone or different."""
-        before = {p: c if isinstance(c, bytes) else c.encode() for p, c in company.files.items()}
-        after = self.cloud()
-        return {path for path in before.keys() | after if before.get(path) != after.get(path)}
 
     def shares(self) -> set[tuple[str, str, int]]:
         """What the agent shares: path, with whom (`link` for everyone), permissions."""
@@ -156,24 +117,33 @@ class Evidence(ABC):
 
     def issues(self, path: str) -> list[Issue]:
         """The issues of a project."""
-        return [
-            plain_issue(
-                Issue(
-                    title=one["title"],
-                    description=one["description"] or "",
-                    labels=tuple(one["labels"]),
-                    assignees=tuple(who["username"] for who in one["assignees"]),
-                    milestone=(one["milestone"] or {}).get("title", ""),
-                    due_date=one["due_date"],
-                    is_closed=one["state"] == "closed",
+        key = f"issues of {path}"
+        if key not in self.looked_up:
+            self.looked_up[key] = [
+                plain_issue(
+                    Issue(
+                        title=one["title"],
+                        description=one["description"] or "",
+                        labels=tuple(one["labels"]),
+                        assignees=tuple(who["username"] for who in one["assignees"]),
+                        milestone=(one["milestone"] or {}).get("title", ""),
+                        due_date=one["due_date"],
+                        is_closed=one["state"] == "closed",
+                    )
                 )
-            )
-            for one in self.listed(f"{project_route(path)}/issues")
-        ]
+                for one in self.listed(f"{project_route(path)}/issues")
+            ]
+        return list(self.looked_up[key])
 
     def issues_are(self, path: str, wanted: Iterable[Issue]) -> bool:
-        """Whether a project has these issues and no others."""
-        return Counter(self.issues(path)) == Counter(map(plain_issue, wanted))
+        """Whether a project has these issues and no others, as `is_issue` says."""
+        found = self.issues(path)
+        for one in wanted:
+            fitting = next((other for other in found if is_issue(other, one)), None)
+            if fitting is None:
+                return False
+            found.remove(fitting)
+        return not found
 
     def notes(self, path: str, kind: str, iid: int) -> list[str]:
         """The comments of an issue or merge request, oldest first."""
@@ -182,7 +152,10 @@ class Evidence(ABC):
 
     def repository(self, path: str, ref: str = "main") -> dict[str, str]:
         """The files of a branch, with their text; empty where there is no such branch."""
-        return self._once(f"branch {ref} of {path}", lambda: self._repository(path, ref))
+        key = f"branch {ref} of {path}"
+        if key not in self.looked_up:
+            self.looked_up[key] = self._repository(path, ref)
+        return dict(self.looked_up[key])
 
     def _repository(self, path: str, ref: str) -> dict[str, str]:
         route = f"{project_route(path)}/repository"
@@ -240,10 +213,6 @@ class Evidence(ABC):
             for one in plane("GET", f"{route}/issues/")["results"]
         ]
 
-    def cards_are(self, board: str, wanted: Iterable[BoardIssue]) -> bool:
-        """Whether a board has these issues and no others."""
-        return Counter(self.cards(board)) == Counter(map(plain_card, wanted))
-
     # Content of files in ownCloud.
 
     def text(self, path: str) -> str:
@@ -283,11 +252,6 @@ def _require_little(where: str, entries: int, size: int) -> None:
         raise Unreadable(f"{where} has more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB")
 
 
-def is_by_agent(message: dict[str, Any]) -> bool:
-    """Whether the agent wrote a message; notes of the system are nobody's."""
-    return message["u"]["username"] == AGENT and "t" not in message
-
-
 def project_route(path: str) -> str:
     """The route of a project.
 
@@ -295,6 +259,16 @@ def project_route(path: str) -> str:
     'projects/root%2Fshop'
     """
     return f"projects/{quote(path, safe='')}"
+
+
+def is_issue(found: Issue, wanted: Issue) -> bool:
+    """Whether an issue is the one wanted; where no description was, it may have one.
+
+    >>> is_issue(Issue(title="Crash", description="At start."), Issue(title="Crash"))
+    True
+    """
+    one, other = plain_issue(found), plain_issue(wanted)
+    return one == (other if other.description else replace(other, description=one.description))
 
 
 def plain_issue(issue: Issue) -> Issue:
@@ -355,6 +329,38 @@ def record_of(content: bytes | None) -> dict[str, str]:
     """
     rows = rows_of(content)
     return dict(zip(*rows, strict=False)) if len(rows) == 2 else {}
+
+
+def plain_cell(text: str) -> str:
+    """A number in its shortest form; other text as it is.
+
+    >>> plain_cell("255.0"), plain_cell("2.50"), plain_cell("lamp")
+    ('255', '2.5', 'lamp')
+    """
+    try:
+        number = EXACT.create_decimal(text)
+    except ArithmeticError:
+        return text
+    return f"{number.normalize(EXACT):f}" if abs(number.adjusted()) < MOST_DIGITS else text
+
+
+def plain_rows(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows with their numbers in the shortest form, to be compared with others of these."""
+    return [tuple(map(plain_cell, row)) for row in rows]
+
+
+def are_rows(found: Iterable[Sequence[str]], wanted: Iterable[Sequence[str]]) -> bool:
+    """Whether rows have the right cells; numbers may be written in any way.
+
+    >>> are_rows([("lamp", "255.0")], [("lamp", "255")])
+    True
+    """
+    return plain_rows(found) == plain_rows(wanted)
+
+
+def is_cell(found: str, wanted: str) -> bool:
+    """Whether a cell has a text, or the number that it is."""
+    return plain_cell(found) == plain_cell(wanted)
 
 
 def is_rounded(value: object, exact: float, digits: int) -> bool:

@@ -1,6 +1,7 @@
 """`GitRepository`: a bare repository, read and changed by git itself without a work tree."""
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,10 +21,13 @@ SETTINGS = {
     "receive.unpackLimit": "1",
     "http.receivepack": "true",
     "uploadpack.allowAnySHA1InWant": "true",
+    "uploadpack.allowFilter": "true",
     "core.quotePath": "false",
 }
-"""For every git that runs here: nothing of a repository is run, nothing of the host is read, and
-objects stay in packs, which are few files to copy."""
+"""For every git that runs here: nothing of a repository is run, nothing of the host is read,
+objects stay in packs, which are few files to copy, and clones may be partial."""
+NAME_BYTES = 240
+"""Of a branch's or tag's name, which is a file's name here."""
 FIELD, RECORD = "\x1f", "\x1e"
 COMMIT_FORM = (
     FIELD.join(("%H", "%h", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%B")) + RECORD
@@ -67,7 +71,9 @@ class GitRepository:
         return cls(path)
 
     def git(self, *words: str, stdin: bytes = b"") -> bytes:
-        """Run git; `GitError` when it fails."""
+        """Run git; `GitError` when it fails, or when a word is no text that git could be given."""
+        if any("\0" in word or not _is_text(word) for word in words):
+            raise GitError("a name is no text")
         done = subprocess.run(
             ["git", f"--git-dir={self.path}", *words],
             input=stdin,
@@ -108,11 +114,15 @@ class GitRepository:
         pairs = (line.rpartition(" ") for line in shown.splitlines())
         return {name: commit for name, _, commit in pairs}
 
+    def require_name(self, name: str) -> None:
+        """`GitError` where no branch and no tag can have a name."""
+        if not name or name.startswith("-") or len(name.encode(errors="replace")) > NAME_BYTES:
+            raise GitError(f"{name!r} is no name of a branch or tag")
+        self.git("check-ref-format", f"refs/heads/{name}")
+
     def set_branch(self, name: str, commit: str) -> None:
         """Make or move a branch."""
-        if not name or name.startswith("-"):
-            raise GitError(f"{name!r} is no name of a branch")
-        self.git("check-ref-format", f"refs/heads/{name}")
+        self.require_name(name)
         self.git("update-ref", f"refs/heads/{name}", commit)
 
     def delete_ref(self, full_name: str) -> None:
@@ -121,7 +131,7 @@ class GitRepository:
 
     def set_tag(self, name: str, commit: str) -> None:
         """Make a tag."""
-        self.git("check-ref-format", f"refs/tags/{name}")
+        self.require_name(name)
         self.git("update-ref", f"refs/tags/{name}", commit)
 
     def tree(self, ref: str, folder: str = "", *, is_recursive: bool = False) -> list[Document]:
@@ -209,10 +219,13 @@ class GitRepository:
         """
         parts: list[bytes] = []
         for one in changes:
-            name, email = one["author"]
+            name, email = (re.sub(r"[<>\n\0]", " ", text) for text in one["author"])
+            if not all(map(_is_text, one["files"])):
+                raise GitError("the path of a file is no text")
             parts.append(f"commit refs/heads/{one['branch']}\n".encode())
-            parts.append(f"committer {name} <{email}> {one['at']} +0000\n".encode())
-            parts.append(_data(str(one["message"]).encode()))
+            who = f"committer {name} <{email}> {one['at']} +0000\n"
+            parts.append(who.encode(errors="replace"))
+            parts.append(_data(str(one["message"]).encode(errors="replace")))
             if one.get("start"):
                 parts.append(f"from {one['start']}\n".encode())
             for path, content in one["files"].items():
@@ -222,10 +235,19 @@ class GitRepository:
                 if content is None:
                     parts.append(f"D {quoted}\n".encode())
                 else:
-                    blob = content if isinstance(content, bytes) else str(content).encode()
+                    blob = (
+                        content
+                        if isinstance(content, bytes)
+                        else str(content).encode(errors="replace")
+                    )
                     parts.append(f"M 100644 inline {quoted}\n".encode() + _data(blob))
             parts.append(b"\n")
         self.git("fast-import", "--quiet", "--force", stdin=b"".join(parts))
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word can be written in UTF-8, which half a surrogate pair cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _data(content: bytes) -> bytes:

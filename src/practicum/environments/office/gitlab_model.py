@@ -11,6 +11,9 @@ from practicum.environments.office.services.web import Refused
 ADDRESS = "http://the-agent-company.com:8929"
 ACCESS = {10: "Guest", 20: "Reporter", 30: "Developer", 40: "Maintainer", 50: "Owner"}
 
+PROTECTING = {0: "No one", 30: "Developers + Maintainers", 40: "Maintainers", 60: "Admin"}
+"""Access levels of protected branches."""
+
 
 class Gitlab:
     """GitLab's state in a company."""
@@ -21,6 +24,7 @@ class Gitlab:
         self.users: dict[str, Document] = self.data["users"]
         self.projects: dict[str, Document] = self.data["projects"]
         self.groups: dict[str, Document] = self.data["groups"]
+        self.todos: list[Document] = self.data["todos"]
 
     # People and groups.
 
@@ -87,8 +91,8 @@ class Gitlab:
         paths = ((p["path_with_namespace"].lower(), p) for p in self.projects.values())
         return next((project for path, project in paths if path == wanted), None)
 
-    def add_project(self, namespace: str, path: str, **more: Any) -> Document:
-        """A new project; its repository is empty."""
+    def require_path(self, namespace: str, path: str) -> None:
+        """Refuse an address that no project can have, or that one has."""
         whole = f"{namespace}/{path}"
         if not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.\-]*", path):
             raise Refused(
@@ -97,6 +101,10 @@ class Gitlab:
         if self.project(whole) is not None:
             taken = ["has already been taken"]
             raise Refused(400, "", detail={"path": taken, "name": taken})
+
+    def add_project(self, namespace: str, path: str, **more: Any) -> Document:
+        """A new project; its repository is empty."""
+        self.require_path(namespace, path)
         number = self.company.number("gitlab project")
         at = self.company.timestamp()
         project: Document = {
@@ -104,7 +112,7 @@ class Gitlab:
             "description": more.get("description", ""),
             "name": more.get("name") or path,
             "path": path,
-            "path_with_namespace": whole,
+            "path_with_namespace": f"{namespace}/{path}",
             "namespace_path": namespace,
             "created_at": at,
             "last_activity_at": at,
@@ -124,6 +132,7 @@ class Gitlab:
             "merge_requests": [],
             "labels": [],
             "milestones": [],
+            "boards": [],
             "wikis": {},
             "releases": [],
             "protected_branches": [],
@@ -194,8 +203,8 @@ class Gitlab:
         if branches and project["default_branch"] not in branches:
             usual = [name for name in branches if name in ("main", "master")]
             self.set_default_branch(project, (usual or list(branches))[0])
-        names = [one["name"] for one in project["protected_branches"]]
-        if len(branches) == 1 and not names and not project["settings"].get("was_pushed"):
+        is_first = bool(branches) and not project["settings"].get("was_pushed")
+        if is_first and not project["protected_branches"]:
             self.protect(project, project["default_branch"])
         project["settings"]["was_pushed"] = bool(branches)
 
@@ -310,6 +319,45 @@ class Gitlab:
         work["updated_at"] = at
         return note
 
+    def assign(self, project: Document, work: Document, users: list[int], author: Document) -> None:
+        """Set who works on it; those to whom that is new have something to do."""
+        for number in users:
+            if number not in work["assignees"]:
+                self.add_todo(project, work, self.users[str(number)], author, "assigned")
+        work["assignees"] = users
+
+    def add_todo(
+        self, project: Document, work: Document, user: Document, author: Document, action: str
+    ) -> Document:
+        """A to-do item of a user about an issue or merge request; one that waits is kept."""
+        facts = {
+            "user": user["id"],
+            "action": action,
+            "state": "pending",
+            **_place(project, work),
+        }
+        waiting = (one for one in self.todos if one.items() >= facts.items())
+        todo = next(waiting, None)
+        if todo is None:
+            number = self.company.number("gitlab todo")
+            todo = {"id": number, "author": author["id"], "created_at": work["updated_at"], **facts}
+            self.todos.append(todo)
+        return todo
+
+    def mention(self, project: Document, work: Document, text: str, author: Document) -> None:
+        """Whom a text names (`@ann_lee`) has something to do."""
+        for name in dict.fromkeys(re.findall(r"(?<!\w)@([\w.-]*\w)", text)):
+            user = self.user(name)
+            if user is not None and user["id"] != author["id"]:
+                self.add_todo(project, work, user, author, "mentioned")
+
+    def finish_todos(self, project: Document, work: Document, user: Document) -> None:
+        """Who acts on something has done what there was to do about it."""
+        facts = {"user": user["id"], **_place(project, work)}
+        for todo in self.todos:
+            if todo.items() >= facts.items():
+                todo["state"] = "done"
+
     def close(self, work: Document, user: Document, is_closed: bool) -> None:
         """Close an issue or merge request, or open it again."""
         work["state"] = "closed" if is_closed else "opened"
@@ -318,13 +366,18 @@ class Gitlab:
         self.add_note(work, user, "closed" if is_closed else "reopened", is_system=True)
 
 
+def _place(project: Document, work: Document) -> Document:
+    """Where an issue or merge request is, as to-do items say it."""
+    kind = "merge_requests" if "source_branch" in work else "issues"
+    return {"project": project["id"], "kind": kind, "iid": work["iid"]}
+
+
 def access(level: int) -> Document:
     """An access level as protected branches show it."""
-    described = {0: "No one", 30: "Developers + Maintainers", 40: "Maintainers", 60: "Admin"}
     return {
         "id": level,
         "access_level": level,
-        "access_level_description": described.get(level, ACCESS.get(level, str(level))),
+        "access_level_description": PROTECTING[level],
         "user_id": None,
         "group_id": None,
     }

@@ -23,6 +23,7 @@ from practicum.environments.office import office_client
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_seed import CompanySeed
 from practicum.environments.office.families.all_families import families
+from practicum.environments.office.families.damage_probes import damage_probes, damaged
 from practicum.environments.office.office_grading import OfficeGrader, Stage
 from practicum.environments.office.office_plan import WORKSPACE, Family, OfficePlan
 from practicum.environments.office.office_session import (
@@ -42,6 +43,8 @@ LEVELS = sorted({one.level for one in families().values()})
 ID = re.compile(r"office-(train|heldout)-(.+)-s(-?\d+)-(\d+)")
 CHECKED_TASKS = 20
 """Of each family, when all are checked."""
+PROBES = 3
+"""Kinds of damage that are tried on a task when it is checked."""
 COMMAND = "/usr/local/bin/office"
 
 
@@ -178,8 +181,10 @@ class OfficeEnvironment(MachineEnvironment):
         return self._turns(plan_of(task).reference)
 
     def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
-        """Plausible wrong solutions, each as the turns of an episode."""
-        return [self._turns(scripts) for scripts in plan_of(task).near_misses]
+        """Plausible wrong solutions, each as the turns of an episode; some do damage besides."""
+        plan, probes = plan_of(task), probes_of(task)
+        spoilt = [damaged(plan.reference, one) for one in probes.values()]
+        return [self._turns(scripts) for scripts in (*plan.near_misses, *spoilt)]
 
     def _turns(self, scripts: Sequence[str]) -> list[str]:
         protocol = self._options.protocol
@@ -251,6 +256,14 @@ def plan_of(task: Task) -> OfficePlan:
     if family is None:
         raise EnvironmentFailure(f"there is no family {task.data.get('family')!r} of office tasks")
     return family.plan(str(task.data["seed"]), task.split)
+
+
+def probes_of(task: Task) -> dict[str, str]:
+    """The damage that is tried on a task: in turn, so that a few tasks of a family try it all."""
+    every = list(damage_probes(plan_of(task).company).items())
+    number = int(str(task.data["seed"]).split()[-1])
+    turns = [(number * PROBES + n) % len(every) for n in range(PROBES)]
+    return {every[at][0]: every[at][1] for at in turns}
 
 
 @asynccontextmanager

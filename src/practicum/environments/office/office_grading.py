@@ -21,7 +21,13 @@ from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Sandbox
 from practicum.core.task import JSON, Outcome
 from practicum.core.user_code import call_in_thread
-from practicum.environments.office.checkpoint_scoring import Points, s_score, with_bonus
+from practicum.environments.office.allowed_changes import damage
+from practicum.environments.office.checkpoint_scoring import (
+    Points,
+    s_score,
+    with_bonus,
+    with_damage,
+)
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.evidence import Evidence, Unreadable
 from practicum.environments.office.office_client import OfficeError
@@ -33,6 +39,8 @@ FILE_BYTES = 8 << 20
 """Most bytes of a file that a checkpoint reads."""
 SAID_CHARS = 300
 """Characters kept of why a checkpoint failed."""
+SHOWN_DAMAGE = 3
+"""Changes that are named where there is damage."""
 
 Stage = tuple[Sandbox, OpenCompany]
 """Where an episode plays: a machine, and the company whose services are served in it."""
@@ -72,6 +80,21 @@ class SeenEvidence(Evidence):
 
     def _wait(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(GRADING_S)
+
+
+def untouched(plan: OfficePlan) -> Checkpoint:
+    """The last checkpoint of every task: nothing has changed that the task does not allow."""
+    colleagues = {one.username for one in plan.company.colleagues}
+
+    def is_untouched(seen: Evidence) -> bool:
+        found = damage(seen.changes(), plan.allows, colleagues)
+        if found:
+            named = "; ".join(map(str, found[:SHOWN_DAMAGE]))
+            more = f" and {len(found) - SHOWN_DAMAGE} more" if len(found) > SHOWN_DAMAGE else ""
+            raise Unreadable(named + more)
+        return True
+
+    return Checkpoint(says="nothing else in the company has changed", passes=is_untouched)
 
 
 def require_company(company: OpenCompany) -> None:
@@ -135,7 +158,8 @@ class OfficeGrader:
         timeout_s: float,
         fresh: Callable[[], AbstractAsyncContextManager[Stage]],
     ) -> None:
-        self._plan = plan
+        self._checkpoints = (*plan.checkpoints, untouched(plan))
+        self._strategy = plan.strategy
         self._box, self._company = stage
         self._timeout_s = timeout_s
         self._fresh = fresh
@@ -157,22 +181,23 @@ class OfficeGrader:
         if found.failed:
             require_company(self._company)
             await self._require_result_in_fresh(found)
-        plan, points = self._plan, with_bonus(found.points, self._plan.strategy)
+        *done, whole = found.points
+        points = with_damage(with_bonus(done, self._strategy), whole.is_full)
         checkpoints: list[JSON] = [
             {"says": one.says, "points": got.total, "result": got.result}
-            for one, got in zip(plan.checkpoints, points, strict=True)
+            for one, got in zip(self._checkpoints, points, strict=True)
         ]
         why = {at: f" ({said})" for at, said in {**found.why, **found.failed}.items()}
         checks: list[JSON] = [
             {"ok": got.is_full, "why": f"not so: {one.says}{why.get(at, '')}"}
-            for at, (one, got) in enumerate(zip(plan.checkpoints, found.points, strict=True))
+            for at, (one, got) in enumerate(zip(self._checkpoints, found.points, strict=True))
         ]
         return {"checkpoints": checkpoints, "checks": checks, "s_score": s_score(points)}
 
     async def _judged(self, stage: Stage, trajectory: str, answer: str | None) -> _Judgement:
         """What the checkpoints give for a machine and a company, both held still."""
         box, company = stage
-        found, checkpoints = _Judgement(), self._plan.checkpoints
+        found, checkpoints = _Judgement(), self._checkpoints
         await hold_machine(box)
         if not await call_in_thread(company.hold):
             found.fill(checkpoints, "a request did not end")
@@ -203,7 +228,7 @@ class OfficeGrader:
             if idle.failed:
                 require_company(stage[1])
         for at in sorted(found.failed.keys() & idle.failed.keys()):
-            says = self._plan.checkpoints[at].says
+            says = self._checkpoints[at].says
             raise EnvironmentFailure(f"the checkpoint {says!r} failed: {found.failed[at]}")
 
 

@@ -11,17 +11,21 @@ no more than the family and a seed.
 """
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from practicum.core.task import Split
+from practicum.environments.office.allowed_changes import Allowed
+from practicum.environments.office.background import background
 from practicum.environments.office.checkpoint_scoring import Strategy
 from practicum.environments.office.company_seed import CompanySeed, Person
 from practicum.environments.office.evidence import Evidence
 from practicum.environments.office.generated_company import generate_company
 
 ServiceName = Literal["rocketchat", "gitlab", "plane", "owncloud"]
+WITH_BACKGROUND = 3
+"""The level from which on companies have more than the task is about."""
 WORKSPACE = "/workspace"
 """The agent's folder, in which its commands start."""
 
@@ -48,6 +52,8 @@ class OfficePlan:
     """Bash scripts, one a turn, that earn full marks; they may use the command `office`."""
     near_misses: tuple[tuple[str, ...], ...]
     """Solutions that are wrong in one thing; none may earn full marks."""
+    allows: tuple[Allowed, ...] = ()
+    """What may change in the company; whatever else does is damage."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     """Files of the agent's machine, by path; relative ones are in the workspace."""
     strategy: Strategy = "sum"
@@ -60,6 +66,12 @@ class Setting:
     rng: random.Random
     base: CompanySeed
     split: Split
+    words: random.Random
+    """Chance for how the task is told, apart from what it is."""
+
+    def told(self, wordings: Sequence[str], **facts: object) -> str:
+        """A task in one of its wordings."""
+        return self.words.choice(wordings).format(**facts)
 
     def people(self, count: int) -> list[Person]:
         """Different people of the company."""
@@ -92,7 +104,13 @@ class Family:
     def plan(self, seed: str, split: Split) -> OfficePlan:
         """The plan of a seed; names of people and things differ between the splits."""
         rng = random.Random(f"{self.name} {split} {seed}")
-        return self.make(Setting(rng=rng, base=generate_company(rng, split), split=split))
+        words = random.Random(f"words of {self.name} {split} {seed}")
+        base = generate_company(rng, split)
+        plan = self.make(Setting(rng=rng, base=base, split=split, words=words))
+        if self.level < WITH_BACKGROUND:
+            return plan
+        more = random.Random(f"background of {self.name} {split} {seed}")
+        return replace(plan, company=background(more, plan.company, self.services))
 
 
 FAMILIES: dict[str, Family] = {}

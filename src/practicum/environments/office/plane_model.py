@@ -40,6 +40,7 @@ class Plane:
             "username": more.get("username", ""),
             "role": more.get("role", 15),
             "password": password,
+            **_chosen_id(more),
         }
         self.users[user["id"]] = user
         return user
@@ -69,11 +70,7 @@ class Plane:
 
     def add_project(self, by: Document, name: str, identifier: str, **more: Any) -> Document:
         """A new project with its states."""
-        for project in self.projects.values():
-            if project["name"] == name:
-                raise Refused(410, "The project name is already taken", key="name")
-            if project["identifier"] == identifier:
-                raise Refused(410, "The project identifier is already taken", key="identifier")
+        self._require_free(name, identifier)
         project = self.record(
             by,
             name=name,
@@ -90,11 +87,38 @@ class Plane:
             members=[by["id"], *(one for one in more.get("members", []) if one != by["id"])],
             sequence=0,
             tables={kind: {} for kind in KINDS},
+            **_chosen_id(more),
         )
         self.projects[project["id"]] = project
         for state, group, color, place in STATES:
             self.add(project, "states", by, name=state, group=group, color=color, sequence=place)
         return project
+
+    def _require_free(self, name: str, identifier: str, own: Document | None = None) -> None:
+        """Refuse a name or identifier that another project has."""
+        for project in self.projects.values():
+            if project is own:
+                continue
+            if project["name"] == name:
+                raise Refused(410, "The project name is already taken", key="name")
+            if project["identifier"] == identifier:
+                raise Refused(410, "The project identifier is already taken", key="identifier")
+
+    def change_project(self, project: Document, given: dict[str, Any]) -> None:
+        """Take over what is given of a project's settings."""
+        for name in ("name", "identifier"):
+            if name in given and not (isinstance(given[name], str) and given[name].strip()):
+                raise Refused(400, "This field may not be blank.", key=name)
+        if "identifier" in given:
+            given["identifier"] = given["identifier"].upper()
+        changed = {**project, **given}
+        self._require_free(changed["name"], changed["identifier"], own=project)
+        for name in ("project_lead", "default_assignee"):
+            if given.get(name) and str(given[name]) not in self.users:
+                said = f'Invalid pk "{given[name]}" - object does not exist.'
+                raise Refused(400, said, key=name)
+        project |= given
+        project["updated_at"] = self.company.timestamp()
 
     def add(self, project: Document, kind: str, by: Document, **given: Any) -> Document:
         """A new state, label, cycle or module."""
@@ -163,10 +187,25 @@ class Plane:
             is_draft=False,
             comments=[],
             links=[],
+            **_chosen_id(given),
         )
         project["tables"]["issues"][issue["id"]] = issue
         self.change_issue(project, issue, given)
         return issue
+
+    def cycle_of(self, project: Document, issue: Document) -> Document | None:
+        """The cycle that has an issue; there is one at most."""
+        cycles: dict[str, Document] = project["tables"]["cycles"]
+        return next((one for one in cycles.values() if issue["id"] in one["issues"]), None)
+
+    def put_into(self, project: Document, kind: str, group: Document, issues: list[str]) -> None:
+        """Put issues into a cycle or module; an issue leaves the cycle that it was in."""
+        for one in issues:
+            for other in project["tables"]["cycles"].values() if kind == "cycles" else ():
+                if one in other["issues"]:
+                    other["issues"].remove(one)
+            if one not in group["issues"]:
+                group["issues"].append(one)
 
     def change_issue(self, project: Document, issue: Document, given: dict[str, Any]) -> None:
         """Take over what is given; refused where it names what is not there."""
@@ -192,6 +231,11 @@ class Plane:
         if done != (issue["completed_at"] is not None):
             issue["completed_at"] = self.company.timestamp() if done else None
         issue["updated_at"] = self.company.timestamp()
+
+
+def _chosen_id(given: dict[str, Any]) -> dict[str, Any]:
+    """The id of a record where a seed chooses it; no request can."""
+    return {"id": given["seed_id"]} if given.get("seed_id") else {}
 
 
 ISSUE_FIELDS = (

@@ -123,7 +123,8 @@ def _add_commits(gitlab: Gitlab, project: Document, seed: Project) -> None:
 def _fill(gitlab: Gitlab, project: Document, work: Document, seed: Issue | MergeRequest) -> None:
     work["description"] = seed.description or None
     work["labels"] = gitlab.set_labels(project, list(seed.labels))
-    work["assignees"] = [account(gitlab, name)["id"] for name in seed.assignees]
+    people = [account(gitlab, name)["id"] for name in seed.assignees]
+    gitlab.assign(project, work, people, account(gitlab, seed.author))
     for note in seed.notes:
         gitlab.add_note(work, account(gitlab, note.sender), note.text)
 

@@ -27,7 +27,11 @@ def add_plane(company: Company, seed: CompanySeed, people: list[Person]) -> None
     plane.data["keys"][PLANE_KEY] = agent["id"]
     for person in people:
         if person.username != AGENT:
-            plane.add_user(person.name, person.email, person.email, username=person.username)
+            plane.add_user(
+                *(person.name, person.email, person.email),
+                username=person.username,
+                seed_id=person.plane_id,
+            )
     for board in seed.boards:
         _add_board(plane, agent, board)
 
@@ -51,6 +55,7 @@ def _add_board(plane: Plane, agent: Document, seed: Board) -> None:
         letters,
         description=seed.description,
         members=[account(plane, name)["id"] for name in seed.members],
+        seed_id=seed.id,
     )
     for label in seed.labels:
         plane.add(project, "labels", agent, name=label)
@@ -84,6 +89,7 @@ def _add_issue(plane: Plane, project: Document, agent: Document, seed: BoardIssu
         labels=[named("labels", name)["id"] for name in seed.labels],
         start_date=seed.start_date,
         target_date=seed.target_date,
+        seed_id=seed.id,
     )
     for kind, name in (("cycles", seed.cycle), ("modules", seed.module)):
         if name:

@@ -41,6 +41,25 @@ def test_a_colleague_refuses_until_what_it_needs_was_said(office: Office) -> Non
     assert ask(office, "bo_cruz", asked)[-1] == "It is correct-horse."
 
 
+@pytest.mark.parametrize(
+    "asked", ["What may we spend?", "How much money is there?", "the budgets, please"]
+)
+def test_a_fact_is_told_in_whatever_words_it_is_asked_for(office: Office, asked: str) -> None:
+    assert ask(office, "cy_holm", asked) == ["It is $500."]
+
+
+def test_who_was_refused_is_answered_as_soon_as_what_was_needed_is_said(office: Office) -> None:
+    ask(office, "bo_cruz", "May I have the passphrase of the server?")
+    assert ask(office, "bo_cruz", "No, Ann has not approved it yet.")[-1] != "It is correct-horse."
+    assert ask(office, "bo_cruz", "Ann has approved it now.")[-1] == "It is correct-horse."
+
+
+def test_who_only_tells_something_or_thanks_is_told_nothing(office: Office) -> None:
+    said = ask(office, "cy_holm", "I have sent the budget to Ann.")
+    said = ask(office, "cy_holm", "Thank you for the budget!")
+    assert not any("500" in one for one in said)
+
+
 def test_a_colleague_sends_to_who_knows_more(office: Office) -> None:
     assert "@cy_holm (Cy Holm, Finance)" in ask(office, "bo_cruz", "What is the budget?")[-1]
 
@@ -155,6 +174,7 @@ def test_a_checkout_gives_people_channels_and_scenarios(tmp_path: Path) -> None:
     company = companies.open_now(seed + CompanySeed(colleagues=(dee,)))
     said = ask(company.office, "dee_fox", "Hello Dee, what is your phone number?")
     assert said == ["My phone number is 555-1234."]
+    assert ask(company.office, "dee_fox", "On which mobile can I call you?")[1:] == said
     company.close()
     companies.close()
     with pytest.raises(UserError, match="Nobody"):

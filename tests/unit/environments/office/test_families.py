@@ -1,14 +1,18 @@
 """What every family of office tasks keeps to, without playing it."""
 
+import random
+import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from practicum.environments.office.families.all_families import families
+from practicum.environments.office.generated_company import generate_company
 from practicum.environments.office.office_environment import OfficeOptions
-from practicum.environments.office.office_plan import Family
+from practicum.environments.office.office_plan import Family, Setting
 
 FAMILIES = sorted(families().values(), key=lambda one: (one.domain, one.level, one.name))
 DOCS = Path(__file__).parents[4] / "docs" / "office.md"
@@ -59,7 +63,7 @@ def test_the_same_seed_gives_the_same_task(family: Family) -> None:
 def test_checkpoints_and_solutions_have_the_size_they_should(family: Family) -> None:
     for n in range(20):
         plan = family.plan(str(n), family.split)
-        assert (1 if family.level == 1 else 2) <= len(plan.checkpoints) <= 5
+        assert 1 <= len(plan.checkpoints) <= 4
         assert plan.near_misses
         assert plan.reference not in plan.near_misses
         assert len(plan.reference) < OfficeOptions().rounds
@@ -75,6 +79,44 @@ def test_a_task_is_told_in_400_to_1200_characters_with_nothing_left_to_fill_in(
         assert "{" not in text
 
 
+@pytest.mark.parametrize("family", FAMILIES, ids=names(FAMILIES))
+def test_a_family_tells_its_task_in_five_wordings_with_the_same_facts_that_its_seed_draws(
+    family: Family,
+) -> None:
+    told: list[tuple[str, ...]] = []
+
+    class Watched(Setting):
+        def told(self, wordings: Sequence[str], **facts: object) -> str:
+            told.append(tuple(wordings))
+            return super().told(wordings, **facts)
+
+    drawn = set()
+    for n in range(60):
+        rng = random.Random(n)
+        base = generate_company(rng, family.split)
+        words = random.Random(f"words {n}")
+        text = family.make(Watched(rng=rng, base=base, split=family.split, words=words)).instruction
+        drawn.add(shape_of(text, told[-1]))
+    assert len(drawn) == len(set(told[0])) >= 5
+    facts = [set(re.findall(r"{(\w+)", one)) for one in told[0]]
+    assert all(one == facts[0] for one in facts)
+
+
+def shape_of(text: str, wordings: Sequence[str]) -> int:
+    """Which of the wordings it is: that of which it has the most pieces."""
+    found = [re.split(r"{[\w.]+}", one) for one in wordings]
+    shares = [sum(piece in text for piece in pieces) / len(pieces) for pieces in found]
+    return shares.index(max(shares))
+
+
+@pytest.mark.parametrize("family", LONG, ids=names(LONG))
+def test_wordings_differ_in_their_structure(family: Family) -> None:
+    texts = [family.plan(str(n), family.split).instruction for n in range(40)]
+    openings = {text.partition(" ")[0] for text in texts}
+    assert len(openings) >= 4
+    assert len({text.count("\n") for text in texts}) >= 2
+
+
 def test_the_families_of_training_and_those_held_out_have_no_text_in_common() -> None:
     texts = sorted((one.plan("1", one.split).instruction[:120], one.split) for one in LONG)
     assert all(first != second for first, second in pairwise(texts))
@@ -88,3 +130,18 @@ def test_the_guide_lists_every_family() -> None:
     ]
     table = "\n".join((*HEAD, *rows))
     assert table in DOCS.read_text(), f"docs/office.md needs this table:\n{table}"
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=names(FAMILIES))
+def test_from_level_three_on_a_company_has_more_than_the_task_is_about(family: Family) -> None:
+    company = family.plan("0", family.split).company
+    has = {
+        "rocketchat": sum(len(one.posts) for one in company.channels) >= 20,
+        "owncloud": sum(len(text) > 1000 for text in company.files.values()) >= 8,
+        "gitlab": len(company.projects) > 1,
+        "plane": len(company.boards) > 1,
+    }
+    if family.level < 3:
+        assert not any(has.values())
+    else:
+        assert all(has[one] for one in family.services)

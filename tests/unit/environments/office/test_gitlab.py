@@ -1,6 +1,7 @@
 """GitLab's API, and git itself over HTTP."""
 
 import base64
+import json
 import subprocess
 from pathlib import Path
 
@@ -202,3 +203,42 @@ def test_an_issue_of_a_seed_has_the_number_that_it_asks_for(companies: Companies
     found = opened.office.gitlab("GET", "projects/root%2Ffar/issues")
     opened.close()
     assert {one["title"]: one["iid"] for one in found} == {"Far": 759, "Next": 760}
+
+
+def test_projects_are_made_in_ones_own_namespace_alone_and_keep_addresses_apart(
+    office: Office,
+) -> None:
+    ann = office.as_user("ann_lee")
+    for route, given in (
+        ("projects", {"name": "Mine", "namespace_id": "root"}),
+        ("projects", {"name": "Mine", "namespace_id": "nobody"}),
+        (f"{SHOP}/fork", {"namespace_path": "root", "path": "mine"}),
+    ):
+        with pytest.raises(OfficeError, match=r"400: .*is not valid"):
+            ann.gitlab("POST", route, given)
+    assert ann.gitlab("POST", f"{SHOP}/fork")["path_with_namespace"] == "ann_lee/shop"
+    for path in ("secret", "a/b", "", "-x"):
+        with pytest.raises(OfficeError, match="400"):
+            office.gitlab("PUT", SHOP, {"path": path})
+    assert office.gitlab("PUT", SHOP, {"path": "store"})["path_with_namespace"] == "root/store"
+
+
+@pytest.mark.parametrize("name", ["..", "a b", "\ud800", "-x", "x" * 300, "a.lock", "@{", "a\n"])
+def test_a_name_that_no_branch_tag_file_or_person_can_have_is_refused(
+    served: Served, name: str
+) -> None:
+    office = served.company.office  # a service that fails is noted, and the fixture sees it
+    actions = [{"action": "create", "file_path": f"{name}/x", "content": "x"}]
+    commit = {"branch": "next", "start_branch": "main", "commit_message": name, "actions": actions}
+    for route, given in (
+        (f"{SHOP}/repository/commits", {**commit, "branch": name}),
+        (f"{SHOP}/repository/commits", {**commit, "author_name": name, "author_email": name}),
+        (f"{SHOP}/repository/branches", {"branch": name, "ref": "main"}),
+        (f"{SHOP}/repository/branches", {"branch": "other", "ref": name}),
+        (f"{SHOP}/repository/tags", {"tag_name": name, "ref": "main"}),
+        (f"{SHOP}/releases", {"tag_name": name, "ref": "main"}),
+    ):
+        login = {"PRIVATE-TOKEN": "root-token", "Content-Type": "application/json"}
+        body = json.dumps(given).encode()
+        status, _, _ = office.request("gitlab", "POST", f"/api/v4/{route}", body, login)
+        assert status < 500, (route, given)

@@ -27,7 +27,24 @@ FIELDS = (
     *("priority", "start_date", "end_date", "target_date", "group", "identifier", "shareType"),
     *("shareWith", "permissions", "dir", "sort", "order_by", "search", "since", "from", "to"),
     *("color", "new_name", "duration", "body", "email", "password", "user", "resume", "encoding"),
+    *("scope", "label_id", "allowed_to_push", "push_access_level", "reviewer_ids", "_method"),
+    *("branch_name", "file_name", "return_to", "description", "issue", "to", "todo", "emoji"),
 )
+RECORDS = {
+    "issue": ("title", "description", "labels", "assignee_ids", "milestone_id", "state_event"),
+    "merge_request": ("title", "source_branch", "target_branch", "reviewer_ids", "labels"),
+    "project": ("name", "path", "topics", "visibility", "default_branch", "namespace_id"),
+    "milestone": ("title", "due_date", "state_event"),
+    "label": ("title", "color"),
+    "wiki": ("title", "content"),
+    "release": ("tag", "tag_name", "ref", "name"),
+    "protected_branch": ("name", "push", "merge", "force"),
+    "note": ("note",),
+    "user": ("login", "password"),
+}
+"""What the forms of pages are about, and the fields of each."""
+FIELDS += tuple(f"{record}[{name}]" for record, names in RECORDS.items() for name in names)
+
 ODD_PARTS = ("..", "%00", "x", "999", "a%2Fb", "%ff", "-1", "x" * 300)
 RIGHT = {
     "id": ["1", "root%2Fshop"],

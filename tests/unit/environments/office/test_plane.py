@@ -75,3 +75,35 @@ def test_names_are_taken_once(office: Office) -> None:
 def test_a_slash_too_many_leads_to_the_same_place(office: Office) -> None:
     route, _ = board(office)
     assert office.plane("GET", f"{route}//cycles/") == office.plane("GET", f"{route}/cycles")
+
+
+def test_a_request_sets_no_field_that_is_not_its_own(office: Office) -> None:
+    route, _ = board(office)
+    odd = {"name": "Odd", "by": 1, "project": "x", "seed_id": "chosen", "sequence_id": 99}
+    made = office.plane("POST", f"{route}/issues/", odd)
+    assert made["id"] != "chosen"
+    assert (made["sequence_id"], route) == (2, f"projects/{made['project']}")
+    by_new_name = office.plane("GET", f"{route}/work-items/{made['id']}/")
+    assert by_new_name["name"] == "Odd"
+
+
+def test_a_projects_settings_are_kept_in_order(office: Office) -> None:
+    route, _ = board(office)
+    office.plane("POST", "projects/", {"name": "Other", "identifier": "OTH"})
+    for wrong in ({"name": "Other"}, {"identifier": "oth"}, {"name": " "}, {"name": 3}):
+        with pytest.raises(OfficeError, match=r"4[01]0"):
+            office.plane("PATCH", f"{route}/", wrong)
+    [cycle] = office.plane("GET", f"{route}/cycles/")["results"]
+    with pytest.raises(OfficeError, match="cannot exceed"):
+        office.plane("PATCH", f"{route}/cycles/{cycle['id']}/", {"end_date": "2026-01-01"})
+    assert office.plane("PATCH", f"{route}/", {"network": "0"})["network"] == 0
+
+
+def test_the_issues_of_all_projects_come_as_the_web_application_asks(office: Office) -> None:
+    route, _ = board(office)
+    for name, day in (("A", "2026-05-01"), ("B", "2026-06-01")):
+        office.plane("POST", f"{route}/issues/", {"name": name, "target_date": day})
+    path = "/api/workspaces/tac/issues/?order_by=-target_date&per_page=2&cursor=2:0:0"
+    found = office.call("plane", "GET", path, headers={"x-api-key": office._plane_key})
+    assert [one["name"] for one in found["results"]] == ["B", "A"]
+    assert found["total_count"] == 3

@@ -8,25 +8,15 @@ from practicum.environments.office.company_seed import (
     Person,
     Post,
 )
-from practicum.environments.office.evidence import Evidence, asked, rows_of
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.evidence import Evidence, are_rows, asked, rows_of
+from practicum.environments.office.families import admin_wordings as words
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families.family_parts import edited, must, table
 from practicum.environments.office.generated_company import CITIES, CUSTOMERS, DAYS, PRODUCTS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "the office assistant"
 ROOMS = ("Amber", "Basil", "Cedar", "Dune", "Elm", "Fern", "Grove", "Heath")
 SUPPLIES = ("stapler", "marker", "folder", "envelope", "battery pack", "notepad")
-
-SET_A_TOPIC = brief(
-    ROLE,
-    "Set the topic of the RocketChat channel #{channel} to this text, word for word:\n"
-    "{topic}\n"
-    "The topic is the line under a channel's name; do not post a message. The route is POST "
-    "channels.setTopic with the fields roomName and topic. The topics of all other channels "
-    "stay as they are, and no channel is renamed or made.",
-    where=("rocketchat",),
-)
 
 
 @family(level=1, domain="admin", services=("rocketchat",), split="train")
@@ -49,18 +39,12 @@ def set_a_topic(setting: Setting) -> OfficePlan:
         return (f"office rocketchat POST channels.setTopic roomName={where} topic={bash.q(text)}",)
 
     return OfficePlan(
-        instruction=SET_A_TOPIC.format(channel=channel, topic=topic),
+        instruction=setting.told(words.SET_A_TOPIC, channel=channel, topic=topic),
         company=setting.base,
         checkpoints=(
             must(f"the topic of #{channel} is set", lambda seen: topics(seen)[channel] == topic),
-            must(
-                "no other channel has changed, and nothing was posted",
-                lambda seen: (
-                    topics(seen) == {**dict.fromkeys(names, ""), channel: topic}
-                    and not seen.spoken()
-                ),
-            ),
         ),
+        allows=(allow.room(channel, "topic"),),
         reference=set_to(channel, topic),
         near_misses=(
             set_to(other, topic),
@@ -69,16 +53,6 @@ def set_a_topic(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-BOOK_A_ROOM = brief(
-    ROLE,
-    "{owner} needs a meeting room on {day} at {start} for {needed} people.\n"
-    "The file Rooms/rooms.csv in ownCloud has every room with its seats, the file {path} has "
-    "the bookings; a booking lasts one hour. Book the smallest room that has enough seats and"
-    " is free then: add one line at the end of the bookings, with date, start, room and "
-    "booked_by ({owner}), and upload the file under the same path.",
-    where=("owncloud",),
-)
 
 BOOK_A_ROOM_SOLUTION = """
 import csv
@@ -124,7 +98,9 @@ def book_a_room(setting: Setting) -> OfficePlan:
         return len(mine) == 1 and mine[0][:2] == line[:2] and mine[0][3:] == line[3:]
 
     return OfficePlan(
-        instruction=BOOK_A_ROOM.format(owner=owner, day=day, start=start, needed=needed, path=path),
+        instruction=setting.told(
+            words.BOOK_A_ROOM, owner=owner, day=day, start=start, needed=needed, path=path
+        ),
         company=company,
         checkpoints=(
             must("there is one new booking for that time and person", is_booked),
@@ -134,13 +110,11 @@ def book_a_room(setting: Setting) -> OfficePlan:
                 2,
             ),
             must(
-                "the other bookings and files are as they were",
-                lambda seen: (
-                    seen.rows(path) == [head, *bookings, line]
-                    and seen.changed_files(company) == {path}
-                ),
+                "the other bookings are as they were",
+                lambda seen: seen.rows(path) == [head, *bookings, line],
             ),
         ),
+        allows=allow.file(path),
         reference=reference,
         near_misses=(
             edited(reference, (" and r[1] not in taken", "")),
@@ -148,17 +122,6 @@ def book_a_room(setting: Setting) -> OfficePlan:
             edited(reference, ('"a").write(', '"w").write(')),
         ),
     )
-
-
-FILE_THE_LETTERS = brief(
-    ROLE,
-    "The folder {inbox} in ownCloud has letters. The name of each begins with its date, such as"
-    " 2024-03-19-lumen.txt. Move every letter from before {limit} into the folder of its "
-    "year: Archive/2023, Archive/2024 and so on, under the same name. Letters of {limit} and "
-    "later stay in {inbox}. The folders of the years are there already. Do not change what is "
-    "in the letters, and leave no copies behind.",
-    where=("owncloud",),
-)
 
 
 @family(level=2, domain="admin", services=("owncloud",), split="train")
@@ -177,47 +140,33 @@ def file_the_letters(setting: Setting) -> OfficePlan:
         folders=("Archive/2023", "Archive/2024", "Archive/2025"),
     )
     old = {name for name in letters if int(name[:4]) < limit}
+    moves = {name: f"Archive/{name[:4]}/{name}" for name in sorted(old)}
     after = {
         (f"Archive/{name[:4]}/{name}" if name in old else f"{inbox}/{name}"): text.encode()
         for name, text in letters.items()
     }
     reference = (
         f"office files list {inbox}",
-        "\n".join(
-            f"office files move {inbox}/{name} Archive/{name[:4]}/{name}" for name in sorted(old)
-        ),
+        "\n".join(f"office files move {inbox}/{name} {path}" for name, path in moves.items()),
     )
     younger = min(set(letters) - old)
 
     def moved(seen: Evidence) -> int:
-        found = seen.cloud()
-        there = sum(f"Archive/{n[:4]}/{n}" in found and f"{inbox}/{n}" not in found for n in old)
+        read = seen.office.read_file
+        there = sum(read(f"{inbox}/{n}") is None and read(p) == after[p] for n, p in moves.items())
         return 2 if there == len(old) else int(there * 2 >= len(old))
 
     return OfficePlan(
-        instruction=FILE_THE_LETTERS.format(inbox=inbox, limit=limit),
+        instruction=setting.told(words.FILE_THE_LETTERS, inbox=inbox, limit=limit),
         company=company,
-        checkpoints=(
-            must("the old letters are in their folders", moved, 2),
-            must("nothing else was moved or changed", lambda seen: seen.cloud() == after),
-        ),
+        checkpoints=(must("the old letters are in their folders", moved, 2),),
+        allows=allow.moved({f"{inbox}/{name}": path for name, path in moves.items()}),
         reference=reference,
         near_misses=(
             (*reference, f"office files move {inbox}/{younger} Archive/{younger[:4]}/{younger}"),
             edited(reference, ("Archive/2023", "Archive/2024")),
         ),
     )
-
-
-COLLECT_SUPPLIES = brief(
-    ROLE,
-    "In the RocketChat channel #{channel} people have asked for supplies, such as 'Please "
-    "order 3 x marker.' One of them cancelled later: leave out all of that person's order. "
-    "Add up the rest by item and write a csv file with the header item,quantity and one line "
-    "for each item that is wanted, sorted by item. Upload it to ownCloud as {path}. Do not "
-    "answer in the channel.",
-    where=("rocketchat", "owncloud"),
-)
 
 
 def numbers(of: list[tuple[str, int, str]]) -> list[tuple[str, list[int]]]:
@@ -231,14 +180,16 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     """Add up what people asked for in a channel."""
     rng = setting.rng
     wishes = [
-        (one.username, rng.randrange(2, 12), rng.choice(SUPPLIES[:4])) for one in setting.people(7)
+        (one.username, rng.randrange(2, 12), rng.choice(SUPPLIES))
+        for one in (*setting.people(8), *setting.people(10))
     ]
-    cancelled = rng.choice(wishes[:5])
+    cancelled, _, _ = rng.choice(wishes[:5])
     posts = [Post(sender=who, text=f"Please order {n} x {what}.") for who, n, what in wishes]
     talk = Post(sender=setting.person().username, text=f"Is the {rng.choice(SUPPLIES)} shelf full?")
     posts.insert(rng.randrange(len(posts)), talk)
-    posts.append(Post(sender=cancelled[0], text="Please cancel my order."))
-    kept = [one for one in wishes if one != cancelled]
+    rng.shuffle(posts)
+    posts.append(Post(sender=cancelled, text="Please cancel my order."))
+    kept = [one for one in wishes if one[0] != cancelled]
 
     def totals(of: list[tuple[str, int, str]]) -> str:
         return table([("item", "quantity"), *((item, sum(ns)) for item, ns in numbers(of))])
@@ -247,13 +198,16 @@ def collect_supplies(setting: Setting) -> OfficePlan:
     path = f"Orders/{setting.date()}.csv"
     company = setting.base + CompanySeed(
         channels=(
-            Channel(name=channel, members=tuple(one[0] for one in wishes), posts=tuple(posts)),
+            Channel(
+                name=channel, members=tuple({one[0]: None for one in wishes}), posts=tuple(posts)
+            ),
         ),
         folders=("Orders",),
     )
     look = (
         f"office rocketchat GET channels.messages roomName={channel} count=0 | "
-        'grep \'"msg"\\|"username"\''
+        'python3 -c \'import json, sys\nfor one in json.load(sys.stdin)["messages"]:\n'
+        ' print(one["u"]["username"], one["msg"])\''
     )
 
     def solve(of: list[tuple[str, int, str]]) -> tuple[str, ...]:
@@ -262,23 +216,16 @@ def collect_supplies(setting: Setting) -> OfficePlan:
 
     wanted = rows_of(totals(kept).encode())
     return OfficePlan(
-        instruction=COLLECT_SUPPLIES.format(channel=channel, path=path),
+        instruction=setting.told(words.COLLECT_SUPPLIES, channel=channel, path=path),
         company=company,
         checkpoints=(
             must(
                 "the items are listed",
                 lambda seen: [r[0] for r in seen.rows(path)] == [r[0] for r in wanted],
             ),
-            must("the quantities are right", lambda seen: seen.rows(path) == wanted, 2),
-            must(
-                "no other file was written and nothing was posted",
-                lambda seen: (
-                    seen.changed_files(company) == {path}
-                    and bool(seen.rows(path))
-                    and not seen.spoken()
-                ),
-            ),
+            must("the quantities are right", lambda seen: are_rows(seen.rows(path), wanted), 2),
         ),
+        allows=allow.file(path),
         reference=solve(kept),
         near_misses=(
             solve(wishes),
@@ -304,17 +251,6 @@ def colleagues_of_order_equipment(
             )
         ),
     )
-
-
-ORDER_EQUIPMENT = brief(
-    ROLE,
-    "Order {count} x {item}. {clerk.name} (@{clerk.username}) knows what one costs, but not "
-    "which cost center pays; {boss.name} (@{boss.username}) knows that. Ask them by direct "
-    "message in RocketChat. Then upload the order to ownCloud as {path}: a csv file with the "
-    "header item,quantity,unit_price,total,cost_center and one line, the amounts with two "
-    "decimals.",
-    where=("rocketchat", "owncloud"),
-)
 
 
 @family(level=4, domain="admin", services=("rocketchat", "owncloud"), split="heldout")
@@ -348,8 +284,8 @@ def order_equipment(setting: Setting) -> OfficePlan:
         return any(center in one["msg"] for one in found["messages"])
 
     return OfficePlan(
-        instruction=ORDER_EQUIPMENT.format(
-            count=count, item=item, clerk=clerk, boss=boss, path=path
+        instruction=setting.told(
+            words.ORDER_EQUIPMENT, count=count, item=item, clerk=clerk, boss=boss, path=path
         ),
         company=company,
         checkpoints=(
@@ -365,11 +301,8 @@ def order_equipment(setting: Setting) -> OfficePlan:
                 "the cost center is right",
                 lambda seen: seen.record(path).get("cost_center") == center,
             ),
-            must(
-                "no other file was written, nobody else was asked",
-                lambda seen: seen.changed_files(company) == {path} and seen.asked_only(clerk, boss),
-            ),
         ),
+        allows=(*allow.file(path), *allow.talk(clerk, boss)),
         reference=(*steps, order(*right)),
         near_misses=(
             (*steps, order(item, count, price, price, center)),

@@ -2,9 +2,9 @@
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
 from practicum.environments.office.evidence import Evidence, rows_of
-from practicum.environments.office.families import bash
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import business_wordings as words
 from practicum.environments.office.families.family_parts import (
-    brief,
     edited,
     must,
     table,
@@ -14,18 +14,7 @@ from practicum.environments.office.families.seed_documents import docx, pptx, xl
 from practicum.environments.office.generated_company import CITIES, CUSTOMERS, PRODUCTS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "an assistant in sales"
 SHARES = "http://the-agent-company.com:8092/ocs/v1.php/apps/files_sharing/api/v1/shares"
-
-SHARE_AN_OFFER = brief(
-    ROLE,
-    "Share the file {path} of ownCloud with {person.name} (account {person.username}), to "
-    "read only, which is permissions=1. Share no other file, and share it with nobody else. A"
-    " share is made by a POST to {SHARES} with your login theagentcompany (password "
-    "theagentcompany) and the fields path (with a slash in front), shareType=0, shareWith and"
-    " permissions.",
-    where=("owncloud",),
-)
 
 
 @family(level=1, domain="business", services=("owncloud",), split="train")
@@ -47,18 +36,16 @@ def share_an_offer(setting: Setting) -> OfficePlan:
         return (path, person.username) in {one[:2] for one in seen.shares()}
 
     return OfficePlan(
-        instruction=SHARE_AN_OFFER.format(path=path, person=person, SHARES=SHARES),
+        instruction=setting.told(words.SHARE_AN_OFFER, path=path, person=person, SHARES=SHARES),
         company=company,
         checkpoints=(
             must("the file is shared with the person", is_shared),
             must(
-                "it is to read only, and nothing else is shared or changed",
-                lambda seen: (
-                    seen.shares() == {(path, person.username, 1)}
-                    and not seen.changed_files(company)
-                ),
+                "it is to read only, and nothing else is shared",
+                lambda seen: seen.shares() == {(path, person.username, 1)},
             ),
         ),
+        allows=(allow.new_at("owncloud", "shares", "*"),),
         reference=share(path, person.username, 1),
         near_misses=(
             share(path, person.username, 31),
@@ -68,16 +55,6 @@ def share_an_offer(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-RAISE_PRICES = brief(
-    ROLE,
-    "The price list {path} in ownCloud has the columns product, group and price. Raise the "
-    "price of every product of the group {group} by {percent} percent. Round to two decimals,"
-    " half a cent up, and write every price with two decimals. The products of other groups, "
-    "the header and the order of the lines stay as they are. Upload the list under the same "
-    "path.",
-    where=("owncloud",),
-)
 
 RAISE_PRICES_SOLUTION = """
 import csv
@@ -117,17 +94,16 @@ def raise_prices(setting: Setting) -> OfficePlan:
         return found == [one for one in new if one[1] == group]
 
     return OfficePlan(
-        instruction=RAISE_PRICES.format(path=path, group=group, percent=percent),
+        instruction=setting.told(words.RAISE_PRICES, path=path, group=group, percent=percent),
         company=company,
         checkpoints=(
             must(f"the prices of {group} are right", is_raised, 2),
             must(
-                "the rest of the list and all other files are as they were",
-                lambda seen: (
-                    seen.rows(path) == [head, *new] and seen.changed_files(company) == {path}
-                ),
+                "the rest of the list is as it was",
+                lambda seen: seen.rows(path) == [head, *new],
             ),
         ),
+        allows=allow.file(path),
         reference=reference,
         near_misses=(
             edited(reference, (f'if r[1] == "{group}":', "if True:")),
@@ -136,17 +112,6 @@ def raise_prices(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-LIST_FOLLOW_UPS = brief(
-    ROLE,
-    "The workbook {path} in ownCloud has our customers: customer, city, status and "
-    "last_contact. An xlsx file is a zip file; its sheet is the XML file "
-    "xl/worksheets/sheet1.xml in it, with a row element for each line. List the customers "
-    "whose status is active and whose last contact was before {limit}, the oldest contact "
-    "first, equal days by name. Upload {target} to ownCloud: a csv file with the header "
-    "customer,last_contact.",
-    where=("owncloud",),
-)
 
 LIST_FOLLOW_UPS_SOLUTION = """
 import csv, re, zipfile
@@ -186,9 +151,10 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
     reference = (bash.fetch(path), bash.make(solve, "f.csv", target))
 
     return OfficePlan(
-        instruction=LIST_FOLLOW_UPS.format(path=path, limit=limit, target=target),
+        instruction=setting.told(words.LIST_FOLLOW_UPS, path=path, limit=limit, target=target),
         company=company,
-        checkpoints=table_checks("the right customers are listed", target, wanted, company),
+        checkpoints=table_checks("the right customers are listed", target, wanted),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ('r[2] == "active" and ', "")),
@@ -197,16 +163,6 @@ def list_follow_ups(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-OUTLINE_A_DECK = brief(
-    ROLE,
-    "The presentation {path} in ownCloud needs an outline. A pptx file is a zip file; its "
-    "slides are ppt/slides/slide1.xml, slide2.xml and so on, and the first text (an a:t "
-    "element) of each is its title. Upload {target} to ownCloud: a text file with one line "
-    "for each slide in order, the number, a dot, a space and the title, such as '1. Sales in "
-    "Porto'. The other text of the slides does not belong there.",
-    where=("owncloud",),
-)
 
 OUTLINE_A_DECK_SOLUTION = """
 import re, zipfile
@@ -223,8 +179,8 @@ open("outline.txt", "w").write("\\n".join(lines) + "\\n")
 def outline_a_deck(setting: Setting) -> OfficePlan:
     """Write down the titles of a presentation's slides."""
     rng = setting.rng
-    words = ("Market", "Team", "Costs", "Risks", "Plan", "Demand", "Rivals", "Product", "Outlook")
-    titles = [f"{word} in {rng.choice(CITIES)}" for word in rng.sample(words, rng.randrange(4, 8))]
+    themes = ("Market", "Team", "Costs", "Risks", "Plan", "Demand", "Rivals", "Product", "Outlook")
+    titles = [f"{word} in {rng.choice(CITIES)}" for word in rng.sample(themes, rng.randrange(4, 8))]
     slides = [(one, f"Growth of {rng.randrange(2, 60)} percent", "More to come") for one in titles]
     name = f"{rng.choice(CUSTOMERS).split()[0].lower()}-{rng.randrange(10, 1000)}"
     path, target = f"Decks/{name}.pptx", f"Decks/{name}-outline.txt"
@@ -237,7 +193,7 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
         return [one.strip() for one in seen.text(target).splitlines()]
 
     return OfficePlan(
-        instruction=OUTLINE_A_DECK.format(path=path, target=target),
+        instruction=setting.told(words.OUTLINE_A_DECK, path=path, target=target),
         company=company,
         checkpoints=(
             must(
@@ -245,13 +201,8 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
                 lambda seen: len(lines(seen)) == len(wanted) and wanted[0] in lines(seen),
             ),
             must("the outline is right", lambda seen: lines(seen) == wanted, 2),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    lines(seen)[:1] == wanted[:1] and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ("decode())[0]", "decode())[1]")),
@@ -260,17 +211,6 @@ def outline_a_deck(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-QUOTE_A_CUSTOMER = brief(
-    ROLE,
-    "In ownCloud, Sales/letter.docx is a letter in which a customer asks for a quote, and "
-    "Sales/prices.csv has the price of one piece of each product in EUR. A docx file is a zip"
-    " file with its text in word/document.xml. Work out the price of all that the customer "
-    "asks for. Then send the Sales Director, {boss.name} (@{boss.username}), one direct "
-    "message in RocketChat in this form, with the name of the customer as in the letter: "
-    "'Quote for Acme: 1234 EUR'.",
-    where=("owncloud", "rocketchat"),
-)
 
 QUOTE_A_CUSTOMER_SOLUTION = """
 import csv, re, zipfile
@@ -285,14 +225,19 @@ print(sum(int(n) * prices[p] for n, p in re.findall(r"<w:t>(\\d+) x (.*?)</w:t>"
 def quote_a_customer(setting: Setting) -> OfficePlan:
     """Work out a quote from a letter and a price list, and tell the sales director."""
     rng = setting.rng
-    customer, goods = rng.choice(CUSTOMERS), rng.sample(PRODUCTS, 6)
+    customer, goods = rng.choice(CUSTOMERS), rng.sample(PRODUCTS, 12)
     prices = {one: rng.randrange(4, 400) for one in goods}
-    wants = [(one, rng.randrange(2, 40)) for one in goods[:3]]
+    wants = [(one, rng.randrange(2, 40)) for one in goods[:6]]
     boss, other = setting.with_role("Sales Director"), setting.with_role("Data Analyst")
     letter = (
         f"Letter from {customer}",
-        "Dear sales team, please send us a quote for:",
+        f"Dear sales team, we have moved to {rng.choice(CITIES)} and are growing.",
+        f"There are {rng.randrange(20, 90)} of us now, in {rng.randrange(2, 9)} rooms.",
+        f"The {goods[7]} that you sent us in spring is still in use, and the {goods[8]} too.",
+        f"We had thought of {rng.randrange(3, 9)} pieces of {goods[9]} as well, but not this year.",
+        "Please send us a quote for:",
         *(f"{count} x {one}" for one, count in wants),
+        "All of it has to be here before the summer, in one delivery.",
         f"Our old order was 5 pieces, number {rng.randrange(1000, 9999)}.",
     )
     company = setting.base + CompanySeed(
@@ -313,21 +258,16 @@ def quote_a_customer(setting: Setting) -> OfficePlan:
         return seen.spoken().get(f"@{boss.username}", [])
 
     return OfficePlan(
-        instruction=QUOTE_A_CUSTOMER.format(boss=boss),
+        instruction=setting.told(words.QUOTE_A_CUSTOMER, boss=boss),
         company=company,
         checkpoints=(
             must(
                 "the message names the customer",
                 lambda seen: any(one.startswith(f"Quote for {customer}: ") for one in told(seen)),
             ),
-            must("the price is right", lambda seen: told(seen) == [text], 2),
-            must(
-                "nobody else was told, nothing has changed",
-                lambda seen: (
-                    seen.said_only(f"@{boss.username}", text) and not seen.changed_files(company)
-                ),
-            ),
+            must("the price is right", lambda seen: told(seen).count(text) == 1, 2),
         ),
+        allows=(allow.post(f"@{boss.username}"),),
         reference=(find, bash.post(f"@{boss.username}", text)),
         near_misses=(
             (
@@ -365,18 +305,6 @@ def colleagues_of_grant_a_discount(
     )
 
 
-GRANT_A_DISCOUNT = brief(
-    ROLE,
-    "{customer} wants {count} x {item}. Sales/prices.csv in ownCloud has the price of one "
-    "piece. {boss.name} (@{boss.username}) knows the customer's discount in percent, "
-    "{maker.name} (@{maker.username}) the day of delivery; ask them by direct message in "
-    "RocketChat. Then upload {target} to ownCloud: a JSON object with the keys customer, "
-    "total (the price of all pieces less the discount, a number with at most two decimals) "
-    "and delivery (the day, such as 2026-05-31).",
-    where=("owncloud", "rocketchat"),
-)
-
-
 @family(level=4, domain="business", services=("owncloud", "rocketchat"), split="train")
 def grant_a_discount(setting: Setting) -> OfficePlan:
     """Learn a discount and a delivery day from two colleagues, and write an offer."""
@@ -387,8 +315,8 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
     price, percent, day = rng.randrange(10, 300), rng.randrange(3, 25), setting.date()
     right = f"{count * price * (100 - percent) / 100:.2f}"
     target = f"Offers/{customer.split()[0].lower()}-{rng.randrange(100, 1000)}.json"
-    pieces = [(one, rng.randrange(10, 300)) for one in PRODUCTS if one != item][:4]
-    rows = rng.sample([*pieces, (item, price)], 5)
+    pieces = [(one, rng.randrange(10, 300)) for one in PRODUCTS if one != item]
+    rows = rng.sample([*pieces, (item, price)], len(PRODUCTS))
     company = setting.base + CompanySeed(
         files={"Sales/prices.csv": table([("product", "price"), *rows])},
         folders=("Offers",),
@@ -407,8 +335,14 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
 
     wanted = {"customer": customer, "total": float(right), "delivery": day}
     return OfficePlan(
-        instruction=GRANT_A_DISCOUNT.format(
-            customer=customer, count=count, item=item, boss=boss, maker=maker, target=target
+        instruction=setting.told(
+            words.GRANT_A_DISCOUNT,
+            customer=customer,
+            count=count,
+            item=item,
+            boss=boss,
+            maker=maker,
+            target=target,
         ),
         company=company,
         checkpoints=(
@@ -422,13 +356,8 @@ def grant_a_discount(setting: Setting) -> OfficePlan:
                 lambda seen: seen.json_object(target).get("delivery") == day,
             ),
             must("the offer has nothing else", lambda seen: seen.json_object(target) == wanted),
-            must(
-                "nobody else was asked, no other file has changed",
-                lambda seen: (
-                    seen.asked_only(boss, maker) and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=(*allow.file(target), *allow.talk(boss, maker)),
         reference=(*steps, offer(right, day)),
         near_misses=(
             (*steps, offer(count * price, day)),

@@ -5,9 +5,9 @@ import sqlite3
 
 from practicum.environments.office.company_seed import CompanySeed
 from practicum.environments.office.evidence import Evidence, is_rounded, rows_of, text_of
-from practicum.environments.office.families import bash
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import data_science_wordings as words
 from practicum.environments.office.families.family_parts import (
-    brief,
     edited,
     must,
     table,
@@ -16,17 +16,6 @@ from practicum.environments.office.families.family_parts import (
 from practicum.environments.office.families.seed_documents import xlsx
 from practicum.environments.office.generated_company import CITIES, CUSTOMERS, PRODUCTS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
-
-ROLE = "a data analyst"
-
-ADD_UP_A_COLUMN = brief(
-    ROLE,
-    "The file {path} in ownCloud is a csv file with a header; each line is a day. Add up the "
-    "column {value1} and write the sum, a whole number and nothing else, to "
-    "/workspace/total.txt on your machine. `office files get PATH` downloads a file into the "
-    "workspace; awk and python3 are on your machine. Leave the files in ownCloud as they are.",
-    where=("owncloud",),
-)
 
 
 @family(level=1, domain="data science", services=("owncloud",), split="train")
@@ -48,17 +37,10 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
     )
     reference = (f"{bash.fetch(path)}\n{sums}",)
     return OfficePlan(
-        instruction=ADD_UP_A_COLUMN.format(path=path, value1=names[column]),
+        instruction=setting.told(words.ADD_UP_A_COLUMN, path=path, value1=names[column]),
         company=company,
         checkpoints=(
             must("the sum is right", lambda seen: text_of(seen.file("total.txt")) == str(total)),
-            must(
-                "ownCloud is as it was",
-                lambda seen: (
-                    text_of(seen.file("total.txt")) == str(total)
-                    and not seen.changed_files(company)
-                ),
-            ),
         ),
         reference=reference,
         near_misses=(
@@ -68,16 +50,6 @@ def add_up_a_column(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-CLEAN_A_TABLE = brief(
-    ROLE,
-    "The file {source} in ownCloud has the columns id, customer, city and amount. Some lines "
-    "are there twice, and some have an empty cell. Make a clean csv file: the same header, "
-    "every complete line once, no line with an empty cell, sorted by id from the lowest to "
-    "the highest. Upload it to ownCloud as {target}. The raw file stays as it is. The cells "
-    "are not changed.",
-    where=("owncloud",),
-)
 
 CLEAN_A_TABLE_SOLUTION = """
 import csv
@@ -111,9 +83,10 @@ def clean_a_table(setting: Setting) -> OfficePlan:
     wanted = rows_of(table([head, *sorted(good)]).encode())
 
     return OfficePlan(
-        instruction=CLEAN_A_TABLE.format(source=source, target=target),
+        instruction=setting.told(words.CLEAN_A_TABLE, source=source, target=target),
         company=company,
-        checkpoints=table_checks("no line is missing or double", target, wanted, company),
+        checkpoints=table_checks("no line is missing or double", target, wanted, is_exact=True),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, (" if all(r)", "")),
@@ -122,16 +95,6 @@ def clean_a_table(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-QUERY_A_DATABASE = brief(
-    ROLE,
-    "The file {path} in ownCloud is an SQLite database with the tables customers (id, name) "
-    "and orders (id, customer_id, status, amount). Python's module sqlite3 reads it. For each"
-    " customer, add up the amounts of the orders with the status {state}. Write a csv file "
-    "with the header customer,total and one line for each customer who has such orders, the "
-    "highest total first; equal totals by name. Upload it to ownCloud as {target}.",
-    where=("owncloud",),
-)
 
 QUERY_A_DATABASE_SOLUTION = """
 import csv, sqlite3
@@ -180,9 +143,10 @@ def query_a_database(setting: Setting) -> OfficePlan:
     reference = (bash.fetch(path), bash.make(solve, "report.csv", target))
 
     return OfficePlan(
-        instruction=QUERY_A_DATABASE.format(path=path, state=state, target=target),
+        instruction=setting.told(words.QUERY_A_DATABASE, path=path, state=state, target=target),
         company=company,
-        checkpoints=table_checks("the totals are right", target, wanted, company),
+        checkpoints=table_checks("the totals are right", target, wanted),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, (f"WHERE status = '{state}'", "")),
@@ -191,16 +155,6 @@ def query_a_database(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-JOIN_TWO_TABLES = brief(
-    ROLE,
-    "In ownCloud, {folder}/sales.csv has a line for each sale (date, product, quantity) and "
-    "{folder}/prices.json the price of one piece of each product. Work out the revenue of each "
-    "product in the month {month}: quantity times price, added up. Write a JSON object from "
-    "product to revenue, whole numbers, with only the products that were sold in that month, "
-    "and upload it to ownCloud as {target}.",
-    where=("owncloud",),
-)
 
 JOIN_TWO_TABLES_SOLUTION = """
 import csv, json
@@ -246,16 +200,13 @@ def join_two_tables(setting: Setting) -> OfficePlan:
         return isinstance(got, dict) and got.keys() == wanted.keys()
 
     return OfficePlan(
-        instruction=JOIN_TWO_TABLES.format(folder=folder, month=month, target=target),
+        instruction=setting.told(words.JOIN_TWO_TABLES, folder=folder, month=month, target=target),
         company=company,
         checkpoints=(
             must("the products of the month are there", products_of),
             must("every revenue is right", lambda seen: seen.json(target) == wanted, 2),
-            must(
-                "no other file has changed",
-                lambda seen: products_of(seen) and seen.changed_files(company) == {target},
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, (f'.startswith("{month}")', f'.startswith("{month[:4]}")')),
@@ -263,17 +214,6 @@ def join_two_tables(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-REPORT_A_SURVEY = brief(
-    ROLE,
-    "The workbook {path} in ownCloud has the answers of a survey: a line for each person, a "
-    "column for each question, answers from 1 to 5. There is no spreadsheet program on your "
-    "machine; an xlsx file is a zip file, and its sheet is the XML file "
-    "xl/worksheets/sheet1.xml in it. Post one message in the RocketChat channel #{channel} "
-    "with the mean of {value1}, two decimals, and how many people answered 1 or 2 there, in "
-    "this form: '{start}3.25, low answers 4'.",
-    where=("owncloud", "rocketchat"),
-)
 
 REPORT_A_SURVEY_SOLUTION = """
 import re, zipfile
@@ -287,11 +227,11 @@ print(f"{start}{{sum(v) / len(v):.2f}}, low answers {{sum(x <= 2 for x in v)}}")
 def report_a_survey(setting: Setting) -> OfficePlan:
     """Read a workbook and tell a channel the mean of a question."""
     rng = setting.rng
-    topics = rng.sample(("food", "tools", "office", "training", "pay", "teamwork"), 3)
-    count = rng.randrange(9, 20)
+    topics = rng.sample(("food", "tools", "office", "training", "pay", "teamwork"), 5)
+    count = rng.randrange(40, 80)
     scores = [[rng.randrange(1, 6) for _ in topics] for _ in range(count)]
     answers = [(f"P{n:02d}", *row) for n, row in enumerate(scores, 1)]
-    column = rng.randrange(3)
+    column = rng.randrange(5)
     values = [row[column] for row in scores]
     mean = sum(values) / count
     path = f"Surveys/survey-{rng.randrange(2020, 2027)}-{rng.randrange(1, 13):02d}.xlsx"
@@ -299,7 +239,7 @@ def report_a_survey(setting: Setting) -> OfficePlan:
     company = setting.base + CompanySeed(files={path: xlsx([("person", *topics), *answers])})
     start = f"Survey: {topics[column]} "
     low = sum(value <= 2 for value in values)
-    file, letter = path.rpartition("/")[2], "BCD"[column]
+    file, letter = path.rpartition("/")[2], "BCDEF"[column]
     solve = REPORT_A_SURVEY_SOLUTION.format(file=file, letter=letter, start=start)
     send = f"office rocketchat POST chat.postMessage channel='#{channel}' text=\"$TEXT\""
     reference = (bash.fetch(path), f"TEXT=$({bash.python(solve)}\n)\n{send}")
@@ -315,13 +255,9 @@ def report_a_survey(setting: Setting) -> OfficePlan:
         found = parts(seen)
         return len(found) == 1 and is_rounded(found[0][0], mean, 2) and len(found[0][0]) == 4
 
-    def is_alone(seen: Evidence) -> bool:
-        text = f"{start}{parts(seen)[0][0]}, low answers {low}" if is_right(seen) else ""
-        return seen.said_only(f"#{channel}", text)
-
     return OfficePlan(
-        instruction=REPORT_A_SURVEY.format(
-            path=path, channel=channel, value1=topics[column], start=start
+        instruction=setting.told(
+            words.REPORT_A_SURVEY, path=path, channel=channel, value1=topics[column], start=start
         ),
         company=company,
         checkpoints=(
@@ -330,11 +266,8 @@ def report_a_survey(setting: Setting) -> OfficePlan:
                 "the number of low answers is right",
                 lambda seen: [one[1] for one in parts(seen)] == [str(low)],
             ),
-            must(
-                "nothing else was said or changed",
-                lambda seen: is_alone(seen) and not seen.changed_files(company),
-            ),
         ),
+        allows=(allow.post(f"#{channel}"),),
         reference=reference,
         near_misses=(
             edited(reference, (":.2f}", ":.1f}")),

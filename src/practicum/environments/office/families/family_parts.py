@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from practicum.environments.office.company_seed import CompanySeed
-from practicum.environments.office.evidence import Evidence
+from practicum.environments.office.evidence import Evidence, plain_rows
 from practicum.environments.office.office_plan import Checkpoint, ServiceName
 
 WHERE: dict[ServiceName, str] = {
@@ -15,13 +14,26 @@ WHERE: dict[ServiceName, str] = {
     "plane": "Plane is at http://the-agent-company.com:8091 (`office plane ...`).",
     "owncloud": "ownCloud is at http://the-agent-company.com:8092 (`office files ...`).",
 }
-CLOSING = "Change nothing else in the company, and write to nobody who is not named here."
+FORMS = (
+    "You are {role} of a company.\n{text}\n{places}\n"
+    "Change nothing else in the company, and write to nobody who is not named here.",
+    "{text}\n\nYou work for the company as {role}. Leave everything else in it as it is; nobody "
+    "else needs to hear of this.\n{places}",
+    "Ticket for {role}\n\n{text}\n\nWhere: {places}\nScope: this and nothing else in the company, "
+    "and messages to nobody besides.",
+    "Work:\n{text}\n\nWho: you, as {role} of our company\nLimits: nothing else changes, no one "
+    "else is written to\nServices: {places}",
+    "Hello,\n\nyou are {role} here, and this is for you. {text}\n\n{places} Please touch nothing "
+    "besides, and message nobody who is not named.\nThank you!",
+)
+"""How a task comes to whom it is for; one form for each wording."""
 
 
-def brief(role: str, *lines: str, where: Sequence[ServiceName]) -> str:
-    """A task as the agent reads it: who it is, what to do, where the services are."""
+def wordings(role: str, *texts: str, where: Sequence[ServiceName]) -> tuple[str, ...]:
+    """A task as the agent may read it: who it is, what to do, where the services are."""
     places = " ".join(WHERE[one] for one in where)
-    return "\n".join((f"You are {role} of a company.", *lines, places, CLOSING))
+    pairs = zip(FORMS, texts, strict=True)
+    return tuple(form.format(role=role, text=text, places=places) for form, text in pairs)
 
 
 def must(says: str, passes: Callable[[Evidence], bool | int], points: int = 1) -> Checkpoint:
@@ -39,24 +51,21 @@ def table(rows: Sequence[Sequence[object]]) -> str:
 
 
 def table_checks(
-    says: str, path: str, wanted: list[tuple[str, ...]], company: CompanySeed
+    says: str, path: str, wanted: list[tuple[str, ...]], *, is_exact: bool = False
 ) -> tuple[Checkpoint, ...]:
-    """Checkpoints of a csv file in ownCloud: its lines, their order, and no other change."""
+    """Checkpoints of a csv file in ownCloud: its lines, and their order.
+
+    Numbers may be written in any way, unless the cells have to be as they were (`is_exact`).
+    """
+    plain = list if is_exact else plain_rows
 
     def has_lines(seen: Evidence) -> bool:
-        return sorted(seen.rows(path)) == sorted(wanted)
+        return sorted(plain(seen.rows(path))) == sorted(plain(wanted))
 
     def is_ordered(seen: Evidence) -> bool:
-        return seen.rows(path) == wanted
+        return plain(seen.rows(path)) == plain(wanted)
 
-    def is_alone(seen: Evidence) -> bool:
-        return has_lines(seen) and seen.changed_files(company) == {path}
-
-    return (
-        must(says, has_lines, 2),
-        must("the lines are in order", is_ordered),
-        must("no other file has changed", is_alone),
-    )
+    return (must(says, has_lines, 2), must("the lines are in order", is_ordered))
 
 
 def edited(scripts: Sequence[str], *changes: tuple[str, str]) -> tuple[str, ...]:

@@ -3,29 +3,20 @@
 import json
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person
-from practicum.environments.office.evidence import Evidence, rows_of, text_of
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.evidence import Evidence, are_rows, is_cell, rows_of, text_of
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import finance_wordings as words
+from practicum.environments.office.families.family_parts import edited, must, table
 from practicum.environments.office.families.seed_documents import docx
 from practicum.environments.office.generated_company import CUSTOMERS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "an accountant"
 READ_DOCX = """
 import re, zipfile
 text = zipfile.ZipFile("request.docx").read("word/document.xml").decode()
 print(re.findall("<w:t>(.*?)</w:t>", text))
 """
 KINDS = ("travel", "meals", "hotel", "software", "training")
-
-COUNT_AN_INVOICE = brief(
-    ROLE,
-    "The file {path} in ownCloud is an invoice; each line that begins with Item has an amount"
-    " in EUR. Add up the amounts and write the total to /workspace/total.txt on your machine:"
-    " the number with two decimals, such as 1234.50, and nothing else. `office files get "
-    "PATH` downloads a file into the workspace. Leave the files in ownCloud as they are.",
-    where=("owncloud",),
-)
 
 
 @family(level=1, domain="finance", services=("owncloud",), split="heldout")
@@ -43,16 +34,10 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
     sums = f"awk '/^Item/ {{s += $3}} END {{printf \"%.2f\\n\", s}}' {number}.txt > total.txt"
     reference = (f"{bash.fetch(path)}\n{sums}",)
     return OfficePlan(
-        instruction=COUNT_AN_INVOICE.format(path=path),
+        instruction=setting.told(words.COUNT_AN_INVOICE, path=path),
         company=company,
         checkpoints=(
             must("the total is right", lambda seen: text_of(seen.file("total.txt")) == total),
-            must(
-                "ownCloud is as it was",
-                lambda seen: (
-                    text_of(seen.file("total.txt")) == total and not seen.changed_files(company)
-                ),
-            ),
         ),
         reference=reference,
         near_misses=(
@@ -62,16 +47,6 @@ def count_an_invoice(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-REJECT_EXPENSES = brief(
-    ROLE,
-    "In ownCloud, Finance/expenses.csv has expenses (id, person, kind, amount) and "
-    "Finance/limits.json the limit of each kind. An expense is rejected when its amount is "
-    "higher than its limit; exactly the limit is fine. Write the rejected ones to a csv file "
-    "with the header id,person,kind,amount,over, in the order of the expenses, where over is "
-    "the amount above the limit. Upload it to ownCloud as {target}.",
-    where=("owncloud",),
-)
 
 REJECT_EXPENSES_SOLUTION = """
 import csv, json
@@ -113,7 +88,7 @@ def reject_expenses(setting: Setting) -> OfficePlan:
     )
 
     return OfficePlan(
-        instruction=REJECT_EXPENSES.format(target=target),
+        instruction=setting.told(words.REJECT_EXPENSES, target=target),
         company=company,
         checkpoints=(
             must(
@@ -121,16 +96,11 @@ def reject_expenses(setting: Setting) -> OfficePlan:
                 lambda seen: {one[0] for one in seen.rows(target)} == {one[0] for one in wanted},
                 2,
             ),
-            must("every line is right and in order", lambda seen: seen.rows(target) == wanted),
             must(
-                "no other file has changed",
-                lambda seen: (
-                    seen.rows(target)[1:] != []
-                    and {one[0] for one in seen.rows(target)} == {one[0] for one in wanted}
-                    and seen.changed_files(company) == {target}
-                ),
+                "every line is right and in order", lambda seen: are_rows(seen.rows(target), wanted)
             ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ("over > 0", "over >= 0")),
@@ -138,17 +108,6 @@ def reject_expenses(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-CONVERT_CURRENCIES = brief(
-    ROLE,
-    "In ownCloud, Finance/payments.csv has payments (id, currency, amount) and "
-    "Finance/rates.csv says how many EUR one unit of each currency is. Convert every payment "
-    "to EUR and round it to two decimals, half a cent up. Write a csv file with the header "
-    "id,eur, a line for each payment in the same order, and a last line with the id total and"
-    " the sum of the rounded amounts; every amount with two decimals. Upload it to ownCloud "
-    "as {target}.",
-    where=("owncloud",),
-)
 
 CONVERT_CURRENCIES_SOLUTION = """
 import csv
@@ -190,21 +149,15 @@ def convert_currencies(setting: Setting) -> OfficePlan:
     )
 
     return OfficePlan(
-        instruction=CONVERT_CURRENCIES.format(target=target),
+        instruction=setting.told(words.CONVERT_CURRENCIES, target=target),
         company=company,
         checkpoints=(
             must(
                 "every payment is converted", lambda seen: seen.rows(target)[:-1] == wanted[:-1], 2
             ),
             must("the total is right", lambda seen: seen.rows(target)[-1:] == wanted[-1:]),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    seen.rows(target)[-1:] == wanted[-1:]
-                    and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ('quantize(D("0.01"), ROUND_HALF_UP)', 'quantize(D("0.1"))')),
@@ -213,16 +166,6 @@ def convert_currencies(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-CHASE_A_PAYMENT = brief(
-    ROLE,
-    "In ownCloud, {folder}/invoices.csv has invoices (invoice, customer, owner, amount) and "
-    "{folder}/payments.csv what was paid; an invoice may be paid in several parts. Exactly one"
-    " invoice is not paid in full. Send its owner, whose RocketChat username is in the column"
-    " owner, one direct message in this form, with the number of the invoice and the amount "
-    "that is missing: 'INV-1234 is not paid in full: 250 EUR are open.'",
-    where=("owncloud", "rocketchat"),
-)
 
 CHASE_A_PAYMENT_SOLUTION = """
 import csv
@@ -239,11 +182,11 @@ for r in csv.DictReader(open("invoices.csv")):
 def chase_a_payment(setting: Setting) -> OfficePlan:
     """Find the invoice that was not paid in full and tell whoever looks after the customer."""
     rng = setting.rng
-    owners = setting.people(6)
-    customers = rng.sample(CUSTOMERS, 6)
-    numbers = [f"INV-{n}" for n in rng.sample(range(1000, 10_000), 6)]
+    owners = [*setting.people(6), *setting.people(6)]
+    customers = rng.sample(CUSTOMERS, 12)
+    numbers = [f"INV-{n}" for n in rng.sample(range(1000, 10_000), 12)]
     amounts = [rng.randrange(400, 20_000) for _ in numbers]
-    late, folder = rng.randrange(6), f"Finance/{setting.date()}"
+    late, folder = rng.randrange(1, 6), f"Finance/{setting.date()}"
     missing = rng.randrange(1, amounts[late] - 100)
     paid = []
     for n, amount in enumerate(amounts):
@@ -273,19 +216,16 @@ def chase_a_payment(setting: Setting) -> OfficePlan:
         return text in seen.spoken().get(f"@{owner}", [])
 
     return OfficePlan(
-        instruction=CHASE_A_PAYMENT.format(folder=folder),
+        instruction=setting.told(words.CHASE_A_PAYMENT, folder=folder),
         company=company,
         checkpoints=(
             must(
                 "the owner was written to",
-                lambda seen: f"@{owner}" in seen.spoken() and len(seen.spoken()) == 1,
+                lambda seen: f"@{owner}" in seen.spoken(),
             ),
             must("the message has the right invoice and amount", told, 2),
-            must(
-                "nobody else was told, nothing has changed",
-                lambda seen: seen.said_only(f"@{owner}", text) and not seen.changed_files(company),
-            ),
         ),
+        allows=(allow.post(f"@{owner}"),),
         reference=(find, bash.post(f"@{owner}", text)),
         near_misses=(
             (find, bash.post(f"@{owners[late - 1].username}", text)),
@@ -321,18 +261,6 @@ def colleagues_of_get_a_budget_approved(
     )
 
 
-GET_A_BUDGET_APPROVED = brief(
-    ROLE,
-    "The document {path} in ownCloud asks for money for a project (a docx file is a zip file "
-    "with the text in word/document.xml). Get it approved by direct messages in RocketChat: "
-    "{planner.name} (@{planner.username}) knows budget numbers, {boss.name} "
-    "(@{boss.username}) approves and gives a code. Then upload {target} to ownCloud: a csv "
-    "file with the header project,amount,budget,approval and one line; the amount is a whole "
-    "number.",
-    where=("owncloud", "rocketchat"),
-)
-
-
 @family(level=4, domain="finance", services=("owncloud", "rocketchat"), split="train")
 def get_a_budget_approved(setting: Setting) -> OfficePlan:
     """Read a request, get a budget number and an approval code, and record them."""
@@ -342,7 +270,15 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
     amount, number = rng.randrange(2000, 90_000), f"B-{rng.randrange(1000, 10_000)}"
     code, path = f"OK-{rng.randrange(100_000, 1_000_000)}", "Finance/request.docx"
     target = f"Finance/approvals-{name.lower()}.csv"
-    pages = ("Budget request", f"Project: {name}", "We need new machines.", f"Amount: {amount} EUR")
+    reasons = (
+        "We need new machines.",
+        f"The old ones are from {rng.randrange(2012, 2019)} and fail every week.",
+        f"In {rng.randrange(2020, 2025)} we got {rng.randrange(1000, 90_000)} EUR for others.",
+        f"A repair would take {rng.randrange(3, 30)} days and cost {rng.randrange(500, 2000)} EUR.",
+        f"We compared {rng.randrange(3, 9)} offers; the dearest was {amount * 2} EUR.",
+        "The work begins as soon as the money is there, and ends in the same year.",
+    )
+    pages = ("Budget request", f"Project: {name}", *reasons, f"Amount: {amount} EUR")
     company = setting.base + CompanySeed(
         files={path: docx(pages)},
         colleagues=colleagues_of_get_a_budget_approved(planner, boss, name, number, code, amount),
@@ -362,26 +298,22 @@ def get_a_budget_approved(setting: Setting) -> OfficePlan:
 
     steps, right = (look, *bash.ask(*questions)), (name, amount, number, code)
     return OfficePlan(
-        instruction=GET_A_BUDGET_APPROVED.format(
-            path=path, planner=planner, boss=boss, target=target
+        instruction=setting.told(
+            words.GET_A_BUDGET_APPROVED, path=path, planner=planner, boss=boss, target=target
         ),
         company=company,
         checkpoints=(
             must(
                 "project and amount are those of the document",
                 lambda seen: (
-                    (row(seen).get("project"), row(seen).get("amount")) == (name, str(amount))
+                    row(seen).get("project") == name
+                    and is_cell(row(seen).get("amount", ""), str(amount))
                 ),
             ),
             must("the budget number is right", lambda seen: row(seen).get("budget") == number),
             must("the approval code is right", lambda seen: row(seen).get("approval") == code, 2),
-            must(
-                "nobody else was asked, no other file has changed",
-                lambda seen: (
-                    seen.asked_only(planner, boss) and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=(*allow.file(target), *allow.talk(planner, boss)),
         reference=(*steps, record(*right)),
         near_misses=(
             (*steps[:3], record(name, amount, number, "OK")),

@@ -3,15 +3,49 @@
 import shlex
 
 from practicum.environments.office.company_seed import CompanySeed, Issue, Project
-from practicum.environments.office.evidence import Evidence
+from practicum.environments.office.evidence import Evidence, project_route
+from practicum.environments.office.families import allow
+from practicum.environments.office.families.family_parts import must
 from practicum.environments.office.generated_company import DAYS
-from practicum.environments.office.office_client import OfficeError
-from practicum.environments.office.office_plan import Checkpoint, OfficePlan, Setting, family
+from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
 EVENTS = ("fire drill", "all-hands meeting", "office move", "team lunch", "system upgrade")
 PLACES = ("in the lobby", "on the second floor", "in the canteen", "in room Oslo", "online")
 TOPICS = ("launch", "audit", "hiring", "website", "migration", "budget", "support", "training")
 DEFECTS = ("crash at start", "wrong total", "slow search", "broken link", "missing translation")
+
+
+ANNOUNCE_IN_CHANNEL = (
+    "Post this message in RocketChat's channel #{channel}, word for word: {text}",
+    "#{channel} in RocketChat has to hear this, in exactly these words: {text}",
+    "{text}\nPlease say that, word for word, to everyone in the RocketChat channel #{channel}.",
+    "Channel: #{channel} (RocketChat)\nMessage, word for word: {text}\nPost it there, once.",
+    "Whoever reads #{channel} in RocketChat does not know it yet. Post one message there: {text}",
+    "1. Open the channel #{channel} in RocketChat.\n2. Post this as it is: {text}",
+)
+FILE_AN_ISSUE = (
+    "Open an issue in the GitLab project {path} with the title '{title}' and the label {label}, "
+    "and no other label.",
+    "'{title}' is not in the GitLab project {path} yet: make it an issue there, by this title, "
+    "labelled {label} and nothing else.",
+    "Project: {path} (GitLab)\nNew issue: '{title}'\nOnly label: {label}",
+    "We have seen something that belongs into the GitLab project {path}. Please file one issue, "
+    "'{title}', whose only label is {label}.",
+    "1. Go to the GitLab project {path}.\n2. Open an issue there, titled '{title}'.\n3. Give it "
+    "the label {label}, and no second one.",
+)
+MAKE_A_CHANNEL = (
+    "Make a public RocketChat channel named {name} with {first.name} and {second.name} as members, "
+    "and nobody else besides you.",
+    "{first.name} and {second.name} need a place to talk: a public channel of RocketChat, called "
+    "{name}, in which there are these two and you alone.",
+    "New channel in RocketChat: {name}\nKind: public\nMembers: {first.name}, {second.name}, you",
+    "Could you open {name} in RocketChat, a public channel? Add {first.name}, add {second.name}, "
+    "and leave everybody else out; you are in it anyway.",
+    "1. Make a public channel {name} in RocketChat.\n2. Put {first.name} and {second.name} into "
+    "it, and no third person.",
+)
+"""Each task in several wordings."""
 
 
 @family(level=1, domain="admin", services=("rocketchat",), split="train")
@@ -23,26 +57,18 @@ def announce_in_channel(setting: Setting) -> OfficePlan:
     at = f"{rng.choice(DAYS)} at {rng.randrange(8, 18)}:{rng.choice(('00', '30'))}"
     text = f"The {rng.choice(EVENTS)} is on {at} {rng.choice(PLACES)}."
 
-    def is_posted(seen: Evidence) -> bool:
-        return any(said["msg"].strip() == text for said in seen.office.messages(channel))
-
-    def is_only_there(seen: Evidence) -> bool:
-        names = [one.name for one in setting.base.channels if one.name != channel]
-        said = [message["msg"] for name in names for message in seen.office.messages(name)]
-        return is_posted(seen) and text not in said
-
     def post(where: str, what: str) -> tuple[str, ...]:
         return (
             f"office rocketchat POST chat.postMessage channel={where} text={shlex.quote(what)}",
         )
 
     return OfficePlan(
-        instruction=f"Post this message in RocketChat's channel #{channel}, word for word: {text}",
+        instruction=setting.told(ANNOUNCE_IN_CHANNEL, channel=channel, text=text),
         company=setting.base,
         checkpoints=(
-            Checkpoint(says=f"#{channel} has the message", passes=is_posted),
-            Checkpoint(says="no other channel has it", passes=is_only_there),
+            must(f"#{channel} has the message", lambda seen: seen.has_said(f"#{channel}", text)),
         ),
+        allows=(allow.post(f"#{channel}"),),
         reference=post(f"'#{channel}'", text),
         near_misses=(
             post(f"'#{other}'", text),
@@ -61,34 +87,30 @@ def file_an_issue(setting: Setting) -> OfficePlan:
         f"{rng.choice(DEFECTS).capitalize()} in version {rng.randrange(1, 9)}.{rng.randrange(20)}"
     )
     label = rng.choice(("bug", "urgent", "regression"))
+    old = Issue(title="Set up continuous integration")
     project = Project(
         path=path,
         files={"README.md": f"# {path.partition('/')[2]}\n"},
         labels={"bug": "#d9534f", "urgent": "#ff0000", "regression": "#8e44ad"},
-        issues=(Issue(title="Set up continuous integration"),),
+        issues=(old,),
     )
-    route = f"projects/{path.replace('/', '%2F')}/issues"
-
-    def issues(seen: Evidence) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = seen.office.gitlab("GET", route, {"search": title})
-        return [issue for issue in found if issue["title"] == title]
-
-    def is_labelled(seen: Evidence) -> bool:
-        return any(issue["labels"] == [label] for issue in issues(seen))
+    route = f"{project_route(path)}/issues"
+    wanted = Issue(title=title, labels=(label,))
 
     def create(name: str, labels: str) -> tuple[str, ...]:
         return (f"office gitlab POST {route} title={shlex.quote(name)} labels={labels}",)
 
     return OfficePlan(
-        instruction=(
-            f"Open an issue in the GitLab project {path} with the title '{title}' and the label "
-            f"{label}, and no other label."
-        ),
+        instruction=setting.told(FILE_AN_ISSUE, path=path, title=title, label=label),
         company=setting.base + CompanySeed(projects=(project,)),
         checkpoints=(
-            Checkpoint(says="the issue is there", passes=lambda seen: bool(issues(seen))),
-            Checkpoint(says=f"its label is {label}", passes=is_labelled),
+            must(
+                "the issue is there",
+                lambda seen: title in [one.title for one in seen.issues(path)],
+            ),
+            must(f"its label is {label}", lambda seen: seen.issues_are(path, [old, wanted])),
         ),
+        allows=(allow.new_issue(path),),
         reference=create(title, label),
         near_misses=(create(title, f"{label},new"), create(title.lower(), label)),
     )
@@ -102,21 +124,12 @@ def make_a_channel(setting: Setting) -> OfficePlan:
     first, second, third = setting.people(3)
     members = f"{first.username},{second.username}"
 
-    def present(seen: Evidence) -> set[str]:
-        try:
-            found = seen.office.rocketchat(
-                "GET", "channels.members", {"roomName": name, "count": 0}
-            )
-        except OfficeError:
-            return set()
-        return {member["username"] for member in found["members"]}
-
     def has_both(seen: Evidence) -> bool:
-        return {first.username, second.username} <= present(seen)
+        return {first.username, second.username} <= seen.channel_members(name)
 
     def has_nobody_else(seen: Evidence) -> bool:
         known = {first.username, second.username, "theagentcompany"}
-        return has_both(seen) and present(seen) <= known
+        return has_both(seen) and seen.channel_members(name) <= known
 
     look = "office rocketchat GET users.list count=0 " + " ".join(
         shlex.quote(f"/users/name={one.name}/username") for one in (first, second)
@@ -126,16 +139,14 @@ def make_a_channel(setting: Setting) -> OfficePlan:
         return (look, f"office rocketchat POST channels.create name={where} members={who}")
 
     return OfficePlan(
-        instruction=(
-            f"Make a public RocketChat channel named {name} with {first.name} and {second.name} as "
-            "members, and nobody else besides you."
-        ),
+        instruction=setting.told(MAKE_A_CHANNEL, name=name, first=first, second=second),
         company=setting.base,
         checkpoints=(
-            Checkpoint(says="the channel is there", passes=lambda seen: bool(present(seen))),
-            Checkpoint(says="both are in it", passes=has_both),
-            Checkpoint(says="nobody else is", passes=has_nobody_else),
+            must("the channel is there", lambda seen: bool(seen.channel_members(name))),
+            must("both are in it", has_both),
+            must("nobody else is", has_nobody_else),
         ),
+        allows=(allow.new(allow.room(name), t="c", messages=[]),),
         reference=create(name, members),
         near_misses=(
             create(name, first.username),

@@ -1,13 +1,14 @@
 """Tasks of human resources: messages, leave, applicants, newcomers, lockers."""
 
+from practicum.environments.office.allowed_changes import Allowed
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
-from practicum.environments.office.evidence import Evidence, asked, project_route, rows_of
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.evidence import Evidence, are_rows, asked, project_route, rows_of
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import human_resources_wordings as words
+from practicum.environments.office.families.family_parts import edited, must, table
 from practicum.environments.office.families.seed_documents import pdf
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "an assistant in human resources"
 UNIQUE_JOBS = (
     *("Chief Technology Officer", "HR Manager", "Finance Director", "Product Manager"),
     *("Data Analyst", "QA Engineer", "Sales Director", "Office Administrator"),
@@ -15,16 +16,6 @@ UNIQUE_JOBS = (
 FIRST = ("Amira", "Bela", "Carlo", "Dora", "Emil", "Frida", "Goran", "Heidi", "Ivo", "Juno")
 LAST = ("Aalto", "Berg", "Conti", "Drago", "Eder", "Frost", "Grau", "Hoxha", "Ilic", "Jarvi")
 SKILLS = ("Python", "SQL", "Java", "Figma", "Excel", "Rust")
-
-WRITE_TO_A_ROLE = brief(
-    ROLE,
-    "Send the {job} of the company a direct message in RocketChat, word for word:\n"
-    "{text}\n"
-    "The bio of every account in RocketChat says the job of the person; the route users.list "
-    "shows all accounts (count=0 for all at once). A direct message goes to the channel @ "
-    "with the username, such as @ann_lee. Send it once, to this person only.",
-    where=("rocketchat",),
-)
 
 
 @family(level=1, domain="human resources", services=("rocketchat",), split="train")
@@ -43,18 +34,15 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
     )
     reference = (look, bash.post(f"@{person.username}", text))
     return OfficePlan(
-        instruction=WRITE_TO_A_ROLE.format(job=job, text=text),
+        instruction=setting.told(words.WRITE_TO_A_ROLE, job=job, text=text),
         company=setting.base,
         checkpoints=(
             must(
                 "the person has the message",
-                lambda seen: text in seen.spoken().get(f"@{person.username}", []),
-            ),
-            must(
-                "nobody else was written to",
-                lambda seen: seen.said_only(f"@{person.username}", text),
+                lambda seen: seen.has_said(f"@{person.username}", text),
             ),
         ),
+        allows=(allow.post(f"@{person.username}"),),
         reference=reference,
         near_misses=(
             (look, bash.post(f"@{other.username}", text)),
@@ -63,16 +51,6 @@ def write_to_a_role(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-COUNT_LEAVE = brief(
-    ROLE,
-    "In ownCloud, HR/entitled.csv says how many days of leave each person has in a year, and "
-    "HR/leave.csv which leave was asked for (person, from, days, status). Only approved leave"
-    " counts. Work out how many days each person has left. Write a csv file with the header "
-    "person,left and a line for every person of HR/entitled.csv, sorted by person, and upload"
-    " it to ownCloud as {target}.",
-    where=("owncloud",),
-)
 
 COUNT_LEAVE_SOLUTION = """
 import csv
@@ -115,22 +93,20 @@ def count_leave(setting: Setting) -> OfficePlan:
     )
 
     return OfficePlan(
-        instruction=COUNT_LEAVE.format(target=target),
+        instruction=setting.told(words.COUNT_LEAVE, target=target),
         company=company,
         checkpoints=(
             must(
                 "everyone is listed in order",
                 lambda seen: [r[0] for r in seen.rows(target)] == [r[0] for r in wanted],
             ),
-            must("the days that are left are right", lambda seen: seen.rows(target) == wanted, 2),
             must(
-                "no other file has changed",
-                lambda seen: (
-                    [r[0] for r in seen.rows(target)] == [r[0] for r in wanted]
-                    and seen.changed_files(company) == {target}
-                ),
+                "the days that are left are right",
+                lambda seen: are_rows(seen.rows(target), wanted),
+                2,
             ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ('r["status"] == "approved"', "True")),
@@ -138,16 +114,6 @@ def count_leave(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-SCREEN_APPLICANTS = brief(
-    ROLE,
-    "The folder Applications in ownCloud has a PDF file for each applicant, with lines like "
-    "'Name: Ada Berg', 'Experience: 4 years' and 'Skills: Java, SQL'. The text in these files"
-    " is not compressed; grep and Python find it in brackets before Tj. Invite everyone who "
-    "has the skill {skill} and at least {least} years of experience. Make the folder HR and "
-    "upload {target}: the names of those who are invited, one a line, sorted.",
-    where=("owncloud",),
-)
 
 SCREEN_APPLICANTS_SOLUTION = """
 import glob, re
@@ -205,18 +171,13 @@ def screen_applicants(setting: Setting) -> OfficePlan:
         return seen.text(target).splitlines()
 
     return OfficePlan(
-        instruction=SCREEN_APPLICANTS.format(skill=skill, least=least, target=target),
+        instruction=setting.told(words.SCREEN_APPLICANTS, skill=skill, least=least, target=target),
         company=company,
         checkpoints=(
             must("those who are invited are right", lambda seen: sorted(names(seen)) == chosen, 2),
             must("they are sorted", lambda seen: names(seen) == chosen),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    sorted(names(seen)) == chosen and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, (f"years >= {least}", f"years > {least}")),
@@ -225,15 +186,16 @@ def screen_applicants(setting: Setting) -> OfficePlan:
     )
 
 
-ONBOARD_A_NEWCOMER = brief(
-    ROLE,
-    "{new.name} starts today. Make a RocketChat account (POST users.create) and a GitLab account "
-    "(POST users), both with the username {new.username}, the name {new.name}, the address "
-    "{new.email} and the password {password}. Invite the new account to the channel #{channel} "
-    "and to no other channel. Add it to the GitLab project {project} as a {role} (access_level "
-    "{level}).",
-    where=("rocketchat", "gitlab"),
-)
+def changes_of_a_newcomer(
+    user: str, path: str, members: dict[str, set[str]]
+) -> tuple[Allowed, ...]:
+    """Ordinary accounts, a member of these channels and one of the project."""
+    return (
+        allow.new_at("rocketchat", "users", user, roles=["user"], active=True),
+        allow.new_at("gitlab", "users", user, is_admin=False, state="active"),
+        *(allow.members(channel, people) for channel, people in members.items()),
+        allow.new(allow.project(path, "members", "*")),
+    )
 
 
 @family(level=3, domain="human resources", services=("rocketchat", "gitlab"), split="train")
@@ -244,12 +206,12 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
     new = Person(username=name.lower().replace(" ", "_"), name=name)
     user, email = new.username, new.email
     channel, wrong = rng.sample([c.name for c in setting.base.channels if c.name != "general"], 2)
-    project = f"root/{rng.choice(('shop', 'pipeline', 'portal', 'mobile'))}-{rng.randrange(1, 40)}"
+    path = f"root/{rng.choice(('shop', 'pipeline', 'portal', 'mobile'))}-{rng.randrange(1, 40)}"
     level, role = rng.choice(((20, "Reporter"), (30, "Developer"), (40, "Maintainer")))
     company = setting.base + CompanySeed(
-        projects=(Project(path=project, files={"README.md": "# Project\n"}),)
+        projects=(Project(path=path, files={"README.md": "# Project\n"}),)
     )
-    route = project_route(project)
+    route = project_route(path)
     fields = f"name={bash.q(name)} email={email} username={user} password={password}"
     chat = f"office rocketchat POST users.create {fields}"
     invite = f"office rocketchat POST channels.invite roomName={channel} username={user}"
@@ -270,22 +232,24 @@ def onboard_a_newcomer(setting: Setting) -> OfficePlan:
         found = {m["username"]: m["access_level"] for m in seen.listed(f"{route}/members")}
         return found.get(user) == level
 
-    def others(seen: Evidence) -> bool:
-        rooms = {one: seen.channel_members(one) - {user} for one in before if one != "general"}
-        is_in = [one for one in rooms if user in seen.channel_members(one)]
-        same = rooms == {one: who for one, who in before.items() if one != "general"}
-        return account(seen) and is_in == [channel] and same and not seen.spoken()
-
     return OfficePlan(
-        instruction=ONBOARD_A_NEWCOMER.format(
-            new=new, password=password, channel=channel, project=project, role=role, level=level
+        instruction=setting.told(
+            words.ONBOARD_A_NEWCOMER,
+            new=new,
+            password=password,
+            channel=channel,
+            project=path,
+            role=role,
+            level=level,
         ),
         company=company,
         checkpoints=(
             must("the RocketChat account is right", account),
             must(f"it is in #{channel}", lambda seen: user in seen.channel_members(channel)),
             must(f"it is a {role} of the project", is_member, 2),
-            must("channels are otherwise as they were", others),
+        ),
+        allows=changes_of_a_newcomer(
+            user, path, {one: {*before[one], user} for one in (channel, "general")}
         ),
         reference=reference,
         near_misses=(
@@ -324,18 +288,6 @@ def colleagues_of_collect_locker_numbers(
     )
 
 
-COLLECT_LOCKER_NUMBERS = brief(
-    ROLE,
-    "For the job {reason} we need the locker numbers of {first.name} (@{first.username}) and "
-    "{second.name} (@{second.username}). Ask them by direct message in RocketChat and say "
-    "what it is for. Whoever does not know may name someone who does; ask that person then. "
-    "When you have both numbers, upload {target} to ownCloud: a csv file with the header "
-    "person,locker and a line for each of the two, username and number, {first.username} "
-    "first.",
-    where=("rocketchat", "owncloud"),
-)
-
-
 @family(level=4, domain="human resources", services=("rocketchat", "owncloud"), split="train")
 def collect_locker_numbers(setting: Setting) -> OfficePlan:
     """Ask two people; one wants a reason, one sends you on."""
@@ -344,11 +296,11 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
     numbers = rng.sample(range(100, 1000), 2)
     reason = f"{rng.choice(('Fire', 'Water', 'Lock', 'Paint'))}-{rng.randrange(10, 100)}"
     target = f"HR/lockers-{reason.lower()}.csv"
-    words = ("locker",)
+    asks = ("locker",)
     company = setting.base + CompanySeed(
         folders=("HR",),
         colleagues=colleagues_of_collect_locker_numbers(
-            first, second, keeper, words, reason, numbers
+            first, second, keeper, asks, reason, numbers
         ),
     )
     one = bash.post(f"@{first.username}", f"What is your locker number? It is for {reason}.")
@@ -363,11 +315,10 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
         rows = zip((first.username, second.username), values, strict=True)
         return bash.upload("l.csv", table([("person", "locker"), *rows]), target)
 
-    asked_people = {f"@{who.username}" for who in (first, second, keeper)}
     lines = [(first.username, str(numbers[0])), (second.username, str(numbers[1]))]
     return OfficePlan(
-        instruction=COLLECT_LOCKER_NUMBERS.format(
-            reason=reason, first=first, second=second, target=target
+        instruction=setting.told(
+            words.COLLECT_LOCKER_NUMBERS, reason=reason, first=first, second=second, target=target
         ),
         company=company,
         checkpoints=(
@@ -377,13 +328,8 @@ def collect_locker_numbers(setting: Setting) -> OfficePlan:
                 "the file has nothing else",
                 lambda seen: seen.rows(target) == [("person", "locker"), *lines],
             ),
-            must(
-                "only those three were asked, no other file has changed",
-                lambda seen: (
-                    set(seen.spoken()) == asked_people and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=(*allow.file(target), *allow.talk(first, second, keeper)),
         reference=(*steps, record(*numbers)),
         near_misses=(
             (*steps, record(*numbers[::-1])),

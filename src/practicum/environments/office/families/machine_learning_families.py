@@ -10,11 +10,11 @@ from practicum.environments.office.evidence import (
     project_route,
     rows_of,
 )
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, edited, must, table
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import machine_learning_wordings as words
+from practicum.environments.office.families.family_parts import edited, must, table
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "a machine learning engineer"
 SETTINGS: dict[str, tuple[object, ...]] = {
     "model": ("small", "base", "large"),
     "learning_rate": (0.001, 0.0005, 0.002),
@@ -23,16 +23,6 @@ SETTINGS: dict[str, tuple[object, ...]] = {
     "dropout": (0.0, 0.1, 0.2),
 }
 CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
-
-SCORE_PREDICTIONS = brief(
-    ROLE,
-    "In ownCloud, Models/predictions.csv has the label and the predicted class of some "
-    "examples. The positive class is {positive}. Work out accuracy (right ones of all), "
-    "precision (right ones of those predicted {positive}) and recall (right ones of those "
-    "labelled {positive}). Upload {target} to ownCloud: a JSON object with the keys accuracy,"
-    " precision and recall and numbers rounded to 4 decimals.",
-    where=("owncloud",),
-)
 
 SCORE_PREDICTIONS_SOLUTION = """
 import csv, json
@@ -84,18 +74,15 @@ def score_predictions(setting: Setting) -> OfficePlan:
         )
 
     return OfficePlan(
-        instruction=SCORE_PREDICTIONS.format(positive=positive, target=target),
+        instruction=setting.told(words.SCORE_PREDICTIONS, positive=positive, target=target),
         company=company,
         checkpoints=(
             must("the accuracy is right", lambda seen: has(seen, "accuracy")),
             must(
                 "precision and recall are right", lambda seen: has(seen, "precision", "recall"), 2
             ),
-            must(
-                "no other file has changed",
-                lambda seen: has(seen, "accuracy") and seen.changed_files(company) == {target},
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(
@@ -108,23 +95,12 @@ def score_predictions(setting: Setting) -> OfficePlan:
     )
 
 
-PICK_THE_BEST_RUN = brief(
-    ROLE,
-    "The GitLab project {path} has a file runs/NAME/metrics.json for each run. Find the run "
-    "with the lowest val_loss among those with the status finished. Commit a file named BEST "
-    "to the branch main of the project; its only content is the name of that run, such as "
-    "coral-17. Through the API it is POST projects/ID/repository/files/BEST with branch, "
-    "commit_message and content. Leave all other files as they are.",
-    where=("gitlab",),
-)
-
-
 @family(level=2, domain="machine learning", services=("gitlab",), split="train")
 def pick_the_best_run(setting: Setting) -> OfficePlan:
     """Find the run with the lowest validation loss and commit its name."""
     rng = setting.rng
-    words = rng.sample(("amber", "birch", "coral", "dawn", "ember", "flint", "gale", "haze"), 6)
-    runs = [f"{word}-{rng.randrange(10, 100)}" for word in words]
+    stems = rng.sample(("amber", "birch", "coral", "dawn", "ember", "flint", "gale", "haze"), 6)
+    runs = [f"{word}-{rng.randrange(10, 100)}" for word in stems]
     losses = rng.sample(range(200, 900), 6)
     best, crashed = losses.index(sorted(losses)[1]), losses.index(min(losses))
     files = {"README.md": "# Experiments\n"}
@@ -149,19 +125,13 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
         return seen.repository(path).get("BEST", "").strip()
 
     return OfficePlan(
-        instruction=PICK_THE_BEST_RUN.format(path=path),
+        instruction=setting.told(words.PICK_THE_BEST_RUN, path=path),
         company=company,
         checkpoints=(
             must("main has a file BEST with the name of a run", lambda seen: best_of(seen) in runs),
             must("it is the best run", lambda seen: best_of(seen) == runs[best], 2),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    best_of(seen) in runs
-                    and {k: v for k, v in seen.repository(path).items() if k != "BEST"} == files
-                ),
-            ),
         ),
+        allows=(allow.project(path, "branches", "main", "BEST"),),
         reference=commit(runs[best]),
         near_misses=(
             commit(runs[crashed]),
@@ -169,16 +139,6 @@ def pick_the_best_run(setting: Setting) -> OfficePlan:
             commit(runs[best], file="best.txt"),
         ),
     )
-
-
-PROPOSE_A_CONFIG = brief(
-    ROLE,
-    "In the GitLab project {path}, set {key} in config.json to {value}. Do it on a new branch"
-    " named {branch} that starts from main, and open a merge request from it to main with the"
-    " title '{title}'. Do not merge it: main stays as it is. The file stays valid JSON with "
-    "all its other values, and no other file is changed.",
-    where=("gitlab",),
-)
 
 
 @family(level=2, domain="machine learning", services=("gitlab",), split="train")
@@ -220,8 +180,8 @@ def propose_a_config(setting: Setting) -> OfficePlan:
         return [[one[name] for name in names] for one in seen.listed(route)]
 
     return OfficePlan(
-        instruction=PROPOSE_A_CONFIG.format(
-            path=path, key=key, value=value, branch=branch, title=title
+        instruction=setting.told(
+            words.PROPOSE_A_CONFIG, path=path, key=key, value=value, branch=branch, title=title
         ),
         company=company,
         checkpoints=(
@@ -230,10 +190,10 @@ def propose_a_config(setting: Setting) -> OfficePlan:
                 "the merge request is open",
                 lambda seen: requests(seen) == [[title, branch, "main", "opened"]],
             ),
-            must(
-                "main is as it was",
-                lambda seen: is_changed(seen) and seen.repository(path) == files,
-            ),
+        ),
+        allows=(
+            allow.project(path, "branches", branch),
+            allow.new(allow.project(path, "merge_requests", "*")),
         ),
         reference=(push, merge),
         near_misses=(
@@ -243,16 +203,6 @@ def propose_a_config(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-SPLIT_A_DATASET = brief(
-    ROLE,
-    "In ownCloud, {folder}/all.csv has examples (id, text, label). Leave out those without a "
-    "label. Of the others, an example belongs to the test set if its id divided by {every} "
-    "leaves the remainder {rest}, and to the training set otherwise. Upload {folder}/test.csv"
-    " and {folder}/train.csv to ownCloud, both with the header of all.csv and the lines in "
-    "the same order and unchanged.",
-    where=("owncloud",),
-)
 
 SPLIT_A_DATASET_SOLUTION = """
 import csv
@@ -294,21 +244,14 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
     def has(seen: Evidence, name: str) -> bool:
         return rows_of(seen.office.read_file(f"{folder}/{name}.csv")) == wanted[name]
 
-    both = {f"{folder}/test.csv", f"{folder}/train.csv"}
     return OfficePlan(
-        instruction=SPLIT_A_DATASET.format(folder=folder, every=every, rest=rest),
+        instruction=setting.told(words.SPLIT_A_DATASET, folder=folder, every=every, rest=rest),
         company=company,
         checkpoints=(
             must("the test set is right", lambda seen: has(seen, "test")),
             must("the training set is right", lambda seen: has(seen, "train")),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    (has(seen, "test") or has(seen, "train"))
-                    and seen.changed_files(company) == both
-                ),
-            ),
         ),
+        allows=allow.file(f"{folder}/test.csv", f"{folder}/train.csv"),
         reference=reference,
         near_misses=(
             edited(reference, ("if r[2]]", "if True]")),
@@ -317,16 +260,6 @@ def split_a_dataset(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-REPORT_DRIFT = brief(
-    ROLE,
-    "In ownCloud, Features/last-month.csv and Features/this-month.csv have the same columns. "
-    "For each column take the mean of this month minus the mean of last month; it is a whole "
-    "number. Send {person.name} (@{person.username}) one direct message in RocketChat that "
-    "names the column whose mean moved most, up or down, and by how much, with its sign, in "
-    "this form: 'Largest drift: height -12'.",
-    where=("owncloud", "rocketchat"),
-)
 
 REPORT_DRIFT_SOLUTION = """
 import csv
@@ -342,10 +275,10 @@ print({h: round(new[h] - old[h]) for h in old})
 def report_drift(setting: Setting) -> OfficePlan:
     """Tell the analyst which feature's mean moved most."""
     rng = setting.rng
-    names = rng.sample(("age", "price", "clicks", "length", "delay", "stock", "rank"), 4)
-    count = 12
+    names = rng.sample(("age", "price", "clicks", "length", "delay", "stock", "rank"), 7)
+    count = 60
     before = [[rng.randrange(100, 900) for _ in names] for _ in range(count)]
-    moved = rng.sample(range(20, 60), 4)
+    moved = rng.sample(range(20, 60), 7)
     signs = [rng.choice((-1, 1)) for _ in names]
     most = moved.index(max(moved))
     after = [
@@ -369,7 +302,7 @@ def report_drift(setting: Setting) -> OfficePlan:
     least = moved.index(min(moved))
     wrong = f"Largest drift: {names[least]} {signs[least] * moved[least]:+d}"
     return OfficePlan(
-        instruction=REPORT_DRIFT.format(person=person),
+        instruction=setting.told(words.REPORT_DRIFT, person=person),
         company=company,
         checkpoints=(
             must(
@@ -381,15 +314,10 @@ def report_drift(setting: Setting) -> OfficePlan:
             ),
             must(
                 "how far it moved is right",
-                lambda seen: text in seen.spoken().get(f"@{person.username}", []),
-            ),
-            must(
-                "nobody else was told, nothing has changed",
-                lambda seen: (
-                    seen.said_only(f"@{person.username}", text) and not seen.changed_files(company)
-                ),
+                lambda seen: seen.has_said(f"@{person.username}", text),
             ),
         ),
+        allows=(allow.post(f"@{person.username}"),),
         reference=(find, bash.post(f"@{person.username}", text)),
         near_misses=(
             (find, bash.post(f"@{person.username}", wrong)),

@@ -14,12 +14,12 @@ from practicum.environments.office.company_seed import (
     Project,
 )
 from practicum.environments.office.evidence import Evidence
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, must
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import project_management_wordings as words
+from practicum.environments.office.families.family_parts import must
 from practicum.environments.office.generated_company import AREAS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "a project assistant"
 STATES = ("Backlog", "Todo", "In Progress", "Done", "Cancelled")
 VERBS = ("Rework", "Test", "Document", "Speed up", "Translate", "Simplify", "Repair")
 
@@ -34,17 +34,6 @@ def board_name(setting: Setting) -> str:
     """The name of a board."""
     kinds = ("Website", "Mobile app", "Data platform", "Support desk", "Partner portal")
     return f"{setting.rng.choice(kinds)} {setting.rng.randrange(2, 60)}"
-
-
-MOVE_A_CARD = brief(
-    ROLE,
-    "In the Plane project '{name}', move the issue '{value1}' to the state {state}. The other"
-    " issues stay as they are. In the API an issue is changed by PATCH "
-    "projects/PROJECT/issues/ISSUE/ with the id of the state; projects/, "
-    "projects/PROJECT/issues/ and projects/PROJECT/states/ list the ids. `office plane GET "
-    "projects/ '/results/name=NAME/id'` shows one id of a list.",
-    where=("plane",),
-)
 
 
 @family(level=1, domain="project management", services=("plane",), split="train")
@@ -66,12 +55,10 @@ def move_a_card(setting: Setting) -> OfficePlan:
         return after[0] in seen.cards(name)
 
     return OfficePlan(
-        instruction=MOVE_A_CARD.format(name=name, value1=names[0], state=state),
+        instruction=setting.told(words.MOVE_A_CARD, name=name, value1=names[0], state=state),
         company=company,
-        checkpoints=(
-            must("the issue has the state", is_moved),
-            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
-        ),
+        checkpoints=(must("the issue has the state", is_moved),),
+        allows=(allow.board(name, "issues", names[0], "state"),),
         reference=move(names[0], state),
         near_misses=(
             move(names[0], other),
@@ -79,16 +66,6 @@ def move_a_card(setting: Setting) -> OfficePlan:
             (*move(names[0], state), *move(names[1], other if before[1].state != other else state)),
         ),
     )
-
-
-PLAN_A_SPRINT = brief(
-    ROLE,
-    "In the Plane project '{name}', put every issue that has the label {label} and the state "
-    "Todo into the cycle '{sprint}', and no other issue. Issues may have more labels than "
-    "one. Nothing else changes: states, labels and the other cycle stay as they are. In the "
-    "API it is POST projects/PROJECT/cycles/CYCLE/cycle-issues/ with a list `issues` of ids.",
-    where=("plane",),
-)
 
 
 @family(level=2, domain="project management", services=("plane",), split="train")
@@ -105,7 +82,6 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
     ]
     sprint = f"Sprint {rng.randrange(10, 90)}"
     chosen = [0, 1, 2]
-    after = [replace(one, cycle=sprint) if n in chosen else one for n, one in enumerate(before)]
     shown = rng.sample(before, 7)
     company = setting.base + CompanySeed(
         boards=(
@@ -139,12 +115,10 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
         return len(inside) if inside <= set(names[:3]) else 0
 
     return OfficePlan(
-        instruction=PLAN_A_SPRINT.format(name=name, label=label, sprint=sprint),
+        instruction=setting.told(words.PLAN_A_SPRINT, name=name, label=label, sprint=sprint),
         company=company,
-        checkpoints=(
-            must("the right issues are in the cycle, and no others", planned, 3),
-            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
-        ),
+        checkpoints=(must("the right issues are in the cycle, and no others", planned, 3),),
+        allows=(allow.board(name, "cycles", sprint, "issues"),),
         reference=plan(sprint, chosen),
         near_misses=(
             plan(sprint, [*chosen, 5]),
@@ -152,17 +126,6 @@ def plan_a_sprint(setting: Setting) -> OfficePlan:
             plan(f"{sprint}b", chosen),
         ),
     )
-
-
-RAISE_WHAT_IS_LATE = brief(
-    ROLE,
-    "Today is {today}. In the Plane project '{name}', an issue is late when its target_date "
-    "is before today and its state is neither Done nor Cancelled. Set the priority of every "
-    "late issue to urgent. Issues that are due today, and issues without a target date, are "
-    "not late. Change nothing else on the board. In the API it is PATCH "
-    "projects/PROJECT/issues/ISSUE/ with the field priority.",
-    where=("plane",),
-)
 
 
 @family(level=2, domain="project management", services=("plane",), split="train")
@@ -179,7 +142,6 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
         BoardIssue(name=one, target_date=day, state=state, priority=rng.choice(("low", "medium")))
         for one, day, state in zip(names, dates, states, strict=True)
     ]
-    after = [replace(one, priority="urgent") if n < 2 else one for n, one in enumerate(before)]
     company = setting.base + CompanySeed(
         boards=(Board(name=name, issues=tuple(rng.sample(before, 7))),)
     )
@@ -200,7 +162,7 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
         return {one.name for one in seen.cards(name) if one.priority == "urgent"}
 
     return OfficePlan(
-        instruction=RAISE_WHAT_IS_LATE.format(today=today, name=name),
+        instruction=setting.told(words.RAISE_WHAT_IS_LATE, today=today, name=name),
         company=company,
         checkpoints=(
             must(
@@ -208,39 +170,28 @@ def raise_what_is_late(setting: Setting) -> OfficePlan:
                 lambda seen: bool(urgent(seen)) and urgent(seen) <= set(names[:2]),
             ),
             must("all late issues are urgent", lambda seen: urgent(seen) == set(names[:2]), 2),
-            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
         ),
+        allows=tuple(allow.board(name, "issues", one, "priority") for one in names[:2]),
         reference=raised([0, 1]),
         near_misses=(raised([0, 1, 2]), raised([0]), raised([0, 1, 4]), raised([0, 1], "high")),
     )
-
-
-MIRROR_CLOSED_ISSUES = brief(
-    ROLE,
-    "The GitLab project {path} and the Plane project '{name}' have issues with the same "
-    "titles. Bring Plane up to date: every issue of Plane whose issue in GitLab is closed "
-    "goes to the state Done, except those that are Cancelled in Plane, which stay so. Titles "
-    "must be exactly the same. Issues that are open in GitLab, or are not there, stay as they"
-    " are in Plane, and nothing is changed in GitLab.",
-    where=("gitlab", "plane"),
-)
 
 
 @family(level=3, domain="project management", services=("gitlab", "plane"), split="heldout")
 def mirror_closed_issues(setting: Setting) -> OfficePlan:
     """Bring a board up to date with GitLab."""
     rng = setting.rng
-    name, names = board_name(setting), card_names(setting, 6)
+    name, names = board_name(setting), card_names(setting, 16)
     path = f"root/{rng.choice(('shop', 'portal', 'desk'))}-{rng.randrange(2, 90)}"
-    is_closed = [True, True, False, False, True, False]
+    is_closed = [True, True, False, False, True, False, *[False] * 6, *[True] * 4]
     issues = [Issue(title=t, is_closed=c) for t, c in zip(names, is_closed, strict=True)]
-    issues = rng.sample(issues, 6)
+    issues = rng.sample(issues, 16)
     states = ["Todo", "In Progress", "In Progress", "Todo", "Cancelled", "Done"]
-    before = [BoardIssue(name=t, state=s) for t, s in zip(names, states, strict=True)]
+    states += [rng.choice(STATES[:3]) for _ in range(6)]
+    before = [BoardIssue(name=t, state=s) for t, s in zip(names, states, strict=False)]
     before += [BoardIssue(name=f"{names[0]} again", state="Todo")]
-    after = [replace(one, state="Done") if n < 2 else one for n, one in enumerate(before)]
     company = setting.base + CompanySeed(
-        boards=(Board(name=name, issues=tuple(rng.sample(before, 7))),),
+        boards=(Board(name=name, issues=tuple(rng.sample(before, 13))),),
         projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=tuple(issues)),),
     )
     look = (
@@ -263,16 +214,12 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
         return good if not wrong else 0
 
     return OfficePlan(
-        instruction=MIRROR_CLOSED_ISSUES.format(path=path, name=name),
+        instruction=setting.told(words.MIRROR_CLOSED_ISSUES, path=path, name=name),
         company=company,
         checkpoints=(
             must("what is closed in GitLab is done in Plane, and nothing else", finished, 2),
-            must("the board is otherwise as it was", lambda seen: seen.cards_are(name, after)),
-            must(
-                "GitLab is as it was",
-                lambda seen: finished(seen) == 2 and seen.issues_are(path, issues),
-            ),
         ),
+        allows=tuple(allow.board(name, "issues", one, "state") for one in names[:2]),
         reference=done(names[:2]),
         near_misses=(
             done([names[0], names[1], names[4]]),
@@ -282,22 +229,11 @@ def mirror_closed_issues(setting: Setting) -> OfficePlan:
     )
 
 
-REPORT_A_SPRINT = brief(
-    ROLE,
-    "In the Plane project '{name}', count the issues of the cycle '{sprint}' by their state. "
-    "Then post one message in the RocketChat channel #{channel} in this form, with your "
-    "numbers: '{sprint}: 4 done, 2 in progress, 1 to do' (the states Done, In Progress and "
-    "Todo). Issues of other cycles, or of none, do not count. The issues of a cycle are at "
-    "projects/PROJECT/cycles/CYCLE/cycle-issues/.",
-    where=("plane", "rocketchat"),
-)
-
-
 @family(level=3, domain="project management", services=("plane", "rocketchat"), split="train")
 def report_a_sprint(setting: Setting) -> OfficePlan:
     """Count the issues of a sprint by state and tell a channel."""
     rng = setting.rng
-    name, names = board_name(setting), card_names(setting, 12)
+    name, names = board_name(setting), card_names(setting, 30)
     sprint, other = f"Sprint {rng.randrange(10, 90)}", "Sprint 9"
     cycles = (sprint, sprint, other, "")
     before = [
@@ -331,7 +267,7 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
         return seen.spoken().get(f"#{channel}", [])
 
     return OfficePlan(
-        instruction=REPORT_A_SPRINT.format(name=name, sprint=sprint, channel=channel),
+        instruction=setting.told(words.REPORT_A_SPRINT, name=name, sprint=sprint, channel=channel),
         company=company,
         checkpoints=(
             must(
@@ -339,11 +275,8 @@ def report_a_sprint(setting: Setting) -> OfficePlan:
                 lambda seen: [one.split(",")[0] for one in said(seen)] == [text.split(",")[0]],
             ),
             must("all numbers are right", lambda seen: text in said(seen), 2),
-            must(
-                "nothing else was said, the board is as it was",
-                lambda seen: seen.said_only(f"#{channel}", text) and seen.cards_are(name, before),
-            ),
         ),
+        allows=(allow.post(f"#{channel}"),),
         reference=(look, bash.post(f"#{channel}", text)),
         near_misses=(
             (look, bash.post(f"#{channel}", report(before))),
@@ -370,22 +303,11 @@ def colleagues_of_find_who_takes_it(
     )
 
 
-FIND_WHO_TAKES_IT = brief(
-    ROLE,
-    "Nobody works on the issue '{task}' of the Plane project '{name}'. Ask {first.name} "
-    "(@{first.username}) by direct message in RocketChat whether they can take it, and by "
-    "when it would be done; name the issue in full. Whoever cannot may name someone else: ask"
-    " that person then. When someone takes it, assign the issue to that person alone, set its"
-    " target_date to the day they named, and move it to the state Todo.",
-    where=("plane", "rocketchat"),
-)
-
-
 @family(level=4, domain="project management", services=("plane", "rocketchat"), split="train")
 def find_who_takes_it(setting: Setting) -> OfficePlan:
     """Ask two people; the second takes the issue and says until when."""
     rng = setting.rng
-    name, names = board_name(setting), card_names(setting, 4)
+    name, names = board_name(setting), card_names(setting, 15)
     first, second, third = setting.people(3)
     day = setting.date()
     before = [BoardIssue(name=one, state="Backlog") for one in names]
@@ -396,7 +318,7 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
     ]
     task = names[0]
     company = setting.base + CompanySeed(
-        boards=(Board(name=name, issues=tuple(rng.sample(before, 4))),),
+        boards=(Board(name=name, issues=tuple(rng.sample(before, 15))),),
         colleagues=colleagues_of_find_who_takes_it(first, second, task, day),
     )
     question = f"Can you take the issue '{task}'? By when would it be done?"
@@ -418,20 +340,27 @@ def find_who_takes_it(setting: Setting) -> OfficePlan:
         return [one.target_date for one in found(seen)] == [day]
 
     return OfficePlan(
-        instruction=FIND_WHO_TAKES_IT.format(task=task, name=name, first=first),
+        instruction=setting.told(words.FIND_WHO_TAKES_IT, task=task, name=name, first=first),
         company=company,
         checkpoints=(
             must("the issue is assigned to who takes it", is_taken, 2),
             must("its target date is the one that was named", is_dated),
             must(
-                "the board is otherwise as it was, nobody else was asked",
-                lambda seen: seen.cards_are(name, after) and seen.asked_only(first, second),
+                "its state is Todo",
+                lambda seen: after[0] in seen.cards(name),
+            ),
+        ),
+        allows=(
+            *allow.talk(first, second),
+            *(
+                allow.board(name, "issues", task, one)
+                for one in ("assignees", "target_date", "state")
             ),
         ),
         reference=(*steps, act),
         near_misses=(
             (*steps, act.replace(second.email, first.email)),
             (*steps, act.replace(f"target_date={day}", "target_date=2027-01-31")),
-            (*steps, bash.post(f"@{third.username}", question), act),
+            (*steps, bash.post("#general", question), act),
         ),
     )

@@ -16,23 +16,11 @@ from practicum.environments.office.company_seed import (
     Project,
 )
 from practicum.environments.office.evidence import Evidence, project_route
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, edited, must
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import quality_wordings as words
+from practicum.environments.office.families.family_parts import edited, must
 from practicum.environments.office.generated_company import AREAS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
-
-ROLE = "a test engineer"
-
-COMMENT_ON_AN_ISSUE = brief(
-    ROLE,
-    "Write this comment on the issue number {number} of the GitLab project {path}, word for "
-    "word:\n"
-    "{text}\n"
-    "In the API a comment is a note: POST projects/ID/issues/NUMBER/notes with the field "
-    "body; ID may be {id}. Write it once, on this issue only. The issue stays open, and its "
-    "title and description stay as they are.",
-    where=("gitlab",),
-)
 
 
 @family(level=1, domain="quality", services=("gitlab",), split="heldout")
@@ -58,21 +46,16 @@ def comment_on_an_issue(setting: Setting) -> OfficePlan:
         return seen.notes(path, "issues", number) == [text]
 
     return OfficePlan(
-        instruction=COMMENT_ON_AN_ISSUE.format(
-            number=number, path=path, text=text, id=path.replace("/", "%2F")
+        instruction=setting.told(
+            words.COMMENT_ON_AN_ISSUE,
+            number=number,
+            path=path,
+            text=text,
+            id=path.replace("/", "%2F"),
         ),
         company=company,
-        checkpoints=(
-            must("the issue has the comment, once", is_said),
-            must(
-                "no other issue has one, and all are as they were",
-                lambda seen: (
-                    is_said(seen)
-                    and seen.issues_are(path, before)
-                    and not any(seen.notes(path, "issues", n) for n in range(1, 5) if n != number)
-                ),
-            ),
-        ),
+        checkpoints=(must("the issue has the comment, once", is_said),),
+        allows=(allow.new(allow.project(path, "issues", str(number), "notes")),),
         reference=say(number, text),
         near_misses=(
             say(number % 4 + 1, text),
@@ -93,16 +76,6 @@ def tests_of_limits(rng: Random, names: list[str], failing: list[str]) -> dict[s
         check = f"        self.assertEqual(LIMITS['{name}'], {value})"
         lines += [f"    def {name}(self):", check, ""]
     return {"limits.py": f"LIMITS = {limits!r}\n", "test_limits.py": "\n".join(lines)}
-
-
-REPORT_FAILING_TESTS = brief(
-    ROLE,
-    "Clone the GitLab project {path} and run its tests with python3 -m unittest. For each "
-    "test that fails, open one issue in the project with the title 'Failing: ' and the name "
-    "of the test, such as 'Failing: test_login_12', and the label bug. Open no issue for "
-    "tests that pass. Do not repair anything: the repository stays as it is.",
-    where=("gitlab",),
-)
 
 
 @family(level=2, domain="quality", services=("gitlab",), split="train")
@@ -136,7 +109,7 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
     good = {one.title for one in wanted}
     other = next(name for name in names if name not in failing)
     return OfficePlan(
-        instruction=REPORT_FAILING_TESTS.format(path=path),
+        instruction=setting.told(words.REPORT_FAILING_TESTS, path=path),
         company=company,
         checkpoints=(
             must(
@@ -145,12 +118,11 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
             ),
             must("every failing test has its issue", lambda seen: titles(seen) == good, 2),
             must(
-                "labels are right and nothing else has changed",
-                lambda seen: (
-                    seen.issues_are(path, [old, *wanted]) and seen.repository(path) == files
-                ),
+                "labels are right, and there is no other issue",
+                lambda seen: seen.issues_are(path, [old, *wanted]),
             ),
         ),
+        allows=(allow.new_issue(path, most=len(failing)),),
         reference=report(failing),
         near_misses=(
             report(failing[:1]),
@@ -160,16 +132,6 @@ def report_failing_tests(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-SUM_UP_A_TEST_REPORT = brief(
-    ROLE,
-    "The file {path} in ownCloud is the report of a test run in JUnit's form: a testcase "
-    "element for each test, with a failure, error or skipped element in it where it did not "
-    "pass. Upload {target} to ownCloud: a JSON object with the keys tests (how many there "
-    "are), failed (those with a failure or an error), skipped, and slowest (the name of the "
-    "test that took the longest time).",
-    where=("owncloud",),
-)
 
 SUM_UP_A_TEST_REPORT_SOLUTION = """
 import json
@@ -214,7 +176,7 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
         return seen.json_object(target)
 
     return OfficePlan(
-        instruction=SUM_UP_A_TEST_REPORT.format(path=path, target=target),
+        instruction=setting.told(words.SUM_UP_A_TEST_REPORT, path=path, target=target),
         company=company,
         checkpoints=(
             must(
@@ -226,10 +188,11 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
             ),
             must("the slowest test is right", lambda seen: found(seen).get("slowest") == slowest),
             must(
-                "the summary has nothing else, no other file has changed",
-                lambda seen: found(seen) == wanted and seen.changed_files(company) == {target},
+                "the summary has nothing else",
+                lambda seen: found(seen) == wanted,
             ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ('has("failure", "error")', 'has("failure", "skipped")'))
@@ -239,17 +202,6 @@ def sum_up_a_test_report(setting: Setting) -> OfficePlan:
             edited(reference, ("len(cases)", "len(cases) - 1")),
         ),
     )
-
-
-VERIFY_CHECKSUMS = brief(
-    ROLE,
-    "The folder {folder} in ownCloud has the files of a release, and SHA256SUMS with the "
-    "SHA-256 sum that each of them must have. Some files are damaged, and one is missing. "
-    "Upload {target} to ownCloud: a text file with the names of all files of SHA256SUMS that "
-    "are damaged or missing, one a line, sorted, without a folder. sha256sum is on your "
-    "machine. Do not change or delete any other file.",
-    where=("owncloud",),
-)
 
 
 @family(level=2, domain="quality", services=("owncloud",), split="train")
@@ -284,7 +236,7 @@ def verify_checksums(setting: Setting) -> OfficePlan:
         return seen.text(target).splitlines()
 
     return OfficePlan(
-        instruction=VERIFY_CHECKSUMS.format(folder=folder, target=target),
+        instruction=setting.told(words.VERIFY_CHECKSUMS, folder=folder, target=target),
         company=company,
         checkpoints=(
             must(
@@ -292,15 +244,8 @@ def verify_checksums(setting: Setting) -> OfficePlan:
                 lambda seen: {*found(seen), missing} == {*broken},
             ),
             must("the list is right", lambda seen: found(seen) == broken, 2),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    bool(found(seen))
-                    and {*found(seen)} <= {*broken}
-                    and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ("| cut -d: -f1", f"| cut -d: -f1 | grep -v {missing}")),
@@ -310,19 +255,15 @@ def verify_checksums(setting: Setting) -> OfficePlan:
     )
 
 
-ESCALATE_AN_INCIDENT = brief(
-    ROLE,
-    "In the RocketChat channel #{channel} a program posts alerts, such as 'ALERT 1234 "
-    "critical search', and 'RESOLVED 1234' when one is over. Exactly one critical alert is "
-    "not resolved. Open an issue for it in the Plane project '{board}': the name is 'Incident"
-    " 1234: search' with its number and place, the priority is urgent, and the only assignee "
-    "is the person on call, whose username is in the topic of #{channel}. Warnings get no "
-    "issue. Post nothing.",
-    where=("rocketchat", "plane"),
-)
+ALERTS = ("critical", "critical", "warning", "critical", *("warning", "critical") * 4)
 
 
-ALERTS = ("critical", "critical", "warning", "critical")
+def alert_posts(rng: Random, numbers: list[int], areas: list[str]) -> list[str]:
+    """Alerts in any order, and then that all critical ones but the first are over."""
+    places = (*areas, *areas[: len(ALERTS) - len(areas)])
+    posts = [f"ALERT {n} {kind} {at}" for n, kind, at in zip(numbers, ALERTS, places, strict=True)]
+    over = [n for n, kind in zip(numbers[1:], ALERTS[1:], strict=True) if kind == "critical"]
+    return [*rng.sample(posts, len(posts)), *(f"RESOLVED {n}" for n in rng.sample(over, len(over)))]
 
 
 @family(level=3, domain="quality", services=("rocketchat", "plane"), split="heldout")
@@ -330,13 +271,9 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     """Open an urgent issue for the alert that is still open, for whoever is on call."""
     rng = setting.rng
     bot, on_call, other = setting.people(3)
-    areas, numbers = rng.sample(AREAS, 4), rng.sample(range(1000, 10_000), 4)
-    board = f"Operations {rng.randrange(2, 90)}"
-    posts = [
-        f"ALERT {n} {level} {area}" for n, level, area in zip(numbers, ALERTS, areas, strict=True)
-    ]
-    order = rng.sample(range(4), 4)
-    said = [posts[n] for n in order] + [f"RESOLVED {numbers[n]}" for n in rng.sample((1, 3), 2)]
+    areas, numbers = rng.sample(AREAS, 8), rng.sample(range(1000, 10_000), 12)
+    place = f"Operations {rng.randrange(2, 90)}"
+    said = alert_posts(rng, numbers, areas)
     channel = rng.choice(("alerts", "incidents", "on-call"))
     before = [BoardIssue(name=f"Incident {rng.randrange(100, 999)}: {areas[0]}", state="Done")]
     company = setting.base + CompanySeed(
@@ -348,7 +285,7 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
                 posts=tuple(Post(sender=bot.username, text=one) for one in said),
             ),
         ),
-        boards=(Board(name=board, issues=tuple(before)),),
+        boards=(Board(name=place, issues=tuple(before)),),
     )
     name = f"Incident {numbers[0]}: {areas[0]}"
     card = BoardIssue(name=name, priority="urgent", assignees=(on_call.username,))
@@ -360,13 +297,13 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
     line = (
         f'office plane POST $P/issues/ name={bash.q(name)} priority=urgent "assignees:=[\\"$U\\"]"'
     )
-    reference = (look, bash.on_board(board, f"U={bash.plane_user(on_call)}", line))
+    reference = (look, bash.on_board(place, f"U={bash.plane_user(on_call)}", line))
 
     def made(seen: Evidence) -> list[BoardIssue]:
-        return [one for one in seen.cards(board) if one not in before]
+        return [one for one in seen.cards(place) if one not in before]
 
     return OfficePlan(
-        instruction=ESCALATE_AN_INCIDENT.format(channel=channel, board=board),
+        instruction=setting.told(words.ESCALATE_AN_INCIDENT, channel=channel, board=place),
         company=company,
         checkpoints=(
             must(
@@ -374,11 +311,8 @@ def escalate_an_incident(setting: Setting) -> OfficePlan:
                 lambda seen: [one.name for one in made(seen)] == [name],
             ),
             must("it is urgent and for the person on call", lambda seen: made(seen) == [card], 2),
-            must(
-                "the board is otherwise as it was, nothing was posted",
-                lambda seen: seen.cards_are(board, [*before, card]) and not seen.spoken(),
-            ),
         ),
+        allows=(allow.new(allow.board(place, "issues", "*"), comments=[], links=[]),),
         reference=reference,
         near_misses=(
             edited(reference, (name, f"Incident {numbers[1]}: {areas[1]}")),
@@ -409,19 +343,6 @@ def colleagues_of_reproduce_a_bug(
     )
 
 
-REPRODUCE_A_BUG = brief(
-    ROLE,
-    "{reporter.name} (@{reporter.username}) has found a bug. Ask by direct message in "
-    "RocketChat for the version and the error code. Then ask {developer.name} "
-    "(@{developer.username}) by when it can be fixed. Open one issue in the GitLab project "
-    "{path} with the title '{title}', a description of two lines in this form, and the day as"
-    " due_date; assign it to the developer alone.\n"
-    "Version: 1.2.3\n"
-    "Error: E1234",
-    where=("rocketchat", "gitlab"),
-)
-
-
 @family(level=4, domain="quality", services=("rocketchat", "gitlab"), split="train")
 def reproduce_a_bug(setting: Setting) -> OfficePlan:
     """Ask the reporter and the developer, and write a complete issue."""
@@ -432,8 +353,9 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
     version = f"{rng.randrange(1, 9)}.{rng.randrange(30)}.{rng.randrange(30)}"
     code, fix = f"E{rng.randrange(1000, 10_000)}", setting.date()
     title = f"{area.capitalize()} fails since {rng.choice(('Monday', 'Tuesday', 'Friday'))}"
+    older = tuple(Issue(title=f"Check {one}", is_closed=n % 2 == 0) for n, one in enumerate(AREAS))
     company = setting.base + CompanySeed(
-        projects=(Project(path=path, files={"README.md": "# Code\n"}),),
+        projects=(Project(path=path, files={"README.md": "# Code\n"}, issues=older),),
         colleagues=colleagues_of_reproduce_a_bug(reporter, developer, code, version, fix),
     )
     steps = bash.ask(
@@ -451,7 +373,8 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
         )
 
     def found(seen: Evidence) -> list[Issue]:
-        got = seen.issues(path)
+        titles = {one.title for one in older}
+        got = [one for one in seen.issues(path) if one.title not in titles]
         return got if [one.title for one in got] == [title] else []
 
     def describes(seen: Evidence) -> bool:
@@ -463,18 +386,15 @@ def reproduce_a_bug(setting: Setting) -> OfficePlan:
 
     right = file(body, fix, developer.username)
     return OfficePlan(
-        instruction=REPRODUCE_A_BUG.format(
-            reporter=reporter, developer=developer, path=path, title=title
+        instruction=setting.told(
+            words.REPRODUCE_A_BUG, reporter=reporter, developer=developer, path=path, title=title
         ),
         company=company,
         checkpoints=(
             must("the issue has version and error code", describes, 2),
             must("its due date and assignee are right", is_planned, 2),
-            must(
-                "nobody else was asked, there is no other issue",
-                lambda seen: bool(found(seen)) and seen.asked_only(reporter, developer),
-            ),
         ),
+        allows=(allow.new_issue(path), *allow.talk(reporter, developer)),
         reference=(*steps, right),
         near_misses=(
             (*steps, file(body.replace(version, "1.0"), fix, developer.username)),

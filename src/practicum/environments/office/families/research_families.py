@@ -5,9 +5,9 @@ import statistics
 
 from practicum.environments.office.company_seed import Colleague, CompanySeed, Fact, Person, Project
 from practicum.environments.office.evidence import Evidence, is_rounded, project_route, rows_of
-from practicum.environments.office.families import bash
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import research_wordings as words
 from practicum.environments.office.families.family_parts import (
-    brief,
     edited,
     must,
     table,
@@ -17,7 +17,6 @@ from practicum.environments.office.families.seed_documents import pdf
 from practicum.environments.office.generated_company import AREAS, CITIES
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "an assistant in the research group"
 SUBJECTS = ("queues", "graphs", "caches", "kernels", "parsers", "sensors", "ledgers", "tries")
 SURNAMES = ("Abel", "Bose", "Chang", "Diaz", "Erdem", "Fini", "Gauss", "Hall", "Ito", "Jung")
 
@@ -26,17 +25,6 @@ def wiki_pages(seen: Evidence, path: str) -> dict[str, str]:
     """The pages of a project's wiki: content by title."""
     found = seen.listed(f"{project_route(path)}/wikis", with_content=1)
     return {one["title"]: one["content"].strip() for one in found}
-
-
-NOTE_A_RESULT = brief(
-    ROLE,
-    "Make a page in the wiki of the GitLab project {path}. Its title is '{title}', and its "
-    "content is this sentence, word for word:\n"
-    "{text}\n"
-    "The other pages of the wiki stay as they are. In the API a page is made by POST "
-    "projects/ID/wikis with the fields title and content; ID may be {id}.",
-    where=("gitlab",),
-)
 
 
 @family(level=1, domain="research", services=("gitlab",), split="train")
@@ -59,17 +47,14 @@ def note_a_result(setting: Setting) -> OfficePlan:
         return (f"office gitlab POST {project_route(path)}/wikis {fields}",)
 
     return OfficePlan(
-        instruction=NOTE_A_RESULT.format(
-            path=path, title=title, text=text, id=path.replace("/", "%2F")
+        instruction=setting.told(
+            words.NOTE_A_RESULT, path=path, title=title, text=text, id=path.replace("/", "%2F")
         ),
         company=company,
         checkpoints=(
             must("the page is there", lambda seen: wiki_pages(seen, path).get(title) == text),
-            must(
-                "the other pages are as they were",
-                lambda seen: wiki_pages(seen, path) == {**pages, title: text},
-            ),
         ),
+        allows=(allow.new(allow.project(path, "wikis", "*")),),
         reference=make(title, text),
         near_misses=(
             make(title, text.replace("hours", "days")),
@@ -78,16 +63,6 @@ def note_a_result(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-SORT_REFERENCES = brief(
-    ROLE,
-    "The file {path} in ownCloud has references in BibTeX's form; each begins with @article "
-    "and its key, and has an author, a title and mostly a year. Make a csv file with the "
-    "header key,year,title and a line for every reference that has a year, the newest year "
-    "first and equal years by key. References without a year are left out. Upload it to "
-    "ownCloud as {target}.",
-    where=("owncloud",),
-)
 
 SORT_REFERENCES_SOLUTION = """
 import csv, re
@@ -127,9 +102,10 @@ def sort_references(setting: Setting) -> OfficePlan:
     reference = (bash.fetch(path) + f"\nhead -6 {file}", bash.make(solve, "out.csv", target))
 
     return OfficePlan(
-        instruction=SORT_REFERENCES.format(path=path, target=target),
+        instruction=setting.told(words.SORT_REFERENCES, path=path, target=target),
         company=company,
-        checkpoints=table_checks("the right references are listed", target, wanted, company),
+        checkpoints=table_checks("the right references are listed", target, wanted),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ("(-int(r[1]), r[0])", "(int(r[1]), r[0])")),
@@ -138,16 +114,6 @@ def sort_references(setting: Setting) -> OfficePlan:
         ),
     )
 
-
-DESCRIBE_MEASUREMENTS = brief(
-    ROLE,
-    "The file {path} in ownCloud is a JSON object from the name of a series to its values. "
-    "Values above {limit} are faults: leave them out. Upload {target} to ownCloud: a csv file"
-    " with the header series,n,mean,deviation and a line for each series, sorted by name. n "
-    "is how many values are left, mean their mean and deviation their sample standard "
-    "deviation (divided by n - 1), both rounded to three decimals.",
-    where=("owncloud",),
-)
 
 DESCRIBE_MEASUREMENTS_SOLUTION = """
 import csv, json, statistics
@@ -196,16 +162,15 @@ def describe_measurements(setting: Setting) -> OfficePlan:
         return bool(found) and all(is_rounded(one[column], exact(kept[one[0]]), 3) for one in found)
 
     return OfficePlan(
-        instruction=DESCRIBE_MEASUREMENTS.format(path=path, limit=limit, target=target),
+        instruction=setting.told(
+            words.DESCRIBE_MEASUREMENTS, path=path, limit=limit, target=target
+        ),
         company=company,
         checkpoints=(
             must("the means are right", lambda seen: has(seen, 2)),
             must("the deviations are right", lambda seen: has(seen, 3)),
-            must(
-                "no other file has changed",
-                lambda seen: has(seen, 2) and seen.changed_files(company) == {target},
-            ),
         ),
+        allows=allow.file(target),
         reference=reference,
         near_misses=(
             edited(reference, ("statistics.stdev", "statistics.pstdev")),
@@ -213,18 +178,6 @@ def describe_measurements(setting: Setting) -> OfficePlan:
             edited(reference, (", 3)", ", 0) + 0.2")),
         ),
     )
-
-
-QUOTE_A_PAPER = brief(
-    ROLE,
-    "The paper Papers/{file}.pdf in ownCloud reports a result in percent for 'our method'. "
-    "The text of the PDF file is not compressed: grep -a finds it in brackets before Tj. Add "
-    "a line at the end of the table on the page Results in the wiki of the GitLab project "
-    "{path}, in this form, with the number as in the paper: | {file} | 12.3 |\n"
-    "The lines that are there stay. A page is changed by PUT projects/ID/wikis/Results with "
-    "the field content, which is the whole page.",
-    where=("owncloud", "gitlab"),
-)
 
 
 @family(level=3, domain="research", services=("owncloud", "gitlab"), split="train")
@@ -235,12 +188,17 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
     author, area = rng.choice(SURNAMES), rng.choice(AREAS)
     value, base = rng.randrange(600, 990) / 10, rng.randrange(300, 590) / 10
     count = rng.randrange(1000, 90_000)
+    others = [f"The method of {name} reaches" for name in rng.sample(SURNAMES, 6)]
     lines = (
         f"{author} et al.: Better {area} with {rng.choice(SUBJECTS)}",
         "Abstract. We study an old question.",
+        *(f"On {one} nobody has tried this for long." for one in rng.sample(SUBJECTS, 5)),
         f"The baseline reaches {base} percent.",
+        *(f"{one} {rng.randrange(310, 590) / 10} percent." for one in others),
         f"Our method reaches {value} percent on {count} examples.",
         f"It takes {rng.randrange(2, 50)} hours.",
+        *(f"We thank the group that works on {one}." for one in rng.sample(SUBJECTS, 3)),
+        *(f"[{n}] {name}, {rng.randrange(1980, 2020)}." for n, name in enumerate(SURNAMES, 1)),
     )
     file = f"{author.lower()}-{rng.randrange(1990, 2026)}"
     old = "| paper | result |\n|---|---|\n| old2001 | 51.0 |"
@@ -264,7 +222,7 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
         return [one.strip() for one in wiki_pages(seen, path).get("Results", "").splitlines()]
 
     return OfficePlan(
-        instruction=QUOTE_A_PAPER.format(file=file, path=path),
+        instruction=setting.told(words.QUOTE_A_PAPER, file=file, path=path),
         company=company,
         checkpoints=(
             must("the page has the line of the paper", lambda seen: page(seen).count(line) == 1, 2),
@@ -272,15 +230,8 @@ def quote_a_paper(setting: Setting) -> OfficePlan:
                 "the table is otherwise as it was",
                 lambda seen: page(seen) == [*old.split("\n"), line],
             ),
-            must(
-                "nothing else has changed",
-                lambda seen: (
-                    line in page(seen)
-                    and {**wiki_pages(seen, path), "Results": old} == pages
-                    and not seen.changed_files(company)
-                ),
-            ),
         ),
+        allows=(allow.project(path, "wikis", "Results"),),
         reference=change(f"{old}\n{line}"),
         near_misses=(
             change(f"{old}\n| {file} | {base} |"),
@@ -313,21 +264,6 @@ def colleagues_of_collect_reviews(
             )
         ),
     )
-
-
-COLLECT_REVIEWS = brief(
-    ROLE,
-    "The paper {paper} has two reviewers, {first.name} (@{first.username}) and {second.name} "
-    "(@{second.username}). Ask each for the score by direct message in RocketChat and name "
-    "the paper. If a reviewer sends you to someone else, take that person's score instead. "
-    "The paper is accepted when the mean is at least {bar}. Upload {target} to ownCloud with "
-    "three lines in this form (accept or reject):\n"
-    "scores: 61, 48\n"
-    "mean: 54.5\n"
-    "decision: {value1}\n"
-    "The score of {first.name} comes first; the mean has one decimal.",
-    where=("rocketchat", "owncloud"),
-)
 
 
 @family(level=4, domain="research", services=("rocketchat", "owncloud"), split="heldout")
@@ -364,26 +300,21 @@ def collect_reviews(setting: Setting) -> OfficePlan:
     wanted = [f"scores: {scores[0]}, {scores[1]}", f"mean: {mean:.1f}", f"decision: {decision}"]
     wrong = "reject" if decision == "accept" else "accept"
     return OfficePlan(
-        instruction=COLLECT_REVIEWS.format(
+        instruction=setting.told(
+            words.COLLECT_REVIEWS,
             paper=paper,
             first=first,
             second=second,
             bar=bar,
             target=target,
-            value1=rng.choice(("accept", "reject")),
+            value1="accept" if bar <= 54.5 else "reject",
         ),
         company=company,
         checkpoints=(
             must("both scores are right", lambda seen: lines(seen)[:1] == wanted[:1], 2),
             must("mean and decision are right", lambda seen: lines(seen) == wanted),
-            must(
-                "only those three were asked, no other file has changed",
-                lambda seen: (
-                    set(seen.spoken()) == {f"@{one.username}" for one in people}
-                    and seen.changed_files(company) == {target}
-                ),
-            ),
         ),
+        allows=(*allow.file(target), *allow.talk(*people)),
         reference=(*steps, add_up, record(scores, decision)),
         near_misses=(
             (*steps, record(scores, wrong)),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from practicum.environments.office.allowed_changes import Allowed
 from practicum.environments.office.company_seed import (
     Colleague,
     Commit,
@@ -15,12 +16,12 @@ from practicum.environments.office.company_seed import (
     Project,
 )
 from practicum.environments.office.evidence import Evidence, json_of, project_route
-from practicum.environments.office.families import bash
-from practicum.environments.office.families.family_parts import brief, must
+from practicum.environments.office.families import allow, bash
+from practicum.environments.office.families import software_engineering_wordings as words
+from practicum.environments.office.families.family_parts import must
 from practicum.environments.office.generated_company import AREAS
 from practicum.environments.office.office_plan import OfficePlan, Setting, family
 
-ROLE = "a software engineer"
 CLONE = "git clone -q http://root:theagentcompany@the-agent-company.com:8929/{}.git repo\ncd repo"
 DEFECTS = ("Crash in", "Wrong sum in", "Slow", "Typo in", "Broken link in", "Lost session in")
 
@@ -35,16 +36,6 @@ def computed(expression: str) -> list[float]:
     """The values of an expression of this module for n from 0 to 59."""
     names = {"max": max, "min": min, "__builtins__": {}}
     return [eval(expression, {**names, "n": n}) for n in range(60)]
-
-
-CLOSE_A_FIXED_ISSUE = brief(
-    ROLE,
-    "The issue '{title}' of the GitLab project {path} is fixed. Close it. All other issues "
-    "stay open. In the API an issue is closed by PUT projects/ID/issues/NUMBER with "
-    "state_event=close; ID may be {id}, and projects/ID/issues lists the issues with their "
-    "numbers (iid). Do not change its title or labels, and make no new issue.",
-    where=("gitlab",),
-)
 
 
 @family(level=1, domain="software engineering", services=("gitlab",), split="train")
@@ -66,12 +57,14 @@ def close_a_fixed_issue(setting: Setting) -> OfficePlan:
         return (look, f"office gitlab PUT {route}/{iid} state_event=close")
 
     return OfficePlan(
-        instruction=CLOSE_A_FIXED_ISSUE.format(title=title, path=path, id=path.replace("/", "%2F")),
+        instruction=setting.told(
+            words.CLOSE_A_FIXED_ISSUE, title=title, path=path, id=path.replace("/", "%2F")
+        ),
         company=company,
         checkpoints=(
             must("the issue is closed", lambda seen: after[number - 1] in seen.issues(path)),
-            must("the others are as they were", lambda seen: seen.issues_are(path, after)),
         ),
+        allows=(allow.project(path, "issues", str(number), "state"),),
         reference=close(number),
         near_misses=(close(number % 6 + 1), (*close(number), *close(number % 6 + 1))),
     )
@@ -84,15 +77,6 @@ RULES = (
     ("score", "min(n * {a}, {b})", "max(n * {a}, {b})", "{a} times n, at most {b}"),
 )
 """A function's name, how it is right and wrong, and what its docstring says."""
-FIX_A_FUNCTION = brief(
-    ROLE,
-    "In the GitLab project {path}, the function {name} in {file} does not do what its "
-    "docstring says, and the tests fail. Clone the project, repair the function so that it is"
-    " right for every whole number n from 0 on, run the tests with python3 -m unittest, "
-    "commit, and push to main. Change only this file: the tests and the README stay as they "
-    "are, and no file is added.",
-    where=("gitlab",),
-)
 
 
 @family(level=2, domain="software engineering", services=("gitlab",), split="train")
@@ -129,19 +113,11 @@ def fix_a_function(setting: Setting) -> OfficePlan:
         done = seen.run(("python3", "-I", "-c", check), code.encode())
         return done.exit_code == 0 and json_of(done.stdout.encode()) == value
 
-    def rest(seen: Evidence) -> bool:
-        found = seen.repository(path)
-        return found.pop(file, source) != source and found == {
-            k: files[k] for k in files if k != file
-        }
-
     return OfficePlan(
-        instruction=FIX_A_FUNCTION.format(path=path, name=name, file=file),
+        instruction=setting.told(words.FIX_A_FUNCTION, path=path, name=name, file=file),
         company=company,
-        checkpoints=(
-            must("the function on main is right for other numbers too", works, 3),
-            must("no other file has changed", lambda seen: works(seen) and rest(seen)),
-        ),
+        checkpoints=(must("the function on main is right for other numbers too", works, 3),),
+        allows=(allow.project(path, "branches", "main", file),),
         reference=push(right),
         near_misses=(
             push(f"{{{one}: {value[one]}, {two}: {value[two]}}}[n]"),
@@ -149,18 +125,6 @@ def fix_a_function(setting: Setting) -> OfficePlan:
             push(right)[:1],
         ),
     )
-
-
-CUT_A_RELEASE = brief(
-    ROLE,
-    "Release a new {kind} version of the GitLab project {path}. The file VERSION on main has "
-    "the last version, such as 1.4.2 (major, minor, patch). A new major version sets minor "
-    "and patch to 0, a new minor version sets patch to 0. Write the new version to VERSION on"
-    " main. Then make a release of main whose tag and name are v and the new version, such as"
-    " v1.5.0, with the description '{headline}'. Change no other file and make no other "
-    "release.",
-    where=("gitlab",),
-)
 
 
 @family(level=2, domain="software engineering", services=("gitlab",), split="train")
@@ -199,7 +163,7 @@ def cut_a_release(setting: Setting) -> OfficePlan:
         return bool(releases(seen)) and tagged.get("VERSION", "").strip() == version
 
     return OfficePlan(
-        instruction=CUT_A_RELEASE.format(kind=kind, path=path, headline=headline),
+        instruction=setting.told(words.CUT_A_RELEASE, kind=kind, path=path, headline=headline),
         company=company,
         checkpoints=(
             must("VERSION is right", is_raised),
@@ -208,13 +172,11 @@ def cut_a_release(setting: Setting) -> OfficePlan:
                 lambda seen: releases(seen) == [(f"v{version}", headline)],
             ),
             must("its tag has the new version", is_tagged),
-            must(
-                "no other file has changed",
-                lambda seen: (
-                    is_raised(seen)
-                    and {**seen.repository(path), "VERSION": files["VERSION"]} == files
-                ),
-            ),
+        ),
+        allows=(
+            allow.project(path, "branches", "main", "VERSION"),
+            allow.new(allow.project(path, "tags", f"v{version}")),
+            allow.new(allow.project(path, "releases", "*")),
         ),
         reference=cut(version, f"v{version}"),
         near_misses=(
@@ -223,17 +185,6 @@ def cut_a_release(setting: Setting) -> OfficePlan:
             cut(version, f"v{version}")[::-1],
         ),
     )
-
-
-TRIAGE_ISSUES = brief(
-    ROLE,
-    "In the GitLab project {path}, add the label {label} to every issue whose description has"
-    " the word {word}, and to no other issue. The labels that an issue has already stay on "
-    "it. Titles, descriptions and states stay as they are too. In the API it is PUT "
-    "projects/ID/issues/NUMBER with add_labels; projects/ID/issues lists the issues with "
-    "their numbers (iid) and descriptions.",
-    where=("gitlab",),
-)
 
 
 @family(level=2, domain="software engineering", services=("gitlab",), split="train")
@@ -278,7 +229,7 @@ def triage_issues(setting: Setting) -> OfficePlan:
     titles = {before[n - 1].title for n in hits}
     other = next(n for n in range(1, 6) if n not in hits)
     return OfficePlan(
-        instruction=TRIAGE_ISSUES.format(path=path, label=label, word=word),
+        instruction=setting.told(words.TRIAGE_ISSUES, path=path, label=label, word=word),
         company=company,
         checkpoints=(
             must(
@@ -289,6 +240,10 @@ def triage_issues(setting: Setting) -> OfficePlan:
             must(
                 "the issues are otherwise as they were", lambda seen: seen.issues_are(path, after)
             ),
+        ),
+        allows=(
+            *(allow.project(path, "issues", str(n), "labels") for n in hits),
+            allow.new(allow.project(path, "labels", label)),
         ),
         reference=add(hits),
         near_misses=(add(hits[:2]), add([*hits, other]), add(hits, "labels")),
@@ -316,16 +271,17 @@ def reviewed_project(
     )
 
 
-MERGE_WHAT_IS_APPROVED = brief(
-    ROLE,
-    "The GitLab project {path} has four open merge requests. Merge those that {reviewer} has "
-    "approved: there is a comment 'Approved.' by this reviewer; the same comment by anybody "
-    "else does not count. Leave the others open, and write this comment on each of them: "
-    "{text}\n"
-    "In the API it is PUT projects/ID/merge_requests/NUMBER/merge, and GET or POST "
-    "projects/ID/merge_requests/NUMBER/notes for comments (field body).",
-    where=("gitlab",),
-)
+def changes_of_merging(path: str, merged: dict[int, str], told: list[int]) -> tuple[Allowed, ...]:
+    """What merging these branches changes, and a comment on other merge requests."""
+    fields = ("state", "merged_by", "merge_commit_sha")
+    requests = ((str(n), one) for n in merged for one in fields)
+    branches = merged.values()
+    return (
+        *(allow.project(path, "merge_requests", *one) for one in requests),
+        *(allow.project(path, "branches", "main", f"{one}.txt") for one in branches),
+        *(allow.gone(allow.project(path, "branches", one)) for one in branches),
+        *(allow.new(allow.project(path, "merge_requests", str(n), "notes")) for n in told),
+    )
 
 
 @family(level=2, domain="software engineering", services=("gitlab",), split="heldout")
@@ -366,20 +322,15 @@ def merge_what_is_approved(setting: Setting) -> OfficePlan:
 
     wrong = next(n for n, (_, verdict) in enumerate(pairs, 1) if verdict == verdicts[2])
     return OfficePlan(
-        instruction=MERGE_WHAT_IS_APPROVED.format(path=path, reviewer=reviewer, text=text),
+        instruction=setting.told(
+            words.MERGE_WHAT_IS_APPROVED, path=path, reviewer=reviewer, text=text
+        ),
         company=company,
         checkpoints=(
             must("the approved ones are merged, the others are open", merged, 2),
             must("the others have the comment, the merged ones do not", told),
-            must(
-                "main has what was merged and nothing else",
-                lambda seen: (
-                    merged(seen)
-                    and seen.repository(path).keys()
-                    == {"README.md", *(f"{pairs[n - 1][0]}.txt" for n in good)}
-                ),
-            ),
         ),
+        allows=changes_of_merging(path, {n: pairs[n - 1][0] for n in good}, bad),
         reference=act(good, bad),
         near_misses=(
             act([*good, wrong], [n for n in bad if n != wrong]),
@@ -406,26 +357,27 @@ def colleagues_of_set_up_a_deployment(
     )
 
 
-SET_UP_A_DEPLOYMENT = brief(
-    ROLE,
-    "In the GitLab project {path}, deploy.json on main lacks its host and its port. "
-    "{first.name} (@{first.username}) knows the port, {second.name} (@{second.username}) the "
-    "host. Ask them by direct message in RocketChat; if you are asked, this is for the ticket"
-    " {ticket}. Set host (a text) and port (a number) in deploy.json, keep its other values, "
-    "and push to main. Then close the issue 'Deploy the service' (number 1).",
-    where=("gitlab", "rocketchat"),
-)
+def settings_pushed(path: str, host: str, port: object) -> str:
+    """Bash that sets host and port, pushes, and closes the issue."""
+    code = (
+        'import json\nc = json.load(open("deploy.json"))\n'
+        f'c.update(host="{host}", port={port})\n'
+        'json.dump(c, open("deploy.json", "w"), indent=1)'
+    )
+    push = f"{bash.GIT} commit -qam 'Set host and port'\ngit push -q origin main"
+    close = f"office gitlab PUT {project_route(path)}/issues/1 state_event=close"
+    return f"{CLONE.format(path)}\n{bash.python(code)}\n{push}\n{close}"
 
 
 @family(level=4, domain="software engineering", services=("gitlab", "rocketchat"), split="train")
 def set_up_a_deployment(setting: Setting) -> OfficePlan:
     """Ask two engineers for settings that only they know, and commit them."""
     rng = setting.rng
-    path, (first, second, third) = project_name(setting), setting.people(3)
-    port = rng.randrange(2000, 60_000)
-    host = f"{rng.choice(AREAS)}-{rng.randrange(10, 100)}.internal"
-    ticket = f"OPS-{rng.randrange(100, 1000)}"
-    config = {"host": "unknown", "port": 0, "workers": rng.randrange(2, 9)}
+    path, (first, second, _) = project_name(setting), setting.people(3)
+    port, place = rng.randrange(2000, 60_000), rng.choice(AREAS)
+    host, ticket = f"{place}-{rng.randrange(10, 100)}.internal", f"OPS-{rng.randrange(100, 1000)}"
+    limits = {f"{area}_timeout_s": rng.randrange(5, 90) for area in AREAS}
+    config = {"host": "unknown", "port": 0, "workers": rng.randrange(2, 9), **limits}
     issue = Issue(title="Deploy the service", labels=("ops",))
     files = {"deploy.json": json.dumps(config, indent=1) + "\n", "README.md": "# Service\n"}
     company = setting.base + CompanySeed(
@@ -438,43 +390,40 @@ def set_up_a_deployment(setting: Setting) -> OfficePlan:
     )
 
     def commit(name: str, number: object) -> str:
-        code = (
-            'import json\nc = json.load(open("deploy.json"))\n'
-            f'c.update(host="{name}", port={number})\n'
-            'json.dump(c, open("deploy.json", "w"), indent=1)'
-        )
-        push = f"{bash.GIT} commit -qam 'Set host and port'\ngit push -q origin main"
-        close = f"office gitlab PUT {project_route(path)}/issues/1 state_event=close"
-        return f"{CLONE.format(path)}\n{bash.python(code)}\n{push}\n{close}"
+        return settings_pushed(path, name, number)
 
     def deploy(seen: Evidence) -> dict[str, object]:
         found = json_of(seen.repository(path).get("deploy.json", "").encode())
         return found if isinstance(found, dict) else {}
 
     def is_closed(seen: Evidence) -> bool:
-        is_done = deploy(seen).get("host") == host
-        return is_done and seen.issues_are(path, [replace(issue, is_closed=True)])
+        closed = [replace(issue, is_closed=True)]
+        return deploy(seen).get("host") == host and seen.issues_are(path, closed)
 
-    def rest(seen: Evidence) -> bool:
-        found = {**seen.repository(path), "deploy.json": files["deploy.json"]}
-        same = found == files and seen.asked_only(first, second)
-        return same and deploy(seen).get("workers") == config["workers"]
-
+    wanted = {**config, "host": host, "port": port}
     return OfficePlan(
-        instruction=SET_UP_A_DEPLOYMENT.format(
-            path=path, first=first, second=second, ticket=ticket
+        instruction=setting.told(
+            words.SET_UP_A_DEPLOYMENT, path=path, first=first, second=second, ticket=ticket
         ),
         company=company,
         checkpoints=(
             must("the port is right", lambda seen: deploy(seen).get("port") == port),
             must("the host is right", lambda seen: deploy(seen).get("host") == host, 2),
             must("the issue is closed, when it was done", is_closed),
-            must("nothing else has changed, nobody else was asked", rest),
+            must(
+                "its other values are as they were",
+                lambda seen: deploy(seen) == wanted,
+            ),
+        ),
+        allows=(
+            allow.project(path, "branches", "main", "deploy.json"),
+            allow.project(path, "issues", "1", "state"),
+            *allow.talk(first, second),
         ),
         reference=(*steps, commit(host, port)),
         near_misses=(
             (*steps, commit(host, f'"{port}"')),
             (*steps[:2], commit("localhost", port)),
-            (*steps, bash.post(f"@{third.username}", "Which port?"), commit(host, port)),
+            (*steps, bash.post("#general", "Which port?"), commit(host, port)),
         ),
     )

@@ -1,5 +1,6 @@
 """The server at port 2999 that brings services back to their beginning and says how they are."""
 
+from practicum.environments.office.company_changes import changes_of
 from practicum.environments.office.company_state import PARTS
 from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
@@ -25,6 +26,14 @@ def healthcheck(request: Request) -> Response:
     if name in PARTS or name in ("redis", "sotopia"):
         return Response.json({"message": f"success connect to {name}"})
     raise Refused(404, "Not Found")
+
+
+@routes.route("GET", "/api/changes", is_open=True)
+def changes(request: Request) -> Response:
+    """What has changed since the episode began, for the owner alone."""
+    if not request.is_owner:
+        raise Refused(404, "Not Found")
+    return Response.json(changes_of(request.company))
 
 
 def refuse(request: Request, refused: Refused) -> Response:

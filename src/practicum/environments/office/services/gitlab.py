@@ -6,11 +6,13 @@ import binascii
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.gitlab_model import ADDRESS, Gitlab
 from practicum.environments.office.services import (
-    gitlab_issues,
-    gitlab_merge_requests,
+    gitlab_code_pages,
+    gitlab_git,
+    gitlab_layout,
     gitlab_pages,
-    gitlab_projects,
-    gitlab_repository,
+    gitlab_plan_pages,
+    gitlab_settings_pages,
+    gitlab_work_pages,
 )
 from practicum.environments.office.services.gitlab_views import (
     may_see,
@@ -111,6 +113,8 @@ def change_user(request: Request) -> Response:
     for name in ("name", "username", "email", "bio", "password", "public_email"):
         if name in request.fields:
             user[name] = request.text(name)
+    if "admin" in request.fields:
+        user["is_admin"] = request.flag("admin")
     return Response.json(account_view(user))
 
 
@@ -313,8 +317,6 @@ def refuse(request: Request, refused: Refused) -> Response:
     said = refused.message
     if refused.status == 401:
         said = "401 Unauthorized"
-    elif said == "Not Found":
-        return Response.json({"error": "404 Not Found"}, 404)
     return Response.json({"message": said}, refused.status)
 
 
@@ -323,13 +325,16 @@ SERVICE = Service(
     port=PORT,
     router=Router()
     .add(routes)
-    .add(gitlab_projects.routes)
-    .add(gitlab_repository.routes)
-    .add(gitlab_issues.routes)
-    .add(gitlab_merge_requests.routes)
+    .add(gitlab_layout.API)
+    .add(gitlab_git.routes)
+    .add(gitlab_code_pages.routes)
+    .add(gitlab_work_pages.routes)
+    .add(gitlab_plan_pages.routes)
+    .add(gitlab_settings_pages.routes)
     .add(gitlab_pages.routes),
     authenticate=authenticate,
     find_user=lambda company, name: Gitlab(company).user(name),
     refuse=refuse,
+    absence=gitlab_pages.ABSENCE,
 )
 __all__ = ["ADDRESS", "SERVICE"]

@@ -119,8 +119,11 @@ def fill(request: Request, gitlab: Gitlab, project: Document, work: Document) ->
     if "remove_labels" in given:
         gone = {name.strip() for name in words(given["remove_labels"])}
         work["labels"] = [name for name in work["labels"] if name not in gone]
+    if "description" in given:
+        gitlab.mention(project, work, request.text("description"), request.user)
     if "assignee_ids" in given or "assignee_id" in given:
-        work["assignees"] = people(gitlab, given.get("assignee_ids", given.get("assignee_id")))
+        users = people(gitlab, given.get("assignee_ids", given.get("assignee_id")))
+        gitlab.assign(project, work, users, request.user)
     if "milestone_id" in given:
         number = str(given["milestone_id"] or "0")
         known = {str(one["id"]): one["id"] for one in project["milestones"]}
@@ -129,6 +132,7 @@ def fill(request: Request, gitlab: Gitlab, project: Document, work: Document) ->
     event = str(given.get("state_event", ""))
     if event in ("close", "reopen"):
         gitlab.close(work, request.user, event == "close")
+        gitlab.finish_todos(project, work, request.user)
 
 
 def people(gitlab: Gitlab, given: Any) -> list[int]:
@@ -299,7 +303,10 @@ def create_note(request: Request) -> Response:
     gitlab = Gitlab(request.company)
     kind = request.parameters["kind"]
     required(request, "body")
-    work = wanted_work(request, wanted_project(request, gitlab), kind)
+    project = wanted_project(request, gitlab)
+    work = wanted_work(request, project, kind)
+    gitlab.finish_todos(project, work, request.user)
+    gitlab.mention(project, work, request.text("body"), request.user)
     note = note_view(gitlab, gitlab.add_note(work, request.user, request.text("body")), work, kind)
     if request.path.rstrip("/").endswith("discussions"):
         return Response.json(

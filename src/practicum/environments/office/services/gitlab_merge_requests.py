@@ -1,5 +1,6 @@
 """GitLab's merge requests: making, changing, approving and merging them."""
 
+from practicum.environments.office.branch_protection import may_merge, rules_of
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import GitError
 from practicum.environments.office.gitlab_model import Gitlab
@@ -12,6 +13,7 @@ from practicum.environments.office.services.gitlab_issues import (
 )
 from practicum.environments.office.services.gitlab_repository import commit_view
 from practicum.environments.office.services.gitlab_views import (
+    level_of,
     paged,
     person,
     required,
@@ -125,7 +127,11 @@ def create_merge_request(request: Request) -> Response:
 def change(request: Request, gitlab: Gitlab, project: Document, work: Document) -> None:
     """Take over what a request says about a merge request."""
     if "reviewer_ids" in request.fields:
-        work["reviewers"] = people(gitlab, request.fields["reviewer_ids"])
+        old, work["reviewers"] = work["reviewers"], people(gitlab, request.fields["reviewer_ids"])
+        for number in work["reviewers"]:
+            if number not in old:
+                user = gitlab.users[str(number)]
+                gitlab.add_todo(project, work, user, request.user, "review_requested")
     for name in ("squash", "remove_source_branch"):
         if name in request.fields:
             stored = "force_remove_source_branch" if name != "squash" else name
@@ -181,8 +187,11 @@ def merge_request_commits(request: Request) -> Response:
 def merge(request: Request) -> Response:
     """Merge the source branch into the target branch."""
     gitlab = Gitlab(request.company)
-    project = wanted_project(request, gitlab, 30)
+    project = wanted_project(request, gitlab)
     work = wanted_work(request, project, KIND)
+    level = level_of(gitlab, request.user, project)
+    if not may_merge(level, project, work["target_branch"]):
+        raise Refused(401, "401 Unauthorized")
     shown = merge_request_view(gitlab, project, work)
     if work["state"] != "opened" or shown["draft"]:
         raise Refused(405, "405 Method Not Allowed")
@@ -203,9 +212,11 @@ def merge(request: Request) -> Response:
     repository.set_branch(work["target_branch"], made)
     work |= {"state": "merged", "merged_at": author[2], "merged_by": request.user["id"]}
     work["merge_commit_sha"] = made
-    if request.flag("should_remove_source_branch") or work["force_remove_source_branch"]:
+    removes = request.flag("should_remove_source_branch") or work["force_remove_source_branch"]
+    if removes and not rules_of(project, work["source_branch"]):
         repository.delete_ref(f"refs/heads/{work['source_branch']}")
     gitlab.add_note(work, request.user, "merged", is_system=True)
+    gitlab.finish_todos(project, work, request.user)
     return Response.json(merge_request_view(gitlab, project, work))
 
 

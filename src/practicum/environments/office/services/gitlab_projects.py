@@ -4,7 +4,9 @@ from urllib.parse import quote
 
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.folders import disk_bytes, remove_folder
+from practicum.environments.office.git_repository import GitError
 from practicum.environments.office.gitlab_model import ACCESS, Gitlab
+from practicum.environments.office.services.gitlab_avatars import remove_avatar, take_avatar
 from practicum.environments.office.services.gitlab_views import (
     may_see,
     paged,
@@ -84,9 +86,8 @@ def create_project(request: Request) -> Response:
         named = request.text("namespace_id")
         group = gitlab.group(named)
         owner = gitlab.user(named)
-        if group is None and owner is None:
-            raise Refused(400, "", detail={"namespace": ["is not valid"]})
-        space = group["full_path"] if group else (owner or {})["username"]
+        space = group["full_path"] if group else (owner or {"username": ""})["username"]
+    require_namespace(request, gitlab, space)
     path = request.text("path") or "-".join(name.lower().split())
     project = gitlab.add_project(
         space,
@@ -98,11 +99,21 @@ def create_project(request: Request) -> Response:
         creator_id=request.user["id"],
         topics=words(request.fields.get("topics")),
     )
+    take_avatar(gitlab, project, request.form[1].get("avatar"))
     if request.flag("initialize_with_readme"):
         text = f"# {project['name']}\n\n{project['description']}\n"
         branch = project["default_branch"]
         gitlab.commit(project, request.user, branch, "Initial commit", files={"README.md": text})
     return Response.json(project_view(gitlab, project, request.user), 201)
+
+
+def require_namespace(request: Request, gitlab: Gitlab, space: str) -> None:
+    """Refuse to make a project where whoever asks may not: in another's namespace."""
+    own, group = request.user, gitlab.group(space)
+    is_member = group is not None and group["members"].get(str(own["id"]), 0) >= 30
+    is_there = group is not None or gitlab.user(space) is not None
+    if not (is_there and (own["is_admin"] or is_member or own["username"] == space)):
+        raise Refused(400, "", detail={"namespace": ["is not valid"]})
 
 
 def visibility_of(request: Request) -> str:
@@ -127,15 +138,21 @@ def change_project(request: Request) -> Response:
     project = wanted_project(request, gitlab, 40)
     if "visibility" in request.fields:
         visibility_of(request)
+    path = request.text("path", default=project["path"])
+    if path != project["path"]:
+        gitlab.require_path(project["namespace_path"], path)
     branch = request.text("default_branch")
     if branch and branch not in gitlab.repository(project).branches():
         raise Refused(400, "", detail={"base": ["Could not change HEAD: branch does not exist"]})
+    take_avatar(gitlab, project, request.form[1].get("avatar"))
+    if request.fields.get("avatar") == "":
+        remove_avatar(gitlab, project)
     for name, value in request.fields.items():
         if name in TEXTS:
             project[name] = str(value)
         elif name in ("topics", "tag_list"):
             project["topics"] = words(value)
-        elif name != "id":
+        elif name not in ("id", "avatar"):
             project["settings"][name] = value
     project["path_with_namespace"] = f"{project['namespace_path']}/{project['path']}"
     if branch:
@@ -149,6 +166,7 @@ def delete_project(request: Request) -> Response:
     """Delete a project and its repository."""
     gitlab = Gitlab(request.company)
     project = wanted_project(request, gitlab, 50)
+    remove_avatar(gitlab, project)
     remove_folder(gitlab.path(project))
     del gitlab.projects[str(project["id"])]
     return Response.json({"message": "202 Accepted"}, 202)
@@ -185,6 +203,7 @@ def fork_project(request: Request) -> Response:
     origin = wanted_project(request, gitlab)
     request.company.require_room(disk_bytes(gitlab.path(origin)))
     space = request.text("namespace_path", "namespace") or request.user["username"]
+    require_namespace(request, gitlab, space)
     project = gitlab.add_project(
         space,
         request.text("path") or origin["path"],
@@ -493,7 +512,10 @@ def create_release(request: Request) -> Response:
             raise Refused(
                 422, "Ref is not specified" if not request.text("ref") else "Ref is invalid"
             )
-        repository.set_tag(tag, commit)
+        try:
+            repository.set_tag(tag, commit)
+        except GitError:
+            raise Refused(422, "Tag name invalid") from None
     at = gitlab.touch(project)
     release: Document = {
         "tag_name": tag,

@@ -6,9 +6,16 @@ import hashlib
 from typing import Any
 from urllib.parse import quote
 
+from practicum.environments.office.branch_protection import (
+    DEVELOPER,
+    MAINTAINER,
+    may_merge,
+    may_push,
+    rules_of,
+)
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.git_repository import GitError, GitRepository
-from practicum.environments.office.gitlab_model import ADDRESS, Gitlab, access
+from practicum.environments.office.gitlab_model import ADDRESS, Gitlab
 from practicum.environments.office.services.gitlab_views import (
     level_of,
     paged,
@@ -133,7 +140,12 @@ def commit_actions(
     """Make a commit of some actions; its id."""
     branch = request.text("branch")
     head = repository.resolve(branch) if branch in repository.branches() else None
-    require_push(request, gitlab, project, branch)
+    if not may_push_to(request, gitlab, project, branch):
+        raise Refused(400, "You are not allowed to push into this branch")
+    try:
+        repository.require_name(branch)
+    except GitError:
+        raise Refused(400, "Branch name is invalid") from None
     begin = request.text("start_branch", "start_sha")
     start = head or (repository.resolve(begin) if begin else None)
     if start is None and repository.branches():
@@ -142,16 +154,14 @@ def commit_actions(
     for action in actions:
         apply_action(action, files, repository, start)
     request.company.require_room(len(request.body))
-    return gitlab.commit(
-        project,
-        request.user,
-        branch,
-        request.text("commit_message"),
-        files=files,
-        start=start,
-        author_name=request.text("author_name"),
-        author_email=request.text("author_email"),
-    )
+    author = {name: request.text(name) for name in ("author_name", "author_email")}
+    message = request.text("commit_message")
+    try:
+        return gitlab.commit(
+            project, request.user, branch, message, files=files, start=start, **author
+        )
+    except GitError as error:  # such as a file where a folder is
+        raise Refused(400, f"git cannot make this commit: {error}") from None
 
 
 def apply_action(
@@ -184,13 +194,9 @@ def apply_action(
         raise Refused(400, "actions[action] does not have a valid value", key="error")
 
 
-def require_push(request: Request, gitlab: Gitlab, project: Document, branch: str) -> None:
-    """Refuse commits to a protected branch by whoever may not push there."""
-    level = level_of(gitlab, request.user, project)
-    for one in project["protected_branches"]:
-        least = min((a["access_level"] for a in one["push_access_levels"]), default=0)
-        if one["name"] == branch and (level < least or least == 0):
-            raise Refused(403, "You are not allowed to push into this branch")
+def may_push_to(request: Request, gitlab: Gitlab, project: Document, branch: str) -> bool:
+    """Whether whoever asks may commit to a branch."""
+    return may_push(level_of(gitlab, request.user, project), project, branch)
 
 
 # Commits.
@@ -227,6 +233,8 @@ def create_commit(request: Request) -> Response:
     gitlab, project, repository = opened(request, 30)
     required(request, "branch", "commit_message", "actions")
     actions = request.fields["actions"]
+    if not may_push_to(request, gitlab, project, request.text("branch")):
+        raise Refused(403, "403 Forbidden - You are not allowed to push into this branch")
     if not isinstance(actions, list) or not all(isinstance(one, dict) for one in actions):
         raise Refused(400, "actions is invalid", key="error")
     made = commit_actions(request, gitlab, project, repository, actions)
@@ -279,10 +287,12 @@ def compare(request: Request) -> Response:
 # Branches and tags.
 
 
-def branch_view(gitlab: Gitlab, project: Document, name: str, commit: str) -> Document:
+def branch_view(
+    request: Request, gitlab: Gitlab, project: Document, name: str, commit: str
+) -> Document:
     """A branch."""
     repository = gitlab.repository(project)
-    rules = [one for one in project["protected_branches"] if one["name"] == name]
+    rules = rules_of(project, name)
     pushing = [a["access_level"] for one in rules for a in one["push_access_levels"]]
     merging = [a["access_level"] for one in rules for a in one["merge_access_levels"]]
     return {
@@ -290,9 +300,9 @@ def branch_view(gitlab: Gitlab, project: Document, name: str, commit: str) -> Do
         "commit": commit_view(project, repository.commits(commit, "-1")[0]),
         "merged": False,
         "protected": bool(rules),
-        "developers_can_push": 30 in pushing,
-        "developers_can_merge": 30 in merging,
-        "can_push": True,
+        "developers_can_push": DEVELOPER in pushing,
+        "developers_can_merge": DEVELOPER in merging,
+        "can_push": may_push_to(request, gitlab, project, name),
         "default": name == project["default_branch"],
         "web_url": f"{ADDRESS}/{project['path_with_namespace']}/-/tree/{quote(name)}",
     }
@@ -306,7 +316,7 @@ def branches(request: Request) -> Response:
     found = [
         (name, at) for name, at in sorted(repository.branches().items()) if wanted in name.lower()
     ]
-    return paged(request, [branch_view(gitlab, project, name, at) for name, at in found])
+    return paged(request, [branch_view(request, gitlab, project, name, at) for name, at in found])
 
 
 @routes.route("POST", f"{R}/branches")
@@ -320,12 +330,14 @@ def create_branch(request: Request) -> Response:
     commit = repository.resolve(request.text("ref"))
     if commit is None:
         raise Refused(400, f"Invalid reference name: {request.text('ref')}")
+    if not may_merge(level_of(gitlab, request.user, project), project, name):
+        raise Refused(400, "You are not allowed to create protected branches on this project.")
     try:
         repository.set_branch(name, commit)
     except GitError:
         raise Refused(400, "Branch name is invalid") from None
     gitlab.touch(project)
-    return Response.json(branch_view(gitlab, project, name, commit), 201)
+    return Response.json(branch_view(request, gitlab, project, name, commit), 201)
 
 
 @routes.route("GET DELETE", f"{R}/branches/{{branch}}", is_open=True)
@@ -337,57 +349,13 @@ def one_branch(request: Request) -> Response:
     if commit is None:
         raise Refused(404, "404 Branch Not Found")
     if request.method == "GET":
-        return Response.json(branch_view(gitlab, project, name, commit))
+        return Response.json(branch_view(request, gitlab, project, name, commit))
     if name == project["default_branch"]:
         raise Refused(403, "Cannot remove HEAD branch")
-    if any(one["name"] == name for one in project["protected_branches"]):
+    if rules_of(project, name) and level_of(gitlab, request.user, project) < MAINTAINER:
         raise Refused(403, "Protected branch can't be removed")
     repository.delete_ref(f"refs/heads/{name}")
     return Response(status=204)
-
-
-@routes.route("GET", f"{P}/protected_branches")
-def protected_branches(request: Request) -> Response:
-    """The protected branches."""
-    _, project, _ = opened(request)
-    return paged(request, project["protected_branches"])
-
-
-@routes.route("POST", f"{P}/protected_branches")
-def protect_branch(request: Request) -> Response:
-    """Protect a branch."""
-    gitlab, project, _ = opened(request, 40)
-    required(request, "name")
-    push = request.number("push_access_level", 40)
-    merge = request.number("merge_access_level", 40)
-    branch = gitlab.protect(project, request.text("name"), push, merge)
-    branch["allow_force_push"] = request.flag("allow_force_push")
-    return Response.json(branch, 201)
-
-
-@routes.route("GET PATCH DELETE", f"{P}/protected_branches/{{branch}}")
-def one_protected_branch(request: Request) -> Response:
-    """One protected branch: show, change, leave unprotected."""
-    _, project, _ = opened(request, 0 if request.method == "GET" else 40)
-    named = request.parameters["branch"]
-    branch = next((one for one in project["protected_branches"] if one["name"] == named), None)
-    if branch is None:
-        raise Refused(404, "404 Not found")
-    if request.method == "DELETE":
-        project["protected_branches"].remove(branch)
-        return Response(status=204)
-    if "allow_force_push" in request.fields:
-        branch["allow_force_push"] = request.flag("allow_force_push")
-    for given, stored in (
-        ("allowed_to_push", "push_access_levels"),
-        ("allowed_to_merge", "merge_access_levels"),
-    ):
-        rules = request.fields.get(given)
-        if isinstance(rules, list):
-            branch[stored] = [
-                access(int(r.get("access_level", 40))) for r in rules if isinstance(r, dict)
-            ]
-    return Response.json(branch)
 
 
 def tag_view(project: Document, repository: GitRepository, name: str, commit: str) -> Document:

@@ -14,10 +14,12 @@ HIDDEN = frozenset(
     (
         *("members", "issues", "merge_requests", "labels", "milestones", "wikis", "releases"),
         *("protected_branches", "pipelines", "hooks", "variables", "stars", "settings"),
-        "snippets",
+        *("snippets", "boards", "avatar_path"),
     )
 )
 """Parts of a stored project that have routes of their own."""
+INSIDE = ("notes", "links", "awards")
+"""Parts of a stored issue, merge request or comment that have routes of their own."""
 
 
 def user_view(user: Document | None) -> Document | None:
@@ -111,7 +113,7 @@ def project_view(gitlab: Gitlab, project: Document, user: Document | None = None
         "http_url_to_repo": f"{ADDRESS}/{whole}.git",
         "ssh_url_to_repo": f"ssh://git@the-agent-company.com:2424/{whole}.git",
         "readme_url": f"{ADDRESS}/{whole}/-/blob/{project['default_branch']}/README.md",
-        "avatar_url": None,
+        "avatar_url": ADDRESS + project["avatar_path"] if "avatar_path" in project else None,
         "namespace": {
             "id": space["id"],
             "name": space["name"],
@@ -157,7 +159,7 @@ def work_view(gitlab: Gitlab, project: Document, work: Document, kind: str) -> D
     place = "issues" if kind == "issues" else "merge_requests"
     whole = project["path_with_namespace"]
     people = [person(gitlab, number) for number in work["assignees"]]
-    shown = {name: value for name, value in work.items() if name not in ("notes", "links")}
+    shown = {name: value for name, value in work.items() if name not in INSIDE}
     shown |= {
         "project_id": project["id"],
         "author": person(gitlab, work["author"]),
@@ -187,7 +189,7 @@ def work_view(gitlab: Gitlab, project: Document, work: Document, kind: str) -> D
 def note_view(gitlab: Gitlab, note: Document, work: Document, kind: str) -> Document:
     """A comment."""
     return {
-        **note,
+        **{name: value for name, value in note.items() if name not in INSIDE},
         "type": None,
         "attachment": None,
         "author": person(gitlab, note["author"]),

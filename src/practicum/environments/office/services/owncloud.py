@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -10,12 +12,13 @@ from practicum.environments.office.cloud_model import (
     Cloud,
     Place,
     changed_at,
-    etag_of,
     file_id,
     kind_of,
+    sums_of,
 )
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.services import owncloud_pages, owncloud_shares
+from practicum.environments.office.services.absent import OWNCLOUD, absence, absent
 from practicum.environments.office.services.web import Refused, Request, Response, Router, Service
 
 PORT = 8092
@@ -23,6 +26,8 @@ VERSION = "10.0.10.4"
 routes = Router()
 METHODS = "OPTIONS GET HEAD PUT DELETE PROPFIND PROPPATCH MKCOL MOVE COPY LOCK UNLOCK REPORT"
 DAV = "/remote.php/{root:webdav|dav/files/[^/]+}{path:(?:/.*)?}"
+MOST_PROPERTIES = 1 << 14
+"""Bytes of a request that are searched for properties."""
 MOST_LISTED = 10_000
 """Entries of a listing of unlimited depth."""
 
@@ -67,7 +72,7 @@ def options(request: Request) -> Response:
 
 def get(request: Request) -> Response:
     """A file's content."""
-    _, place = wanted(request)
+    cloud, place = wanted(request)
     if not place.file.exists():
         raise Refused(404, f"File with name {place.path} could not be located")
     if place.file.is_dir():
@@ -76,7 +81,11 @@ def get(request: Request) -> Response:
         raise Refused(
             501, "This is the WebDAV interface. It can only be accessed by WebDAV clients"
         )
-    headers = {"ETag": f'"{etag_of(place.file)}"', "Last-Modified": changed_at(place.file)}
+    etag = f'"{cloud.etag(place)}"'
+    headers = {"ETag": etag, "OC-ETag": etag, "Last-Modified": changed_at(place.file)}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status=304, headers=headers)
+    headers["OC-Checksum"] = f"SHA1:{sums_of(place.file.read_bytes())['SHA1']}"
     whole = place.file.stat().st_size
     span = request.headers.get("range", "").removeprefix("bytes=").split("-")
     if len(span) == 2 and span[0].isdigit() and int(span[0]) < whole:
@@ -91,14 +100,57 @@ def get(request: Request) -> Response:
 def put(request: Request) -> Response:
     """Put a file in place."""
     cloud, place = wanted(request)
-    is_new = cloud.write(place, request.body)
-    headers = {"ETag": f'"{etag_of(place.file)}"', "OC-FileId": f"{file_id(place):08d}oc"}
+    require_unchanged(request, cloud, place)
+    if "oc-chunked" in request.headers:
+        raise absent("ownCloud", OWNCLOUD["uploads"])
+    require_sum(request)
+    changed = moment(request.headers.get("x-oc-mtime"))
+    is_new = cloud.write(place, request.body, changed)
+    etag = f'"{cloud.etag(place)}"'
+    headers = {"ETag": etag, "OC-ETag": etag, "OC-FileId": f"{file_id(place):08d}oc"}
+    if changed is not None:
+        headers["X-OC-MTime"] = "accepted"
     return Response(status=201 if is_new else 204, content_type="text/html", headers=headers)
+
+
+def require_unchanged(request: Request, cloud: Cloud, place: Place) -> None:
+    """Refuse to change what is not as the client last saw it, where it says how that was."""
+    etag = f'"{cloud.etag(place)}"' if place.file.exists() else ""
+    wanted, unwanted = (request.headers.get(name, "") for name in ("if-match", "if-none-match"))
+    is_other = wanted and not (etag and (wanted.strip() == "*" or etag in wanted))
+    is_there = etag and (unwanted.strip() == "*" or etag in unwanted)
+    if is_other or is_there:
+        header = "If-Match" if is_other else "If-None-Match"
+        raise Refused(412, f"{header}: the file is not as its client last saw it")
+
+
+def require_sum(request: Request) -> None:
+    """Refuse a file that is not what its client sent."""
+    kind, _, given = request.headers.get("oc-checksum", "").strip().partition(":")
+    sums = sums_of(request.body) if given else {}
+    if given and sums.get(kind.upper(), "") != given.lower():
+        known = kind.upper() in sums
+        said = (
+            "The computed checksum does not match the one received from the client."
+            if known
+            else f"ownCloud knows {', '.join(sums)} and not {kind[:50]}"
+        )
+        raise Refused(400, said)
+
+
+def moment(given: str | None) -> float | None:
+    """Seconds since 1970 that a client gives; None where it gives none."""
+    if given is None:
+        return None
+    if not re.fullmatch(r"\d{1,10}(?:\.\d+)?", given.strip()):
+        raise Refused(400, "X-OC-MTime header must be an integer (unix timestamp).")
+    return float(int(float(given)))
 
 
 def delete(request: Request) -> Response:
     """Delete a file or folder."""
     cloud, place = wanted(request)
+    require_unchanged(request, cloud, place)
     cloud.delete(place)
     return Response(status=204)
 
@@ -142,8 +194,9 @@ def propfind(request: Request) -> Response:
     depth = {"0": 0, "1": 1}.get(request.headers.get("depth", "infinity"), MOST_LISTED)
     base = f"/remote.php/{request.parameters['root']}"
     shown = request.parameters["path"].strip("/")
+    sums = b"checksums" in request.body
     parts = [
-        response_xml(base, path, found)
+        response_xml(cloud, base, path, found) if not sums else with_sums(cloud, base, path, found)
         for path, found in walk(cloud, request.user["id"], shown, place, depth)
     ]
     return multistatus("".join(parts))
@@ -165,7 +218,17 @@ def walk(
                 waiting.append((inner, cloud.place(username, inner), depth - 1))
 
 
-def response_xml(base: str, path: str, place: Place) -> str:
+def with_sums(cloud: Cloud, base: str, path: str, place: Place) -> str:
+    """One entry of a listing with its checksums, which take a look at its content."""
+    if place.file.is_dir():
+        return response_xml(cloud, base, path, place)
+    sums = sums_of(place.file.read_bytes())
+    words = " ".join(f"{kind}:{value}" for kind, value in sums.items())
+    inner = f"<oc:checksums><oc:checksum>{words}</oc:checksum></oc:checksums>"
+    return response_xml(cloud, base, path, place, inner)
+
+
+def response_xml(cloud: Cloud, base: str, path: str, place: Place, more: str = "") -> str:
     """One entry of a listing."""
     is_folder = place.file.is_dir()
     href = quote(f"{base}/{path}".rstrip("/") + ("/" if is_folder else ""))
@@ -181,11 +244,11 @@ def response_xml(base: str, path: str, place: Place) -> str:
     return (
         f"<d:response><d:href>{escape(href)}</d:href><d:propstat><d:prop>"
         f"<d:getlastmodified>{changed_at(place.file)}</d:getlastmodified>{own}"
-        f"<d:getetag>&quot;{etag_of(place.file)}&quot;</d:getetag>"
+        f"<d:getetag>&quot;{cloud.etag(place)}&quot;</d:getetag>"
         f"<d:displayname>{escape(place.name)}</d:displayname>"
         f"<oc:fileid>{file_id(place)}</oc:fileid><oc:id>{file_id(place):08d}oc</oc:id>"
         f"<oc:permissions>{'RDNVCK' if is_folder else 'RDNVW'}</oc:permissions>"
-        f"<oc:size>{size}</oc:size></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>"
+        f"<oc:size>{size}</oc:size>{more}</d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>"
         "</d:response>"
     )
 
@@ -198,15 +261,48 @@ def multistatus(inner: str) -> Response:
 
 
 def proppatch(request: Request) -> Response:
-    """Properties of one's own; accepted, and not kept."""
-    _, place = wanted(request)
+    """When a file was changed; other properties are refused by their names."""
+    cloud, place = wanted(request)
     if not place.file.exists():
         raise Refused(404, "File not found")
+    changes = properties_in(request.body)
+    for name in ("lastmodified", "getlastmodified"):
+        if name in changes:
+            cloud.date(place, instant(changes.pop(name)))
     href = escape(quote(f"/remote.php/{request.parameters['root']}/{place.path}"))
-    return multistatus(
-        f"<d:response><d:href>{href}</d:href><d:propstat><d:prop/>"
-        "<d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>"
+    done = "<d:propstat><d:prop/><d:status>HTTP/1.1 200 OK</d:status></d:propstat>"
+    names = ", ".join(sorted(changes))[:200]
+    refusal = (
+        "<d:propstat><d:prop/><d:status>HTTP/1.1 403 Forbidden</d:status><d:responsedescription>"
+        f"ownCloud's properties of one's own ({escape(names)}) are not part of this company"
+        "</d:responsedescription></d:propstat>"
     )
+    inner = refusal if changes else done
+    return multistatus(f"<d:response><d:href>{href}</d:href>{inner}</d:response>")
+
+
+def properties_in(body: bytes) -> dict[str, str]:
+    """The properties that a request sets or removes, by their names without a namespace.
+
+    By a pattern: XML of a policy's own could keep a reader of XML busy.
+    """
+    text = body[:MOST_PROPERTIES].decode(errors="replace")
+    found = re.findall(r"<(?:\w+:)?prop(?:\s[^>]*)?>(.*?)</(?:\w+:)?prop>", text, re.DOTALL)
+    entry = r"<(?:\w+:)?([\w-]+)(?:\s[^>]*?)?(?:/>|>([^<]*)</)"
+    return {name.lower(): value.strip() for one in found for name, value in re.findall(entry, one)}
+
+
+def instant(text: str) -> float:
+    """A time as WebDAV writes it, or seconds since 1970."""
+    if re.fullmatch(r"\d{1,10}", text):
+        return float(text)
+    try:
+        found = parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        found = -1.0
+    if found < 0:
+        raise Refused(400, f"{text[:100]} is no date since 1970")
+    return found
 
 
 def lock(request: Request) -> Response:
@@ -275,4 +371,5 @@ SERVICE = Service(
     authenticate=authenticate,
     find_user=lambda company, name: Cloud(company).users.get(name),
     refuse=refuse,
+    absence=absence("ownCloud", OWNCLOUD),
 )

@@ -12,9 +12,11 @@ from practicum.environments.office.cloud_model import (
     kind_of,
 )
 from practicum.environments.office.company_state import Document
+from practicum.environments.office.services.absent import OWNCLOUD, absent
 from practicum.environments.office.services.web import Refused, Request, Response, Router
 
 routes = Router()
+REMOTE_SHARE = 6
 OCS = "/ocs/{version:v1|v2}.php"
 SHARES = f"{OCS}/apps/files_sharing/api/v1/shares"
 
@@ -98,8 +100,10 @@ def create_share(request: Request) -> Response:
         raise Refused(404, "please specify a file or folder path")
     kind = request.number("shareType", -1)
     if kind not in (USER_SHARE, LINK_SHARE):
-        said = "group sharing" if kind == GROUP_SHARE else "unknown share type"
-        raise Refused(400, f"{said} is not possible here")
+        kinds = {GROUP_SHARE: "groups", REMOTE_SHARE: "remote_shares"}
+        if kind in kinds:
+            raise absent("ownCloud", OWNCLOUD[kinds[kind]])
+        raise Refused(400, "unknown share type")
     target = request.text("shareWith")
     if kind == USER_SHARE and target not in cloud.users:
         raise Refused(404, "please specify a valid user")

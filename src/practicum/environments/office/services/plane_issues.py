@@ -1,8 +1,10 @@
 """Plane's issues: making, changing, finding them; comments; what cycles and modules have."""
 
 from practicum.environments.office.company_state import Document
+from practicum.environments.office.plane_model import ISSUE_FIELDS
 from practicum.environments.office.services.plane_views import (
     issue_view,
+    may_open,
     paged,
     wanted,
     wanted_project,
@@ -13,21 +15,29 @@ from practicum.environments.office.services.web import Refused, Request, Respons
 routes = Router()
 W = "/api/v1/workspaces/{slug}"
 P = f"{W}/projects/{{project}}"
+ISSUES = f"{P}/{{word:issues|work-items}}"
+"""Later clients call them work items."""
 TABLE = "issues"
 GROUPS = "{kind:cycles|modules}"
 INSIDE = f"{P}/{GROUPS}/{{group}}/{{list:cycle-issues|module-issues}}"
 
 
-@routes.route("GET", f"{P}/issues")
+@routes.route("GET", f"{ISSUES}")
 def issues(request: Request) -> Response:
     """The issues of a project, narrowed by state, priority, assignees, labels or text."""
     _, project = wanted_project(request)
     found = [one for one in project["tables"][TABLE].values() if is_wanted(request, one)]
+    return paged(request, [issue_view(one) for one in ordered(request, found)])
+
+
+def ordered(request: Request, issues: list[Document]) -> list[Document]:
+    """Issues in the order that a request wants; newest first unless it says so."""
     order = request.text("order_by", default="-created_at")
     key = order.lstrip("-")
-    if key in ("created_at", "updated_at", "name", "sequence_id", "target_date", "start_date"):
-        found.sort(key=lambda one: str(one[key] or ""), reverse=order.startswith("-"))
-    return paged(request, [issue_view(project, one) for one in found])
+    if key not in ("created_at", "updated_at", "name", "sequence_id", "target_date", "start_date"):
+        return issues
+    numbers = (lambda one: one[key]) if key == "sequence_id" else (lambda one: str(one[key] or ""))
+    return sorted(issues, key=numbers, reverse=order.startswith("-"))
 
 
 def is_wanted(request: Request, issue: Document) -> bool:
@@ -41,7 +51,7 @@ def is_wanted(request: Request, issue: Document) -> bool:
     return request.text("search").lower() in issue["name"].lower()
 
 
-@routes.route("POST", f"{P}/issues")
+@routes.route("POST", f"{ISSUES}")
 def create_issue(request: Request) -> Response:
     """A new issue."""
     plane, project = wanted_project(request)
@@ -49,12 +59,13 @@ def create_issue(request: Request) -> Response:
     if not name:
         raise Refused(400, "This field is required.", key="name")
     issue = plane.add_issue(project, request.user, name, **given(request))
-    return Response.json(issue_view(project, issue), 201)
+    return Response.json(issue_view(issue), 201)
 
 
 def given(request: Request) -> Document:
     """What a request says about an issue, besides its name."""
-    fields = {name: value for name, value in request.fields.items() if name != "name"}
+    fields = dict(request.fields)
+    fields.pop("name", None)
     for plain, listed in (
         ("assignee_ids", "assignees"),
         ("label_ids", "labels"),
@@ -64,10 +75,10 @@ def given(request: Request) -> Document:
             fields[listed] = fields.pop(plain)
     if "description" in fields and "description_html" not in fields:
         fields["description_html"] = f"<p>{fields['description']}</p>"
-    return fields
+    return {name: value for name, value in fields.items() if name in ISSUE_FIELDS}
 
 
-@routes.route("GET PATCH PUT DELETE", f"{P}/issues/{{issue}}")
+@routes.route("GET PATCH PUT DELETE", f"{ISSUES}/{{issue}}")
 def one_issue(request: Request) -> Response:
     """One issue: show, change, delete."""
     plane, project = wanted_project(request)
@@ -81,7 +92,21 @@ def one_issue(request: Request) -> Response:
     if request.method != "GET":
         named = {"name": request.text("name")} if request.text("name") else {}
         plane.change_issue(project, issue, {**given(request), **named})
-    return Response.json(issue_view(project, issue))
+    return Response.json(issue_view(issue))
+
+
+@routes.route("GET", "/api/workspaces/{slug}/issues")
+def workspace_issues(request: Request) -> Response:
+    """The issues of every project, as the web application asks for them."""
+    plane = wanted_workspace(request)
+    found = [
+        one
+        for project in plane.projects.values()
+        if may_open(request.user, project)
+        for one in project["tables"][TABLE].values()
+        if is_wanted(request, one)
+    ]
+    return paged(request, [issue_view(one) for one in ordered(request, found)])
 
 
 @routes.route("GET", f"{W}/issues/search")
@@ -91,8 +116,9 @@ def search(request: Request) -> Response:
     plane = wanted_workspace(request)
     text = request.text("search").lower()
     found = [
-        {**issue_view(project, issue), "project__identifier": project["identifier"]}
+        {**issue_view(issue), "project__identifier": project["identifier"]}
         for project in plane.projects.values()
+        if may_open(request.user, project)
         for issue in project["tables"][TABLE].values()
         if text in issue["name"].lower()
     ]
@@ -105,16 +131,16 @@ def issue_by_name(request: Request) -> Response:
     plane = wanted_workspace(request)
     letters, _, number = request.parameters["name"].rpartition("-")
     for project in plane.projects.values():
-        for issue in project["tables"][TABLE].values():
-            if project["identifier"] == letters.upper() and issue["sequence_id"] == int(number):
-                return Response.json(issue_view(project, issue))
+        for issue in project["tables"][TABLE].values() if may_open(request.user, project) else ():
+            if (project["identifier"], str(issue["sequence_id"])) == (letters.upper(), number):
+                return Response.json(issue_view(issue))
     raise Refused(404, "The requested resource does not exist.")
 
 
 # Comments and links.
 
 
-@routes.route("GET POST", f"{P}/issues/{{issue}}/{{list:comments|links}}")
+@routes.route("GET POST", f"{ISSUES}/{{issue}}/{{list:comments|links}}")
 def attached(request: Request) -> Response:
     """The comments or links of an issue, or a new one."""
     plane, project = wanted_project(request)
@@ -134,7 +160,7 @@ def attached(request: Request) -> Response:
     return Response.json(made, 201)
 
 
-@routes.route("GET PATCH DELETE", f"{P}/issues/{{issue}}/{{list:comments|links}}/{{record}}")
+@routes.route("GET PATCH DELETE", f"{ISSUES}/{{issue}}/{{list:comments|links}}/{{record}}")
 def one_attached(request: Request) -> Response:
     """One comment or link: show, change, delete."""
     _, project = wanted_project(request)
@@ -160,9 +186,7 @@ def group_issues(request: Request) -> Response:
     _, project = wanted_project(request)
     group = wanted(project, request.parameters["kind"], request.parameters["group"])
     table = project["tables"][TABLE]
-    return paged(
-        request, [issue_view(project, table[one]) for one in group["issues"] if one in table]
-    )
+    return paged(request, [issue_view(table[one]) for one in group["issues"] if one in table])
 
 
 @routes.route("POST", INSIDE)
@@ -176,12 +200,7 @@ def add_group_issues(request: Request) -> Response:
         raise Refused(400, "Issues are required", key="error")
     for one in listed:
         wanted(project, TABLE, str(one))
-    for one in listed:
-        for other in project["tables"]["cycles"].values() if kind == "cycles" else ():
-            if one in other["issues"]:
-                other["issues"].remove(one)
-        if one not in group["issues"]:
-            group["issues"].append(one)
+    plane.put_into(project, kind, group, listed)
     link = {"cycles": "cycle", "modules": "module"}[kind]
     made = [
         plane.record(request.user, project, **{link: group["id"], "issue": one}) for one in listed
@@ -199,7 +218,7 @@ def one_group_issue(request: Request) -> Response:
     if request.method == "DELETE":
         group["issues"].remove(request.parameters["issue"])
         return Response(status=204)
-    return Response.json(issue_view(project, wanted(project, TABLE, request.parameters["issue"])))
+    return Response.json(issue_view(wanted(project, TABLE, request.parameters["issue"])))
 
 
 @routes.route("POST", f"{P}/cycles/{{group}}/transfer-issues")

@@ -86,7 +86,7 @@ def wanted(project: Document, kind: str, record_id: str) -> Document:
     return found
 
 
-def issue_view(project: Document, issue: Document) -> Document:
+def issue_view(issue: Document) -> Document:
     """An issue."""
     hidden = ("comments", "links")
     return {name: value for name, value in issue.items() if name not in hidden}

@@ -1,17 +1,20 @@
 """RocketChat at port 3000: logins, people and the server itself; rooms and messages are beside."""
 
+import hashlib
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
 from practicum.environments.office.company_state import Document
 from practicum.environments.office.services import (
+    rocketchat_ddp,
     rocketchat_messages,
     rocketchat_pages,
     rocketchat_rooms,
+    rocketchat_search,
 )
+from practicum.environments.office.services.absent import ROCKETCHAT, absence
 from practicum.environments.office.services.rocketchat_views import (
     is_admin,
-    listed,
     paged,
     success,
     user_view,
@@ -37,7 +40,7 @@ def log_in(request: Request) -> Response:
         given = request.fields.get("user")
         named = given.get("username", given.get("email")) if isinstance(given, dict) else given
         user = find_login(chat, str(named or request.text("username", "email")))
-        if user is not None and user["password"] != request.text("password"):
+        if user is not None and not is_password(user, request.fields.get("password")):
             user = None
         token = request.company.secret("random")
     if user is None or not user["active"]:
@@ -47,6 +50,14 @@ def log_in(request: Request) -> Response:
     tokens[token] = user["_id"]
     data = {"userId": user["_id"], "authToken": token, "me": me_view(user)}
     return Response.json({"status": "success", "data": data})
+
+
+def is_password(user: Document, given: Any) -> bool:
+    """Whether a client knows the password, which it may send as its SHA-256."""
+    if isinstance(given, dict):
+        digest = hashlib.sha256(str(user["password"]).encode("utf-8", "replace")).hexdigest()
+        return bool(given.get("digest") == digest)
+    return bool(given == user["password"])
 
 
 def find_login(chat: Chat, named: str) -> Document | None:
@@ -83,6 +94,12 @@ def info(request: Request) -> Response:
     return success(version=VERSION, info={"version": VERSION})
 
 
+@routes.route("GET", "/websocket", is_open=True)
+def web_socket(request: Request) -> Response:
+    """For a request that asks for no web socket."""
+    raise Refused(426, "RocketChat speaks DDP over a web socket here; ask for one by Upgrade")
+
+
 @routes.route("GET", "/api/v1/settings.public", is_open=True)
 def settings(request: Request) -> Response:
     """The settings everyone may see."""
@@ -104,13 +121,12 @@ def users_info(request: Request) -> Response:
 
 
 @routes.route("GET", "/api/v1/users.presence")
-@routes.route("GET", "/api/v1/users.autocomplete")
-def users_found(request: Request) -> Response:
-    """Users whose name has the text of a selector."""
-    words = request.text("selector").lower()
-    users = [u for u in Chat(request.company).users.values() if not words or u["username"] in words]
-    views = [user_view(user) for user in users]
-    return success(users=views, items=views, full=True)
+def users_presence(request: Request) -> Response:
+    """Who is there: everyone, or those with these `ids`."""
+    wanted = request.lists.get("ids[]") or request.lists.get("ids") or []
+    users = Chat(request.company).users.values()
+    found = [user_view(one) for one in users if not wanted or one["_id"] in wanted]
+    return success(users=found, full=not wanted)
 
 
 @routes.route("GET", "/api/v1/users.getPresence")
@@ -284,18 +300,6 @@ def roles_remove_user(request: Request) -> Response:
     return success(role={"_id": role, "name": role})
 
 
-@routes.route("GET", "/api/v1/spotlight")
-@routes.route("GET", "/api/v1/directory")
-def spotlight(request: Request) -> Response:
-    """People and channels by a part of their name."""
-    chat = Chat(request.company)
-    wanted = request.text("query").lstrip("#@").lower()
-    users = [user_view(u) for u in chat.users.values() if wanted in u["username"].lower()]
-    rooms = [room for room in chat.rooms_of("c") if wanted in room["name"].lower()]
-    shown = [{"_id": r["_id"], "name": r["name"], "t": r["t"]} for r in rooms]
-    return success(users=users, rooms=shown, result=listed([*shown, *users], request)[0])
-
-
 def require_admin(request: Request) -> None:
     """Refuse users without the role `admin`."""
     if not is_admin(request.user):
@@ -321,11 +325,8 @@ def refuse(request: Request, refused: Refused) -> Response:
     if refused.status == 401:
         message = "You must be logged in to do this."
         return Response.json({"status": "error", "message": message}, 401)
-    if refused.status in (404, 405):
-        return Response.json({"success": False, "error": "API endpoint not found"}, 404)
-    return Response.json(
-        {"success": False, "error": refused.message, **refused.extra}, refused.status
-    )
+    more = {name: value for name, value in refused.extra.items() if name != "key"}
+    return Response.json({"success": False, "error": refused.message, **more}, refused.status)
 
 
 SERVICE = Service(
@@ -335,8 +336,11 @@ SERVICE = Service(
     .add(routes)
     .add(rocketchat_rooms.routes)
     .add(rocketchat_messages.routes)
+    .add(rocketchat_search.routes)
     .add(rocketchat_pages.routes),
     authenticate=authenticate,
     find_user=lambda company, name: Chat(company).user(name),
     refuse=refuse,
+    absence=absence("RocketChat", ROCKETCHAT),
+    converse=rocketchat_ddp.Conversation,
 )

@@ -1,5 +1,6 @@
 """RocketChat's messages: history, posting, changing, reactions, threads, files."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from practicum.environments.office.services.web import Refused, Request, Respons
 
 routes = Router()
 KIND = "{kind:channels|groups|im|dm}"
+OWN_ID = re.compile("[0-9A-Za-z]{8,40}")
+"""An id that a client may give its message."""
 HISTORY = 20
 """Messages of a history where no `count` is given."""
 
@@ -105,6 +108,11 @@ def send_message(request: Request) -> Response:
     if room is None or not may_read(request.user, room):
         raise Refused(400, "The room does not exist [error-invalid-room]")
     more = {name: given[name] for name in ("tmid", "attachments", "alias") if given.get(name)}
+    own_id = given.get("_id")
+    if isinstance(own_id, str) and OWN_ID.fullmatch(own_id):
+        if chat.message(own_id) is not None:
+            raise Refused(400, f"There is a message {own_id} already [error-duplicate-id]")
+        more["_id"] = own_id
     return success(message=say(request, chat, room, str(given.get("msg", "")), **more))
 
 
@@ -142,12 +150,14 @@ def get_message(request: Request) -> Response:
 @routes.route("POST", "/api/v1/chat.update")
 def update_message(request: Request) -> Response:
     """Change a message of one's own."""
-    message = own_message(request, Chat(request.company))
+    chat = Chat(request.company)
+    message = own_message(request, chat)
     if message["u"]["_id"] != request.user["_id"] and not is_admin(request.user):
         raise Refused(400, "Message editing not allowed [error-action-not-allowed]")
     message["msg"] = request.text("text")
-    message["editedAt"] = message["_updatedAt"] = request.company.timestamp()
     message["editedBy"] = {"_id": request.user["_id"], "username": request.user["username"]}
+    chat.changed(message)
+    message["editedAt"] = message["_updatedAt"]
     return success(message=message)
 
 
@@ -159,14 +169,15 @@ def delete_message(request: Request) -> Response:
     room = chat.rooms[message["rid"]]
     if message["u"]["_id"] != request.user["_id"]:
         require_manager(request, room)
-    chat.messages[room["_id"]].remove(message)
+    chat.remove_message(message)
     return success(_id=message["_id"], ts=request.company.timestamp(), message=message)
 
 
 @routes.route("POST", "/api/v1/chat.react")
 def react(request: Request) -> Response:
     """Add a reaction to a message, or take it back."""
-    message = own_message(request, Chat(request.company))
+    chat = Chat(request.company)
+    message = own_message(request, chat)
     given = request.text("emoji", "reaction").strip(":")
     if not given:
         raise Refused(
@@ -182,13 +193,15 @@ def react(request: Request) -> Response:
         names.remove(name)
     if not names:
         del reactions[f":{given}:"]
+    chat.changed(message)
     return success()
 
 
 @routes.route("POST", "/api/v1/chat.{what:pinMessage|unPinMessage|starMessage|unStarMessage}")
 def mark_message(request: Request) -> Response:
     """Pin or star a message, or undo it."""
-    message = own_message(request, Chat(request.company))
+    chat = Chat(request.company)
+    message = own_message(request, chat)
     what = request.parameters["what"].lower()
     if "pin" in what:
         message["pinned"] = not what.startswith("un")
@@ -197,6 +210,7 @@ def mark_message(request: Request) -> Response:
         stars = [one for one in message.get("starred", []) if one["_id"] != request.user["_id"]]
         own = [] if what.startswith("un") else [{"_id": request.user["_id"]}]
         message["starred"] = stars + own
+    chat.changed(message)
     return success(message=message)
 
 
@@ -225,15 +239,6 @@ def mentions(request: Request) -> Response:
         wanted_room(request, chat), lambda m: any(one["_id"] == own for one in m["mentions"])
     )
     return paged(request, "mentions", found)
-
-
-@routes.route("GET", "/api/v1/chat.search")
-def search_messages(request: Request) -> Response:
-    """The messages of a room with some text in them."""
-    chat = Chat(request.company)
-    text = request.text("searchText").lower()
-    found = chat.newest_first(wanted_room(request, chat), lambda m: text in m["msg"].lower())
-    return paged(request, "messages", found)
 
 
 @routes.route("GET", "/api/v1/chat.getThreadMessages")

@@ -2,8 +2,9 @@
 
 from practicum.environments.office.chat_model import Chat
 from practicum.environments.office.company_state import Document
-from practicum.environments.office.services.pages import escaped, link, page, sign_in_form
+from practicum.environments.office.services.pages import escaped, link, page, sign_in_form, table
 from practicum.environments.office.services.rocketchat_messages import say
+from practicum.environments.office.services.rocketchat_search import channels, people
 from practicum.environments.office.services.rocketchat_views import may_read
 from practicum.environments.office.services.web import Refused, Request, Response, Router
 
@@ -31,7 +32,9 @@ def home(request: Request) -> Response:
     ]
     people = sorted(user["username"] for user in chat.users.values() if user["username"] != name)
     talks = [f"<li>{link('/direct/' + one, '@' + one)}</li>" for one in people]
-    body = f"<h2>Channels</h2><ul>{''.join(rows)}</ul><h2>People</h2><ul>{''.join(talks)}</ul>"
+    directory = f"<p>{link('/directory/channels', 'Directory')}</p>"
+    body = f"{directory}<h2>Channels</h2><ul>{''.join(rows)}</ul>"
+    body += f"<h2>People</h2><ul>{''.join(talks)}</ul>"
     return Response.html(page(TITLE, f"<p>Logged in as {escaped(name)}</p>{body}"))
 
 
@@ -53,6 +56,37 @@ def log_in(request: Request) -> Response:
     token = request.company.secret("random")
     chat.data["tokens"][token] = user["_id"]
     return Response.redirect("/home", {"Set-Cookie": f"rc_token={token}; Path=/; HttpOnly"})
+
+
+@routes.route("GET", "/directory")
+@routes.route("GET", "/directory/{kind:channels|users}")
+def directory_page(request: Request) -> Response:
+    """Every public channel, or everyone, narrowed by a part of the name."""
+    chat, text = Chat(request.company), request.text("text")
+    if request.parameters.get("kind") == "users":
+        rows = [
+            (
+                link(f"/direct/{one['username']}", one["name"]),
+                *map(escaped, (one["username"], one["bio"])),
+            )
+            for one in people(chat, text)
+        ]
+        shown = table(("Name", "Username", "Bio"), rows)
+    else:
+        rows = [
+            (
+                link(f"/channel/{one['name']}", f"#{one['name']}"),
+                *map(escaped, (one["usersCount"], one["ts"], one["topic"])),
+            )
+            for one in channels(chat, text)
+        ]
+        shown = table(("Name", "Users", "Created at", "Topic"), rows)
+    ask = (
+        f'<form method="get"><label>Search <input name="text" value="{escaped(text)}"></label> '
+        "<button>Search</button></form>"
+    )
+    places = f"{link('/directory/channels', 'Channels')} | {link('/directory/users', 'Users')}"
+    return Response.html(page("Directory", f"<p>{places}</p>{ask}{shown}"))
 
 
 @routes.route("GET", "/{kind:channel|group|direct}/{name}")

@@ -104,7 +104,7 @@ def direct_create(request: Request) -> Response:
     """Open direct messages with one or several people."""
     chat = Chat(request.company)
     named = request.text("username", "usernames", "roomId")
-    if named in chat.rooms:
+    if named in chat.rooms and may_read(request.user, chat.rooms[named]):
         return answer(request, chat.rooms[named])
     users = [chat.user(one.strip().lstrip("@")) for one in named.split(",") if one.strip()]
     names = [user["username"] for user in users if user is not None]

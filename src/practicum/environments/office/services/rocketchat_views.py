@@ -1,9 +1,12 @@
 """How RocketChat shows its records, and finds those that a request names."""
 
+import json
+import re
 from typing import Any
 
 from practicum.environments.office.chat_model import Chat
 from practicum.environments.office.company_state import Document
+from practicum.environments.office.services.absent import absent
 from practicum.environments.office.services.web import Refused, Request, Response
 
 HIDDEN = ("members", "owners", "moderators", "leaders", "password")
@@ -11,6 +14,8 @@ PAGE = 50
 """Entries of a list where no `count` is given."""
 KEYS = {"channels": "channel", "groups": "group", "im": "room", "dm": "room"}
 """The name of a room in an answer, by the name of its routes."""
+PLAIN = re.compile(r"\^?(?:[\w @-]|\\\.)*\$?")
+"""Regular expressions that are a text, at the start or the end where they say so."""
 KINDS = {"channels": "c", "groups": "p", "im": "d", "dm": "d"}
 
 
@@ -49,9 +54,95 @@ def listed(found: list[Any], request: Request) -> tuple[list[Any], Document]:
 
 
 def paged(request: Request, key: str, found: list[Any]) -> Response:
-    """An answer with a page of a list."""
-    page, facts = listed(found, request)
+    """An answer with a page of a list, narrowed by `query` and in the order of `sort`."""
+    for name, wanted in asked(request, "query").items():
+        if name.startswith("$"):
+            raise absent("RocketChat", f"query by {name[:100]}")
+        found = [one for one in found if is_like(values_at(one, name), wanted)]
+    page, facts = listed(in_order(request, found), request)
     return success(**{key: page}, **facts)
+
+
+def asked(request: Request, name: str) -> Document:
+    """A field that has JSON; empty where it is not given."""
+    said = request.text(name).strip()
+    try:
+        found = json.loads(said) if said else {}
+    except (ValueError, RecursionError):
+        raise Refused(400, f"{name} is not valid JSON [error-invalid-{name}]") from None
+    if not isinstance(found, dict):
+        raise Refused(400, f"{name} must be an object [error-invalid-{name}]")
+    return found
+
+
+def values_at(record: Any, name: str) -> list[Any]:
+    """What a record has under a name such as `emails.address`; of a list, what each entry has."""
+    found = [record]
+    for part in name.split("."):
+        inner = [one[part] for one in found if isinstance(one, dict) and part in one]
+        found = [one for value in inner for one in (value if isinstance(value, list) else [value])]
+    return found
+
+
+def is_like(found: list[Any], wanted: Any) -> bool:
+    """Whether one of some values is what a query wants, as MongoDB understands it."""
+    if not isinstance(wanted, dict) or not any(str(one).startswith("$") for one in wanted):
+        return wanted in found
+    for operator, value in wanted.items():
+        if operator == "$in" and isinstance(value, list):
+            is_so = any(one in value for one in found)
+        elif operator == "$nin" and isinstance(value, list):
+            is_so = not any(one in value for one in found)
+        elif operator == "$ne":
+            is_so = value not in found
+        elif operator == "$exists":
+            is_so = bool(found) == bool(value)
+        elif operator == "$regex" and PLAIN.fullmatch(str(value)):
+            is_so = any(fits(str(value), str(one)) for one in found)
+        elif operator != "$options":
+            raise absent("RocketChat", f"query by {operator} {value}"[:200])
+        else:
+            is_so = True
+        if not is_so:
+            return False
+    return True
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether a text has what a plain pattern says, whatever the case.
+
+    >>> fits("^ann", "Ann Lee"), fits("^lee", "Ann Lee"), fits("lee$", "Ann Lee")
+    (True, False, True)
+    """
+    word = pattern.removeprefix("^").removesuffix("$").replace("\\", "").lower()
+    at_start, at_end = pattern.startswith("^"), pattern.endswith("$")
+    text = text.lower()
+    if at_start and at_end:
+        return text == word
+    if at_start or at_end:
+        return text.startswith(word) if at_start else text.endswith(word)
+    return word in text
+
+
+def has(text: str, *places: object) -> bool:
+    """Whether a text is in one of these, whatever the case."""
+    return any(text.lower() in str(place or "").lower() for place in places)
+
+
+def in_order(request: Request, found: list[Any], default: str = "") -> list[Any]:
+    """A list in the order of the field `sort`, such as `{"name": 1}`."""
+    wanted = asked(request, "sort") or ({default: 1} if default else {})
+    for name, way in reversed(wanted.items()):
+        keyed = [(sort_key(one, name), one) for one in found]
+        keyed.sort(key=lambda pair: pair[0], reverse=str(way) == "-1")
+        found = [one for _, one in keyed]
+    return found
+
+
+def sort_key(record: Document, name: str) -> tuple[float, str]:
+    """Numbers by their size, all else as text whatever the case."""
+    value = next(iter(values_at(record, name)), "")
+    return (value, "") if isinstance(value, int | float) else (0.0, str(value).lower())
 
 
 def wanted_user(request: Request) -> Document:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
 if TYPE_CHECKING:
@@ -195,6 +195,21 @@ def read_multipart(body: bytes, content_type: str) -> tuple[dict[str, Any], dict
 Handler = Callable[[Request], Response]
 
 
+class Conversation(Protocol):
+    """A service's end of a web socket."""
+
+    def hear(self, text: str) -> None:
+        """Answer a message of the client."""
+
+    def close(self) -> None:
+        """The client is gone."""
+
+
+Opening = Callable[[Request, Handler, Callable[[str], None]], Conversation]
+"""Begins a conversation, with the request that opened it, what answers further ones, and what
+sends a text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A handler and where it is found."""
@@ -276,13 +291,19 @@ class Service:
     """The user of a name, for the owner, who needs no password."""
     refuse: Callable[[Request, Refused], Response]
     """An error in the service's own shape."""
+    absence: Callable[[Request, bool], Refused] = lambda request, is_known: Refused(
+        405 if is_known else 404, "Not Found"
+    )
+    """Why there is no route for a request, and whether its address takes other methods."""
+    converse: Opening | None = None
+    """Begins what is said over a web socket, where it has one."""
 
     def answer(self, request: Request) -> Response:
         """Answer one request; whatever happens, there is a response."""
         try:
             route, values, is_known = self.router.find(request.method, request.path)
             if route is None:
-                raise Refused(405 if is_known else 404, "Not Found")
+                raise self.absence(request, is_known)
             if "%00" in request.path or "\0" in request.path:
                 raise Refused(400, "Bad Request")
             request.parameters = values

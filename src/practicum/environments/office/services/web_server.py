@@ -18,7 +18,15 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from practicum.environments.office.company_state import Company
-from practicum.environments.office.services.web import Refused, Request, Response, Service, gather
+from practicum.environments.office.services.web import (
+    Opening,
+    Refused,
+    Request,
+    Response,
+    Service,
+    gather,
+)
+from practicum.environments.office.services.web_socket import WebSocket, acceptance
 
 BODY_LIMIT = 64 << 20
 """Bytes of a request's body; more is refused with 413."""
@@ -31,6 +39,7 @@ READING = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
 SMALL_BODY = 1 << 16
 """Bytes of a body that may stay in memory; larger ones are files."""
 HOST = "the-agent-company.com"
+SOCKET = "/websocket"
 HOLD, CUT_OFF = "/api/hold", "/api/cut-off"
 """With these the owner holds a company still, and closes the connections of all others."""
 
@@ -189,7 +198,35 @@ class _Connection(BaseHTTPRequestHandler):
             is_owner=not self._is_tcp,
             base_url=f"http://{host if ':' in host else f'{host}:{port}'}",
         )
-        self._send(self._web.answer(port, request))
+        is_upgrade = self.headers.get("Upgrade", "").lower() == "websocket"
+        begin = self._web.services[port].converse
+        if is_upgrade and request.path == SOCKET and begin is not None:
+            self._converse(begin, port, request)
+        else:
+            self._send(self._web.answer(port, request))
+
+    def _converse(self, begin: Opening, port: int, request: Request) -> None:
+        """Keep the connection as a web socket until either side has enough of it."""
+        key, version = (self.headers.get(f"Sec-WebSocket-{name}") for name in ("Key", "Version"))
+        if not key or version != "13":
+            versions = {"Sec-WebSocket-Version": "13"}
+            self._send(Response(status=426, content_type="text/plain", headers=versions))
+            return
+        self.close_connection = True
+        self.send_response(101, "Switching Protocols")
+        accepted = {"Upgrade": "websocket", "Connection": "Upgrade"}
+        for name, value in {**accepted, "Sec-WebSocket-Accept": acceptance(key)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.flush()
+        talk = WebSocket(self.connection, IDLE_S)
+        conversation = begin(request, lambda asked: self._web.answer(port, asked), talk.put)
+        try:
+            talk.run(conversation.hear)
+        except Exception:  # noqa: BLE001 - as for a request: it ends this client's talk alone
+            self._web.company.note_fault(f"{SOCKET}\n{traceback.format_exc()}")
+        finally:
+            conversation.close()
 
     def _body(self) -> bytes | None:
         """The request's body; None where it is too large or malformed."""
