@@ -98,9 +98,21 @@ async def test_a_task_that_is_done_gets_its_bonus_and_a_result_for_the_leaderboa
     assert outcome.evidence["s_score"] == 1.0
     written = json.loads((tmp_path / "results/eval_pm-greet.json").read_text())
     assert written == outcome.evidence["official"]
+    assert outcome.evidence["stand_ins"] == []
     events = json.loads((tmp_path / "results/traj_pm-greet.json").read_text())
     assert [one["id"] for one in events] == [0, 1, 2]
     assert "chat.postMessage" in events[1]["args"]["command"]
+
+
+async def test_a_result_that_rests_on_stand_ins_is_marked_where_it_is_kept(
+    benchmark: Path, tmp_path: Path
+) -> None:
+    own = {"judge_endpoint": "http://h/v1", "judge_model": "m"}
+    async with opened(benchmark, results=str(tmp_path / "results"), **own) as environment:
+        outcome, _ = await played(environment, "admin-ask")
+    written = json.loads((tmp_path / "results/eval_admin-ask.json").read_text())
+    assert written["not_comparable"] == outcome.evidence["stand_ins"] == ["scripted colleagues"]
+    assert written["final_score"] == outcome.evidence["official"]["final_score"]
 
 
 async def test_what_an_agent_visits_is_in_the_trajectory_and_the_tasks_text_is_not(

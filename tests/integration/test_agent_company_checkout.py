@@ -21,7 +21,10 @@ from practicum.environments.agent_company.agent_company_environment import (
     AgentCompanyOptions,
 )
 from practicum.environments.agent_company.reference_plans import PLANS
+from practicum.environments.agent_company.verdicts import WRONG_GRADERS
+from practicum.environments.office.families.bash import post
 from practicum.environments.reference_policies import ScriptActor, play_episode
+from practicum.environments.shell.protocol import bash_turn
 from practicum.sandboxes.opening import unchecked_sandboxes
 
 CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
@@ -78,6 +81,32 @@ async def test_reference_play_gets_full_marks(name: str) -> None:
         turns = environment.reference(task)
         played = await play_episode(environment, task, ScriptActor(turns), len(turns))
     assert played.outcome.success is True, played.outcome.evidence["checks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "turns", "points"),
+    [
+        (
+            "admin-arrange-meeting-rooms",
+            f"echo 5 > ans.txt\n{post('@chen_xinyi', 'We need 5 rooms.')}",
+            [0, 2],
+        ),
+        (
+            "finance-substantial-presence-test",
+            post("@huang_jie", "You were in the U.S. on 306 days of 2023."),
+            [1, 2],
+        ),
+    ],
+)
+async def test_a_correct_solution_gets_what_is_said_of_graders_that_are_wrong(
+    name: str, turns: str, points: list[int]
+) -> None:
+    assert name in WRONG_GRADERS
+    async with opened() as environment:
+        task = environment.find(name)
+        played = await play_episode(environment, task, ScriptActor([bash_turn(turns, "text")]), 1)
+    found = played.outcome.evidence["official"]["final_score"]
+    assert [found["result"], found["total"]] == points
 
 
 async def test_every_helper_function_of_the_benchmark_works(

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from practicum.core.task import Task, TaskVerdict
 
 RUNS = "runs"
+NOT_COMPARABLE = "not comparable"
+"""A task whose scores rest on stand-ins."""
 AT_ONCE = 2
 """Tasks that are graded together."""
 
@@ -23,28 +25,39 @@ def print_verdicts(environment: "HasVerdicts", json_output: bool) -> None:
     if json_output:
         print(json.dumps({"tasks": [_as_json(one) for one in found], "counts": _counts(found)}))
         return
-    rows = [(one.task.id, RUNS if not one.missing else "missing", _why(one)) for one in found]
-    _print_table(("id", "verdict", "what is missing, or differs"), rows)
+    rows = [(one.task.id, _verdict(one), _why(one)) for one in found]
+    _print_table(("id", "verdict", "what is missing, differs, or was found"), rows)
     print("; ".join(f"{what}: {number}" for what, number in _counts(found).items()))
 
 
 def _counts(found: "Sequence[TaskVerdict]") -> dict[str, int]:
     missing = Counter(part.partition(" (")[0] for one in found for part in one.missing)
     runs = sum(not one.missing for one in found)
-    return {RUNS: runs, "in all": len(found), **dict(missing.most_common(8))}
+    rest_on = sum(not one.missing and bool(one.task.stand_ins) for one in found)
+    counts = {RUNS: runs, "in all": len(found), NOT_COMPARABLE: rest_on}
+    return {**counts, **dict(missing.most_common(8))}
 
 
 def _as_json(one: "TaskVerdict") -> dict[str, object]:
     return {
         "id": one.task.id,
         "runs": not one.missing,
+        "comparable": not one.task.stand_ins,
         "missing": list(one.missing),
+        "found": list(one.found),
         "notes": list(one.notes),
     }
 
 
+def _verdict(one: "TaskVerdict") -> str:
+    if one.missing:
+        return "missing"
+    return f"{RUNS}, {NOT_COMPARABLE}" if one.task.stand_ins else RUNS
+
+
 def _why(one: "TaskVerdict") -> str:
-    return "; ".join(one.missing or one.notes)
+    found = [f"found {', '.join(one.found)}"] if one.found else []
+    return "; ".join([*(one.missing or one.notes), *found])
 
 
 def check_verdicts(environment: "Environment", n: int | None, json_output: bool) -> None:

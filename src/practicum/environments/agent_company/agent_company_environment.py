@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import Sandbox
-from practicum.core.task import JSON, Outcome, Split, Task, TaskVerdict
+from practicum.core.task import JSON, STAND_INS, Outcome, Split, Task, TaskVerdict
 from practicum.core.user_code import call_in_thread
 from practicum.environments.agent_company.benchmark_machine import initialise, python_version
 from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout
@@ -36,7 +36,13 @@ from practicum.environments.agent_company.official_images import PlayedImage, op
 from practicum.environments.agent_company.official_servers import OfficialServers
 from practicum.environments.agent_company.reference_plans import PLANS
 from practicum.environments.agent_company.stand_ins import BenchmarkCompany
-from practicum.environments.agent_company.verdicts import Offered, missing_parts
+from practicum.environments.agent_company.task_documents import documents_of
+from practicum.environments.agent_company.verdicts import (
+    WRONG_GRADERS,
+    Offered,
+    found_parts,
+    missing_parts,
+)
 from practicum.environments.machines import MachineEnvironment
 from practicum.environments.office.companies import OpenCompany
 from practicum.environments.office.office_environment import (
@@ -145,10 +151,11 @@ class AgentCompanyEnvironment(MachineEnvironment):
     def _judged_tasks(self) -> Iterator[TaskVerdict]:
         offered = Offered(
             has_judge=self._judge is not None,
-            has_documents=bool(self._options.documents),
+            documents=frozenset(self._company.files),
             has_servers=self._servers is not None,
             has_images=bool(self._options.image),
             projects=frozenset(self._company.clones),
+            plane_ids=frozenset() if self._servers else self._company.ids.all(),
         )
         for one in self._checkout.tasks:
             task = Task(
@@ -157,20 +164,27 @@ class AgentCompanyEnvironment(MachineEnvironment):
                 split="heldout",
                 level=1,
                 instruction=one.instruction,
-                data={"services": list(one.services)},
+                data={"services": list(one.services), STAND_INS: [*self._stand_ins(one)]},
             )
-            missing = missing_parts(one, offered, self._company.named)
-            yield TaskVerdict(task=task, missing=missing, notes=self._notes(one))
+            deviates = [WRONG_GRADERS[one.name]] if one.name in WRONG_GRADERS else []
+            yield TaskVerdict(
+                task=task,
+                missing=missing_parts(one, offered, self._company.named),
+                notes=(*task.stand_ins, *deviates),
+                found=() if self._servers else found_parts(one, offered, self._company.named),
+            )
 
-    def _notes(self, task: BenchmarkTask) -> tuple[str, ...]:
+    def _stand_ins(self, task: BenchmarkTask) -> Iterator[str]:
+        """What is not the benchmark's own: a score that rests on it is not comparable."""
         if self._servers is not None:
-            return ()
+            return
         stand_ins = self._company.stand_ins(task)
-        scripted = bool(task.scenarios) and not self._options.colleague_endpoint
-        return (
-            *([f"stand-ins for {', '.join(stand_ins)}"] if stand_ins else []),
-            *(["scripted colleagues"] if scripted else []),
-        )
+        if stand_ins:
+            yield f"stand-ins for {', '.join(stand_ins)}"
+        if "owncloud" in task.services and self._company.files and not documents_of(task):
+            yield "documents that the task does not name"
+        if task.scenarios and not self._options.colleague_endpoint:
+            yield "scripted colleagues"
 
     def verdicts(self) -> Sequence[TaskVerdict]:
         """What is known of every task of the checkout, or of those that `only` names."""
@@ -304,13 +318,19 @@ class AgentCompanyEnvironment(MachineEnvironment):
             raise EnvironmentFailure(faults[0])
         return found
 
+    def stand_ins_of(self, task: BenchmarkTask) -> tuple[str, ...]:
+        """What the scores of a task rest on that is not the benchmark's own."""
+        return self._verdicts[task.name].task.stand_ins
+
     def keep_result(self, task: BenchmarkTask, given: Grade, said: Sequence[str]) -> None:
         """Write an episode's result as the leaderboard takes it, where the options ask for it."""
         if not self._options.results:
             return
         folder = Path(self._options.results)
         folder.mkdir(parents=True, exist_ok=True)
-        for kind, content in (("eval", given.as_json()), ("traj", events_of(said))):
+        stand_ins: list[JSON] = [*self.stand_ins_of(task)]
+        marked = {"not_comparable": stand_ins} if stand_ins else {}
+        for kind, content in (("eval", given.as_json() | marked), ("traj", events_of(said))):
             text = json.dumps(content, indent=4, ensure_ascii=False)
             (folder / f"{kind}_{task.name}.json").write_text(text, encoding="utf-8")
 
@@ -353,6 +373,7 @@ class BenchmarkGrader:
                 for number, (total, result) in enumerate(found.checkpoints, 1)
             ],
             "s_score": found.score,
+            STAND_INS: [*self._environment.stand_ins_of(self._task)],
         }
         return Outcome(success=found.is_full, evidence={**evidence, **facts})
 

@@ -67,6 +67,12 @@ def plane_cycle(issue: str, cycle: str) -> str:
     return f"office plane POST $P/cycles/{plane_id('cycles', cycle)}/cycle-issues/ {ids}"
 
 
+def plane_person(name: str) -> str:
+    """Pick the id of a person of a list by the name."""
+    code = "import json, sys; print(next(o['id'] for o in json.load(sys.stdin) if o['{}'] == {!r}))"
+    return f"python3 -c {q(code.format('display_name', name))}"
+
+
 def merge_request(project: str, branch: str, title: str) -> str:
     """Commit all that changed in a clone, push it to a branch, and open a merge request."""
     who = "-c user.name=root -c user.email=admin@example.com"
@@ -125,6 +131,11 @@ LISTED = (
 LOGGING = "Improve Logging for Bulk Request Failures"
 MEMORY = "Optimize Retry Mechanism for Out of Memory Errors"
 ERRORS = "Enhance Error Handling Mechanism in Node-RED Flows"
+BACKEND = {
+    "Emily Zhou": "Implement new navigation bar for the frontend",
+    "Alex Turner": "Set up backend API for payment processing",
+    "Emma Lewis": "Write unit tests for authentication service",
+}
 WAIT = ("sleep 110",) * 6
 
 PLANS: Mapping[str, tuple[str, ...]] = {
@@ -200,6 +211,17 @@ PLANS: Mapping[str, tuple[str, ...]] = {
     "pm-ask-issue-assignee-for-issue-status-and-update-in-plane": (
         ask("What is the status of the issue 'Evaluate data throughput'?", "zhang_wei"),
         on_board("RisingWave", plane_state("Evaluate data throughput", "Done")),
+    ),
+    "pm-assign-issues": (
+        "office plane POST projects/ name='Backend Development' identifier=BACK /id > /tmp/p\n"
+        f"{PAGE}:8091/tac/projects/$(cat /tmp/p)/settings/members",
+        "P=projects/$(cat /tmp/p)\n"
+        + "\n".join(
+            f"M=$(office plane GET members/ | {plane_person(name)})\n"
+            "office plane POST $P/members/ member=$M\n"
+            f'office plane POST $P/issues/ name={q(title)} "assignees:=[\\"$M\\"]"'
+            for name, title in BACKEND.items()
+        ),
     ),
     "pm-change-channel-ownership": (
         f"{page('3000/home')}\n{page('3000/channel/general')}",

@@ -5,13 +5,16 @@ it does for a task that they are there, an empty project or an issue of the name
 """
 
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from practicum.core.errors import UserError
 from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout
+from practicum.environments.agent_company.plane_ids import PlaneIds, plane_ids
 from practicum.environments.agent_company.verdicts import (
     boards_of,
     channels_of,
@@ -39,6 +42,8 @@ from practicum.environments.office.company_seed import (
 )
 
 OLD_BRANCH = re.compile(r"branch[ `\"']+([\w.-]+/[\w./-]+)")
+TRACKED = re.compile(r"\bissues?\b|\bmerge requests?\b|\bmilestones?\b", re.IGNORECASE)
+"""What GitLab has besides code."""
 STATES = ("Backlog", "Todo", "In Progress", "Cancelled")
 SPRINT_DAYS = 14
 
@@ -52,32 +57,45 @@ class BenchmarkCompany:
         """See `projects_named`."""
         self.clones = _clones(repositories)
         """Folders with clones, by the name of the project in lower case."""
-        self._files = _documents(documents)
+        self.files = _documents(documents)
+        """The files of ownCloud by their paths."""
         self._boards = sorted({name for task in checkout.tasks for name in boards_of(task)})
-        self._base: CompanySeed | None = None
+
+    @cached_property
+    def _base(self) -> CompanySeed:
+        return company_from_checkout(self._checkout.root)
+
+    @cached_property
+    def ids(self) -> PlaneIds:
+        """The ids in Plane that tasks tell."""
+        usernames = [person.username for person in self._base.people]
+        return plane_ids(self._checkout.tasks, usernames)
 
     def seed(self, task: BenchmarkTask) -> CompanySeed:
         """The company in which a task begins."""
-        if self._base is None:
-            self._base = company_from_checkout(self._checkout.root)
-        base = self._base
+        base, ids = self._base, self.ids
         colleagues = colleagues_from_scenarios(task.scenarios, base)
         there = {one.path for one in base.projects}
         return replace(
             base,
+            people=tuple(
+                replace(one, plane_id=ids.people.get(one.username, "")) for one in base.people
+            ),
             channels=(*base.channels, *self._channels(task, base)),
             projects=(*base.projects, *(p for p in self._projects(task) if p.path not in there)),
-            boards=tuple(_board(one, task, base, self._boards) for one in base.boards),
-            files={**base.files, **self._files},
+            boards=_with_ids([_board(one, task, base, self._boards) for one in base.boards], ids),
+            files={**base.files, **self.files},
             colleagues=colleagues,
         )
 
     def stand_ins(self, task: BenchmarkTask) -> tuple[str, ...]:
         """Of what a task speaks that only its name is there."""
-        projects = [
-            one for one in projects_of(task, self.named) if one not in {"doc", *self.clones}
-        ]
-        return (*projects, *plane_issues_of(task))
+        about = [one for one in projects_of(task, self.named) if one != "doc"]
+        projects = [one for one in about if one not in self.clones]
+        if TRACKED.search(task.instruction):  # a clone brings code alone
+            projects += [f"issues of {one}" for one in about if one in self.clones]
+        boards = ["Plane's states and sprints"] if "plane" in task.services else []
+        return (*projects, *boards, *plane_issues_of(task))
 
     def _channels(self, task: BenchmarkTask, base: CompanySeed) -> Iterator[Channel]:
         there = {one.name for one in base.channels}
@@ -144,17 +162,37 @@ def _board(board: Board, task: BenchmarkTask, company: CompanySeed, known: list[
     return replace(board, name=name, cycles=cycles, issues=tuple(issues))
 
 
+def _with_ids(boards: Sequence[Board], ids: PlaneIds) -> tuple[Board, ...]:
+    """Boards and issues with the ids by which tasks link to them.
+
+    An id that no task names goes to a board that none has an id for: it leads somewhere.
+    """
+    spare = list(ids.spare)
+    found = []
+    for board in boards:
+        own = ids.boards.get(board.name) or (spare.pop(0) if spare else "")
+        issues = tuple(replace(one, id=ids.issues.get(one.name, "")) for one in board.issues)
+        found.append(replace(board, id=own, issues=issues))
+    return tuple(found)
+
+
 def _clones(folder: str) -> dict[str, Path]:
     if not folder:
         return {}
     root = Path(folder).expanduser()
-    found = [one for one in sorted(root.glob("*")) if (one / ".git").exists()]
+    found = [one for one in sorted(root.glob("*")) if (one / ".git").exists() and _has_commit(one)]
     if not found:
         raise UserError(
-            f"env.repositories: {folder} has no clone in it; it is a folder of folders, "
-            "each of which git clone made"
+            f"env.repositories: {folder} has no clone with a commit in it; it is a folder of "
+            "folders, each of which git clone made"
         )
     return {one.name.lower(): one for one in found}
+
+
+def _has_commit(clone: Path) -> bool:
+    """Whether there is anything in a clone, or it only has the name of one."""
+    asked = ["git", "-c", "safe.directory=*", "-C", str(clone), "rev-parse", "-q", "--verify"]
+    return subprocess.run([*asked, "HEAD"], capture_output=True).returncode == 0
 
 
 def _documents(folder: str) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from practicum.environments.agent_company.checkout import BenchmarkTask, Checkout
 from practicum.environments.agent_company.grader_packages import NOT_INSTALLED
+from practicum.environments.agent_company.task_documents import documents_of
 
 PROJECT = re.compile(r"\broot(?:/|%2F)([A-Za-z][\w.-]*?)(?=\.git\b|\.?(?:[^\w.-]|$))")
 JUDGE = re.compile(r"\b(?:evaluate_with_llm|evaluate_chat_history_with_llm|llm_complete)\(")
@@ -25,12 +26,19 @@ NUMBERED = re.compile(r"(?:issues/|merge_requests/|IID = |issue #)(\d{2,})")
 OWN_SERVER = re.compile(r"https?://(?:localhost|127\.0\.0\.1)")
 HOST = re.compile(r"https?://([\w.-]+)")
 INSTALLS = re.compile(r"\binstall(?:ing)?\b|\bset up poetry\b", re.IGNORECASE)
-PROGRAMS = re.compile(r"""['"](pip|poetry|npm|mvn|cargo|go|java|cmake|mypy|docker)['"]""")
+PROGRAMS = re.compile(r"""['"](pip|poetry|npm|mvn|cargo|go|java|cmake|mypy|docker)(?:['"]| run )""")
 READS_CODE = re.compile(r"\b(?:clone|codebase|readme|repo's)\b", re.IGNORECASE)
 ISSUE_LINK = re.compile(r"http://the-agent-company\.com:8929/\S+/issues/\d+")
 CHANNEL = re.compile(r"#([a-z]+(?:-[a-z]+)+)\b")
 STRING = re.compile(r"""'([^'\n]+)'|"([^"\n]+)\"""")
 PLAYS = "a model that plays colleagues (env.judge_endpoint)"
+WRONG_GRADERS = {
+    "admin-arrange-meeting-rooms": "its grader is wrong: it wants 4 rooms where the task needs 5",
+    "finance-substantial-presence-test": (
+        "its grader is wrong: it wants 303 days where the travel history has 306"
+    ),
+}
+"""Tasks of which a correct solution does not get full marks, at commit 95b4e0ea."""
 PROVIDED = {"zip", "sqlite3"}
 """Debian packages that the machines have, or something that does the same."""
 
@@ -41,14 +49,16 @@ class Offered:
 
     has_judge: bool = False
     """A model that answers the graders' questions."""
-    has_documents: bool = False
-    """An export of ownCloud's files."""
+    documents: frozenset[str] = frozenset()
+    """Paths of the files of ownCloud."""
     has_servers: bool = False
     """The benchmark's own servers, with all that is in their images."""
     has_images: bool = False
     """The benchmark's own image of each task, which has its programs and runs its colleagues."""
     projects: frozenset[str] = frozenset()
     """GitLab projects of which there is a clone, in lower case."""
+    plane_ids: frozenset[str] = frozenset()
+    """Ids of Plane's database that the tasks tell; see `plane_ids`."""
 
 
 def projects_named(checkout: Checkout) -> dict[str, int]:
@@ -141,8 +151,8 @@ def _missing_content(task: BenchmarkTask, offered: Offered, named: dict[str, int
     """What is in the benchmark's images and not in its repository."""
     grader = _code(task.grader)
     text = task.instruction
-    if "owncloud" in task.services and not offered.has_documents:
-        yield "documents of ownCloud (env.documents)"
+    if "owncloud" in task.services:
+        yield from _missing_documents(task, offered)
     if "gitlab" in task.services:
         projects = [one for one in projects_of(task, named) if one != "doc"]
         lacking = [one for one in projects if one not in offered.projects]
@@ -158,12 +168,32 @@ def _missing_content(task: BenchmarkTask, offered: Offered, named: dict[str, int
             yield f"{_listed('number', numbers)} of GitLab, which its image has"
     if "plane" in task.services:
         are_there = MAKES_PLANE_ISSUES.search(task.init) or plane_issues_of(task)
-        if PLANE_ID.search(grader):
+        if set(PLANE_ID.findall(grader)) - offered.plane_ids:
             yield "ids of Plane's database"
         elif not ASKS_PLANE.search(grader):
             yield "what Plane has in its image"
         elif ASKS_PLANE_ISSUES.search(grader) and not are_there:
             yield "issues of Plane, which its image has"
+
+
+def _missing_documents(task: BenchmarkTask, offered: Offered) -> Iterator[str]:
+    if not offered.documents:
+        yield "documents of ownCloud (env.documents)"
+        return
+    lacking = documents_of(task).found(offered.documents)[1]
+    if lacking:
+        yield f"documents of ownCloud (env.documents has no {', '.join(lacking)})"
+
+
+def found_parts(task: BenchmarkTask, offered: Offered, named: dict[str, int]) -> tuple[str, ...]:
+    """Of what the user adds, what a task needs and is there."""
+    found: list[str] = []
+    if "owncloud" in task.services and offered.documents:
+        found += documents_of(task).found(offered.documents)[0]
+    if "gitlab" in task.services:
+        clones = [one for one in projects_of(task, named) if one in offered.projects]
+        found += [f"the clone of {one}" for one in clones]
+    return tuple(found)
 
 
 def _missing_programs(task: BenchmarkTask) -> Iterator[str]:

@@ -16,6 +16,8 @@ from practicum.environments.agent_company.agent_company_environment import (
 from practicum.environments.agent_company.checkout import Checkout
 from practicum.environments.agent_company.grader_packages import installed_packages, packages_of
 from practicum.environments.agent_company.stand_ins import BenchmarkCompany
+from practicum.environments.agent_company.task_documents import documents_of
+from practicum.environments.agent_company.verdicts import WRONG_GRADERS
 
 
 @pytest.fixture
@@ -62,6 +64,81 @@ def test_what_the_user_adds_is_no_longer_missing(benchmark: Path, tmp_path: Path
     company = BenchmarkCompany(Checkout(str(benchmark)), added["documents"])
     task = Checkout(str(benchmark)).find("finance-read")
     assert company.seed(task).files["budget.pdf"] == b"%PDF"
+
+
+CLOUD_TASK = {
+    "text": "Find 'Team/pay list.xlsx' and Documents/Finance/rates.csv on owncloud, look into the "
+    "Documents/Letters folder, and create a report called sums.xlsx under Documents/Finance.",
+    "needs": "- owncloud",
+}
+
+
+def supply(folder: Path, *names: str) -> str:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    return str(folder)
+
+
+def test_documents_that_are_not_the_ones_a_task_names_are_still_missing(
+    benchmark: Path, tmp_path: Path
+) -> None:
+    add_task(benchmark, "made", **CLOUD_TASK)
+    one = verdicts(benchmark, documents=supply(tmp_path / "cloud", "x"))["made"]
+    lacking = "pay list.xlsx, rates.csv, Documents/Letters"
+    assert one.missing == (f"documents of ownCloud (env.documents has no {lacking})",)
+    assert one.found == ()
+    supply(tmp_path / "cloud", "Documents/HR/Pay List.xlsx", "Documents/Letters/a.txt")
+    one = verdicts(benchmark, documents=str(tmp_path / "cloud"))["made"]
+    assert one.missing == ("documents of ownCloud (env.documents has no rates.csv)",)
+    assert one.found == ("pay list.xlsx", "Documents/Letters")
+    supply(tmp_path / "cloud", "Documents/Finance/rates.csv")
+    one = verdicts(benchmark, documents=str(tmp_path / "cloud"))["made"]
+    assert (one.missing, one.task.stand_ins) == ((), ())
+    assert one.found == ("pay list.xlsx", "rates.csv", "Documents/Letters")
+
+
+def test_documents_that_a_task_does_not_name_make_its_scores_not_comparable(
+    benchmark: Path, tmp_path: Path
+) -> None:
+    add_task(benchmark, "made", text="Watch the video on owncloud.", needs="- owncloud")
+    one = verdicts(benchmark, documents=supply(tmp_path / "cloud", "x"))["made"]
+    assert one.missing == ()
+    assert one.task.stand_ins == ("documents that the task does not name",)
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("Use the provided 'pay list.csv' to fill form.odt, saved as sum.odt.", {"pay list.csv"}),
+        ("Read Documents/X/in%20one.pdf: it has it all. Write out.csv.", {"in one.pdf"}),
+        ("Grade all files, such as x.pdf, and upload y.pdf.", set()),
+        ("See http://the-agent-company.com/a.pdf for more.", set()),
+        ("Upload 'notes.md'. Then read notes.md again.", set()),
+    ],
+)
+def test_what_a_task_wants_made_is_no_document_it_needs(
+    benchmark: Path, text: str, files: set[str]
+) -> None:
+    add_task(benchmark, "made", text=text, needs="- owncloud")
+    assert set(documents_of(Checkout(str(benchmark)).find("made")).files) == files
+
+
+def test_what_scores_rest_on_is_told_with_the_task(benchmark: Path) -> None:
+    found = verdicts(benchmark)
+    assert found["admin-ask"].task.stand_ins == ("scripted colleagues",)
+    assert found["pm-greet"].task.stand_ins == ()
+    played = verdicts(benchmark, colleague_endpoint="http://h/v1", colleague_model="m")
+    assert played["admin-ask"].task.stand_ins == ()
+    own = verdicts(benchmark, server_hostname="h")
+    assert own["admin-ask"].task.stand_ins == ()
+
+
+def test_a_task_whose_grader_is_known_to_be_wrong_says_so(benchmark: Path) -> None:
+    add_task(benchmark, "admin-arrange-meeting-rooms", needs="- rocketchat")
+    [said] = verdicts(benchmark)["admin-arrange-meeting-rooms"].notes
+    assert said == WRONG_GRADERS["admin-arrange-meeting-rooms"]
 
 
 def test_servers_of_the_benchmark_have_everything_but_colleagues(benchmark: Path) -> None:
@@ -126,9 +203,14 @@ def test_a_project_that_is_read_is_missing_until_there_is_a_clone(
     assert verdicts(benchmark)["sde-fix"].missing == ("the code of shop (env.repositories)",)
     clone = tmp_path / "clones/Shop"
     clone.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(clone)], check=True)
+    git = ["git", "-C", str(clone), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    with pytest.raises(UserError, match="has no clone with a commit in it"):
+        verdicts(benchmark, repositories=str(tmp_path / "clones"))
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "Begin"], check=True)
     with_clone = verdicts(benchmark, repositories=str(tmp_path / "clones"))["sde-fix"]
     assert (with_clone.missing, with_clone.notes) == ((), ())
+    assert with_clone.found == ("the clone of shop",)
 
 
 def test_a_project_that_only_has_to_be_there_gets_a_stand_in(benchmark: Path) -> None:
