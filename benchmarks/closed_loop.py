@@ -2,6 +2,7 @@
 
     python benchmarks/closed_loop.py                          the tiny model, 3 seeds, minutes
     python benchmarks/closed_loop.py --model smollm2-135m --level 1 2 --seeds 1
+    python benchmarks/closed_loop.py --feedback attacked lies one-by-one
 
 A model that imitation has not finished is published and used on training tasks. People's feedback
 is computed from what really came of each task: thumbs up where it was solved, down where it was
@@ -10,6 +11,14 @@ not. Then `practicum.learn` goes on from the served adapter, three times for eac
     right       the feedback as it is               should be better, and promoted
     wrong       thumbs the wrong way round          should be worse, and not be promoted
     chance      thumbs thrown by a coin             should not be promoted
+
+They come from 20 clients, each with a key of its own. A client that lies has asked
+and judged a thousand times (`--lies`), each time the wrong way round:
+
+    attacked    19 clients as it is, and the lies   should be promoted all the same
+    lies        the lies alone                      should not be promoted, whatever is measured
+    one-by-one  as attacked, each lie under a name of its own: what comes of it where nobody knows
+                whose the labels are
 
 and at the end the served model is rolled back to its first version, to the same bytes.
 """
@@ -22,7 +31,7 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,8 +47,10 @@ from practicum.feedback_loop import Learned
 from practicum.store.served_versions import ServedVersions
 from practicum.store.trace_store import SqliteTraceStore
 
-Feedback = Literal["right", "wrong", "chance"]
+Feedback = Literal["right", "wrong", "chance", "attacked", "lies", "one-by-one"]
 FEEDBACK: tuple[Feedback, ...] = ("right", "wrong", "chance")
+UNDER_ATTACK: tuple[Feedback, ...] = ("attacked", "lies", "one-by-one")
+CLIENTS = 20
 
 IMITATION = ("steps=5", "algorithm.updates=4", "algorithm.lr=2e-3", "data.n=400")
 """A tiny model that is not finished."""
@@ -54,6 +65,8 @@ class LoopCase:
     tasks: int = 200
     answers: int = 4
     """Answers to each task."""
+    lies: int = 1000
+    """Answers to the client that lies, where there is one."""
     imitation: tuple[str, ...] = IMITATION
     """How the model is made that is served first: not finished."""
     n: int = 200
@@ -90,11 +103,17 @@ def build_words(case: LoopCase, folder: Path, seed: int) -> dict[str, Any]:
     return values
 
 
-def record_traffic(case: LoopCase, served: ServedVersions, store: Path, seed: int) -> list[Episode]:
-    """The served model at work on training tasks, as a server would record it."""
+def record_traffic(
+    case: LoopCase, served: ServedVersions, store: Path, seed: int, *, lies: bool = False
+) -> list[Episode]:
+    """The served model at work on training tasks, as a server would record it.
+
+    With `lies` for the client that lies: as many answers as it wants, in other episodes.
+    """
     version = served.current
+    tasks = -(-case.lies // case.answers) if lies else case.tasks
     config = build_config(
-        {"env": case.env, "eval": {"n": case.tasks, "k": case.answers, "seed": seed + 1}}
+        {"env": case.env, "eval": {"n": tasks, "k": case.answers, "seed": seed + 1 + lies}}
     )
     model = ModelConfig(name=version.base)
     handle = load_policy(model, version.path, config.rollouts, temperature=1.0)
@@ -110,33 +129,47 @@ def record_traffic(case: LoopCase, served: ServedVersions, store: Path, seed: in
                 tasks[episode.trace.task_id] = source.task("math", episode.trace.task_id)
     with SqliteTraceStore(store) as kept:
         found = [task for task in tasks.values() if task is not None]
-        kept.add_many(played, attempt=1, step=0, purpose="traffic", tasks=found)
-    return played
+        who = "liar" if lies else "honest"
+        named = [replace(e, trace=replace(e.trace, id=f"{who}/{e.trace.id}")) for e in played]
+        kept.add_many(named, attempt=1, step=0, purpose="traffic", tasks=found)
+    return named
 
 
 def give_feedback(
-    source: Path, store: Path, episodes: Sequence[Episode], kind: Feedback, seed: int
+    source: Path,
+    store: Path,
+    episodes: Sequence[Episode],
+    kind: Feedback,
+    seed: int,
+    lied_about: Sequence[Episode] = (),
 ) -> None:
-    """A copy of the traffic with thumbs."""
+    """A copy of the traffic with thumbs, by the server's clients in turn."""
     dice = random.Random(seed)
     store.write_bytes(source.read_bytes())
+    honest = CLIENTS - 1 if lied_about else CLIENTS
     with SqliteTraceStore(store) as kept:
-        kept.add_labels(
-            Label(
-                episode_id=episode.trace.id,
-                value=float(_thumb(episode, kind, dice)),
-                author="feedback",
-                created_at=time.time(),
-            )
-            for episode in episodes
-        )
+        for number, episode in enumerate(() if kind == "lies" else episodes):
+            thumb = _thumb(episode, kind, dice)
+            kept.add_label(_label(episode, f"client-{number % honest}", thumb))
+        for number, episode in enumerate(lied_about):
+            liar = f"liar-{number}" if kind == "one-by-one" else "liar"
+            kept.add_label(_label(episode, liar, _thumb(episode, "wrong", dice)))
+
+
+def _label(episode: Episode, client: str, thumb: bool) -> Label:
+    return Label(
+        episode_id=episode.trace.id,
+        value=float(thumb),
+        author=f"feedback/{client}",
+        created_at=time.time(),
+    )
 
 
 def _thumb(episode: Episode, kind: Feedback, dice: random.Random) -> bool:
     solved = bool(episode.outcome and episode.outcome.success)
     if kind == "chance":
         return dice.random() < 0.5
-    return solved if kind == "right" else not solved
+    return solved if kind != "wrong" else not solved
 
 
 def close_the_loop(
@@ -147,10 +180,14 @@ def close_the_loop(
     first = weights_sha256(served)
     traffic = folder / "traffic.sqlite"
     episodes = record_traffic(case, served, traffic, seed)
+    lied_about: list[Episode] = []
+    if set(kinds) & set(UNDER_ATTACK):
+        lied_about = record_traffic(case, served, traffic, seed, lies=True)[: case.lies]
     found: dict[Feedback, Learned] = {}
-    for kind in sorted(kinds, key=lambda one: one == "right"):  # what is served changes last
+    for kind in kinds:
+        lies = lied_about if kind in UNDER_ATTACK else []
         store = folder / f"{kind}.sqlite"
-        give_feedback(traffic, store, episodes, kind, seed)
+        give_feedback(traffic, store, episodes, kind, seed, lies)
         found[kind] = pr.learn(
             store,
             served.path,
@@ -158,9 +195,9 @@ def close_the_loop(
             name=kind,
             words=[f"runs_dir={folder / 'runs'}", f"seed={seed}", *case.options],
         )
-    if "right" in found and found["right"].promoted is not None:
-        assert weights_sha256(served) != first
-        served.rollback("the loop is closed")
+        if found[kind].promoted is not None:  # each is compared with what was served first
+            assert weights_sha256(served) != first
+            served.rollback("the next kind of feedback")
         assert weights_sha256(served) == first
     return found
 
@@ -180,6 +217,7 @@ def print_rows(seed: int, found: dict[Feedback, Learned]) -> None:
         version = learned.promoted.version if learned.promoted else "no"
         print(
             f"| {seed} | {kind} | {learned.traffic.good} / {learned.traffic.bad} | "
+            f"{learned.traffic.keys} | "
             f"{format_interval(measured.before.success, digits=2)} | "
             f"{format_interval(measured.after.success, digits=2)} | "
             f"{format_interval(measured.difference, signed=True, digits=2)} | {version} |",
@@ -198,7 +236,10 @@ def main() -> None:
     asked.add_argument("--answers", type=int, default=4)
     asked.add_argument("--n", type=int, default=200)
     asked.add_argument("--imitation", nargs="+", default=list(IMITATION))
-    asked.add_argument("--feedback", nargs="+", default=list(FEEDBACK), choices=FEEDBACK)
+    asked.add_argument("--lies", type=int, default=1000)
+    asked.add_argument(
+        "--feedback", nargs="+", default=list(FEEDBACK), choices=[*FEEDBACK, *UNDER_ATTACK]
+    )
     asked.add_argument("options", nargs="*", help="config values of learning, key=value")
     given = asked.parse_args()
     case = LoopCase(
@@ -206,12 +247,13 @@ def main() -> None:
         level=tuple(given.level),
         tasks=given.tasks,
         answers=given.answers,
+        lies=given.lies,
         imitation=tuple(given.imitation),
         n=given.n,
         options=tuple(given.options),
     )
-    print("| seed | feedback | good / bad | served | learned | difference | promoted |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| seed | feedback | good / bad | keys | served | learned | difference | promoted |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for seed in range(given.first_seed, given.first_seed + given.seeds):
         with tempfile.TemporaryDirectory() as folder:
             print_rows(seed, close_the_loop(case, Path(folder), seed, given.feedback))

@@ -54,6 +54,7 @@ from practicum.engine.planning.machine import give_back_heap
 from practicum.gateway.capture import CapturedConversation
 from practicum.gateway.requests import ChatRequest
 from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController
+from practicum.gateway.server.gateway_settings import ControlKey
 from practicum.gateway.standalone import GatewayPlan, build_gateway
 from practicum.store.closed_rollouts import EpisodeKeeper
 from practicum.store.trace_store import SqliteTraceStore
@@ -114,7 +115,7 @@ async def serving(model: str) -> AsyncIterator[Site]:
     served = load_served(ModelConfig(name=model, device="cpu"), None, RolloutConfig())
     with tempfile.TemporaryDirectory(prefix="practicum-") as name:
         folder, store = Path(name), Path(name) / "traces.sqlite"
-        plan = GatewayPlan(port=0, control_key=secrets.token_hex(32))
+        plan = GatewayPlan(port=0, control_key=ControlKey(secrets.token_hex(32)))
         with SqliteTraceStore(store) as traces:
             rollouts = OpenRollouts()
             controller = WatchedController(rollouts, served, EpisodeKeeper(traces, give_back_heap))
@@ -125,7 +126,11 @@ async def serving(model: str) -> AsyncIterator[Site]:
             )
             async with gateway.serving() as address:
                 control = str(gateway.settings.control_socket)
-                way = {"address": address, "control": control, "control_key": plan.control_key}
+                way = {
+                    "address": address,
+                    "control": control,
+                    "control_key": plan.control_key.value,
+                }
                 yield Site(
                     served=served.model,
                     gateway=gateway,

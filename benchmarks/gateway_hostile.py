@@ -6,18 +6,21 @@
 The gateway is `practicum gateway` in a process of its own. Honest agents stream one turn after the
 other, each in its rollout, for as long as the hostile requests last; these have a key too, and come
 many at a time: prompts of 4 MB, counts of their tokens, schemas of 1 MB and many of 0.1 MB,
-20,000 tools, a million brackets. Another process asks for `/health` all the while.
+20,000 tools, a million brackets. Another rollout, which may sample 2,000 tokens, hangs up on every
+answer; the control key is replaced several times a second; and another process asks for `/health`.
+Then `practicum serve` has the same of hang-ups, changing keys and honest streams.
 
 Exit status 1 where a hostile request got anything but an answer or a refusal, a stream lost a token
-(each is compared with its stored trace), `/health` took longer than `--bar` ms, or the gateway's
-memory grew by more than `--grow` MB.
+(each is compared with its stored trace), hanging up escaped a limit, a key that was replaced still
+worked or its successor did not, `/health` took longer than `--bar` ms, or the gateway's memory grew
+by more than `--grow` MB.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
-import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -28,6 +31,14 @@ from pathlib import Path
 from typing import Any
 
 from gateway_checks import compare_with_store
+from gateway_hangups import (
+    LIMIT,
+    attack_server,
+    hang_up_until_refused,
+    reload_often,
+    start,
+    write_key,
+)
 from gateway_wire import ANTHROPIC, CHAT, Connection, Json, path_of, spread_ms, stream_turn
 
 AT_ONCE = 20
@@ -140,8 +151,38 @@ def memory_mb(process: int, name: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
-async def measure(process: subprocess.Popen[str], rollouts: list[Json], options: Any) -> Json:
-    """Both at once, and `/health` meanwhile."""
+class ControlSocket:
+    """Opens rollouts, by a key that is replaced all the while."""
+
+    def __init__(self, socket: str, key_file: Path) -> None:
+        self._socket, self._file = socket, key_file
+        self.keys = [key_file.read_text().strip()]
+
+    def change_key(self) -> None:
+        """Another key in the file."""
+        self.keys.append(secrets.token_hex(16))
+        write_key(self._file, self.keys[-1])
+
+    async def ask(self, method: str, path: str, body: Json, key: str = "") -> tuple[int, Any]:
+        """Status and answer; with the newest key unless one is given."""
+        async with await Connection.to(self._socket) as connection:
+            text = json.dumps(body).encode()
+            return await connection.ask(method, path, key or self.keys[-1], text)
+
+
+async def charged(control: ControlSocket, rollout: str) -> Json:
+    """After all reloads: which keys open the socket, and what the rollout has used."""
+    await asyncio.sleep(2.0)  # the last change is seen within a second
+    old, _ = await control.ask("GET", "/rollouts", {}, control.keys[-2])
+    new, listed = await control.ask("GET", "/rollouts", {})
+    used = [one["tokens"] for one in listed.get("rollouts", []) if one["id"] == rollout]
+    return {"old_key": old, "new_key": new, "charged": sum(used)}
+
+
+async def measure(
+    process: subprocess.Popen[str], rollouts: list[Json], control: ControlSocket, options: Any
+) -> Json:
+    """All at once, and `/health` meanwhile."""
     address = rollouts[0]["url"].split("/rollouts")[0]
     *honest, attacked = rollouts
     requests = hostile_requests(options.requests)  # before anybody waits for this process
@@ -150,6 +191,7 @@ async def measure(process: subprocess.Popen[str], rollouts: list[Json], options:
         path = path_of(attacked) + CHAT
         body = json.dumps(_schema("x")).encode()
         await connection.ask("POST", path, attacked["key"], body)
+    _, limited = await control.ask("POST", "/rollouts", {"max_tokens": LIMIT})
     before = memory_mb(process.pid, "VmRSS")
     watching = multiprocessing.Process(target=watch_health, args=(address, found, stop))
     watching.start()
@@ -159,16 +201,22 @@ async def measure(process: subprocess.Popen[str], rollouts: list[Json], options:
     ]
     await asyncio.sleep(1.0)
     began = time.perf_counter()
-    seen = await be_hostile(address, attacked, requests)
+    reloads = asyncio.create_task(reload_often(process.pid, control.change_key, is_over))
+    seen, gone = await asyncio.gather(
+        be_hostile(address, attacked, requests),
+        hang_up_until_refused(address, path_of(limited), limited["key"]),
+    )
     took_s = time.perf_counter() - began
     is_over.set()
     records = await asyncio.gather(*streams)
+    gone |= {"reloads": await reloads, **await charged(control, limited["id"])}
     stop.set()
     health = found.get(timeout=30)
     watching.join()
     return {
         "answers": dict(sorted(seen.items())),
         "took_s": took_s,
+        "hang_ups": gone,
         "records": records,
         "health_ms": {**spread_ms(health), "worst": 1e3 * max(health), "looks": len(health)},
         "before_mb": before,
@@ -177,23 +225,15 @@ async def measure(process: subprocess.Popen[str], rollouts: list[Json], options:
     }
 
 
-def serve(model: str, count: int, store: Path) -> tuple[subprocess.Popen[str], list[Json]]:
-    """`practicum gateway`, and the rollouts that it opened."""
-    program = str(Path(sys.executable).with_name("practicum"))
-    command = [program, "gateway", model, "--port", "0", "--open", str(count), "--store", store]
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PRACTICUM_GATEWAY_KEY": "k" * 64},
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("keys of these rollouts: "):
-            file = Path(line.partition(": ")[2].strip())
-            return process, json.loads(file.read_text())["rollouts"]
-    raise RuntimeError("the gateway did not start")
+def serve(model: str, count: int, folder: Path) -> tuple[Any, list[Json], ControlSocket]:
+    """`practicum gateway`, the rollouts that it opened, and its control socket."""
+    key_file = folder / "key"
+    write_key(key_file, "k" * 64)
+    words = ["gateway", model, "--port", "0", "--open", str(count), "--key-file", str(key_file)]
+    marks = {"rollouts": "keys of these rollouts: ", "socket": "control socket: "}
+    process, said = start([*words, "--store", str(folder / "traces.sqlite")], marks, {})
+    rollouts = json.loads(Path(said["rollouts"]).read_text())["rollouts"]
+    return process, rollouts, ControlSocket(said["socket"], key_file)
 
 
 def problems_of(found: Json, options: Any) -> list[str]:
@@ -202,6 +242,14 @@ def problems_of(found: Json, options: Any) -> list[str]:
     problems = [f"answered {one}" for one in found["answers"] if one.split(": ")[1] not in answered]
     if found["lost"] or found["mixed"]:
         problems.append(f"{found['lost']} turns lost, {found['mixed']} mixed up")
+    for name in ("hang_ups", "server"):
+        gone = found[name]
+        if not gone["refused"] or gone["charged"] < LIMIT:
+            problems.append(f"{name}: {gone['charged']} tokens charged, refused {gone['refused']}")
+        if (gone["old_key"], gone["new_key"]) != (401, 200):
+            problems.append(f"{name}: old key {gone['old_key']}, new key {gone['new_key']}")
+        if gone.get("lost"):
+            problems.append(f"{name}: {gone['lost']} honest turns lost")
     if found["health_ms"]["worst"] > options.bar:
         worst = found["health_ms"]["worst"]
         problems.append(f"/health took {worst:.0f} ms, above {options.bar:g}")
@@ -224,14 +272,15 @@ def main() -> int:
     options, _ = parser.parse_known_args()
     with tempfile.TemporaryDirectory(prefix="practicum-") as folder:
         store, records = Path(folder) / "traces.sqlite", Path(folder) / "records.jsonl"
-        process, rollouts = serve(options.model, options.streams + 1, store)
+        process, rollouts, control = serve(options.model, options.streams + 1, Path(folder))
         try:
-            found = asyncio.run(measure(process, rollouts, options))
+            found = asyncio.run(measure(process, rollouts, control, options))
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
         records.write_text("".join(json.dumps(one) + "\n" for one in found.pop("records")))
         found |= compare_with_store(records, store)
+        found["server"] = attack_server(options.model, Path(folder), options.tokens)
     found["problems"] = problems_of(found, options)
     if options.json:
         print(json.dumps(found))

@@ -2,13 +2,15 @@
 
 Recorded traffic and its labels become a dataset; a run goes on from the adapter that is served;
 what comes of it is compared with the served version on held-out tasks or on held-out feedback; and
-it is served in its place only where the interval of the paired difference is above zero.
+it is served in its place only where the interval of the paired difference is above zero, and where
+that stands without any one of the keys whose feedback it is; otherwise it waits for a person.
 """
 
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +23,7 @@ from practicum.core.config.parse_config import apply_overrides, build_config, pa
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
+from practicum.core.private_files import make_private_folder
 from practicum.core.task import JSON
 from practicum.environments.registry import heldout_tasks
 from practicum.evaluation.compare import compare_reports, success_difference
@@ -28,6 +31,7 @@ from practicum.evaluation.report import format_interval
 from practicum.store.run_dir import check_name, free_path, taken
 from practicum.store.served_versions import Change, ServedVersion, ServedVersions, find_served
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.traces.datasets.examples import CORRECTED
 from practicum.traces.datasets.sources import DatasetSource, store_path
 from practicum.traces.feedback import (
     SAID,
@@ -36,7 +40,12 @@ from practicum.traces.feedback import (
     gather_traffic,
     traffic_environments,
 )
-from practicum.training.heldout_feedback import mean_gain, measure_gains, preferences
+from practicum.training.heldout_feedback import (
+    Preference,
+    mean_gain,
+    measure_gains,
+    preferences,
+)
 from practicum.training.stage_data import examples_folder, read_stage_examples
 from practicum.training.warm_start import fitting_eval
 
@@ -55,6 +64,8 @@ CARRIED_OVER = ("env", "model", "rollouts", "agent", "reward", "hardware")
 """Sections that the served version's own run hands on."""
 LEARNED_BY = ("algorithm", "data", "lora", "steps")
 """Keys that are set once the feedback is known."""
+KEYS = 2
+"""Keys that must stand behind what is served without a person's word."""
 COPIES = ".traffic"
 """Folder beside the runs with what they are about to learn from."""
 TOKENS_AT_ONCE = 4096
@@ -73,11 +84,21 @@ class Measured:
     after: EvalReport | None = None
     preferred_gain: float | None = None
     """Change of the mean log-probability of the preferred conversations, on feedback."""
+    without_one: Interval | None = None
+    """On feedback: the least difference where one key's is left out; None where nothing is left.
+    On tasks, whose outcomes no key has a say in, None."""
 
     @property
     def is_better(self) -> bool:
         """Whether the whole interval is above zero."""
         return self.difference.low > 0
+
+    @property
+    def stands_without_one(self) -> bool:
+        """Whether it would be whichever one key's feedback were left out."""
+        if self.of == "tasks":
+            return self.is_better
+        return self.without_one is not None and self.without_one.low > 0
 
     def to_json(self) -> dict[str, JSON]:
         """What is recorded with the promotion."""
@@ -92,6 +113,8 @@ class Measured:
             }
         if self.preferred_gain is not None:
             found["preferred_gain"] = self.preferred_gain
+        if self.without_one is not None:
+            found["without_one_key"] = self.without_one.to_json()
         return found
 
     def __str__(self) -> str:
@@ -122,21 +145,27 @@ class Learned:
     traffic: Traffic
     measured: Measured
     promoted: ServedVersion | None
-    """The new version; None where nothing was changed."""
+    """The new version that is served; None where nothing was changed."""
+    waiting: ServedVersion | None = None
+    """The new version that waits for a person."""
+    why_not: str = ""
+    """Why no new version is served."""
 
     def __str__(self) -> str:
-        done = (
-            f"version {self.promoted.version} is served now (it was {self.served.version})"
-            if self.promoted
-            else f"version {self.served.version} stays: {self._why_not()}"
-        )
-        return f"{self.measured}; {done}"
+        keys = self.traffic.keys
+        behind = f"{keys} key{'s' * (keys > 1)} or people stand behind it"
+        return f"{self.measured}; {behind}; {self._what_came()}"
 
-    def _why_not(self) -> str:
+    def _what_came(self) -> str:
+        if self.promoted:
+            return f"version {self.promoted.version} is served now (it was {self.served.version})"
+        stays = f"version {self.served.version} stays: {self.why_not}"
+        if self.waiting is None:
+            return stays
+        name, version = self.waiting.path.parents[1].name, self.waiting.version
         return (
-            "promotion was not asked for"
-            if self.measured.is_better
-            else "the interval is not above zero"
+            f"{stays}; version {version} waits for a person: practicum served promote {name} "
+            f"{version}, or practicum served refuse {name} {version}"
         )
 
     def to_json(self) -> dict[str, JSON]:
@@ -148,6 +177,9 @@ class Learned:
             "served_sha256": self.served.sha256,
             "promoted": self.promoted.version if self.promoted else None,
             "promoted_sha256": self.promoted.sha256 if self.promoted else None,
+            "waiting": self.waiting.version if self.waiting else None,
+            "why_not": self.why_not,
+            "keys": self.traffic.keys,
             "labels": {
                 "good": self.traffic.good,
                 "bad": self.traffic.bad,
@@ -161,7 +193,13 @@ class Learned:
 
 def served_model(model: str | Path) -> ServedVersions:
     """A served model by its folder or its name in `served/`, which need not be there yet."""
-    return find_served(model, must_exist=False)
+    return find_served(model, _identify, must_exist=False)
+
+
+def _identify(folder: Path, told: str) -> str:
+    from practicum.engine.models.lora import identify_adapter
+
+    return identify_adapter(folder, told)
 
 
 def learn(
@@ -171,7 +209,7 @@ def learn(
     kind: Literal["auto", "kto", "dpo"] = "auto",
     env: str | None = None,
     n: int | None = None,
-    promote: bool = True,
+    promote: bool | Literal["ask"] = True,
     observe: Observe | None = None,
     **options: Any,
 ) -> Learned:
@@ -184,14 +222,17 @@ def learn(
         env: Where the two are compared; the environment of the traffic unless given, and held-out
             feedback where it has none.
         n: Held-out tasks that they are compared on; 200, or as many as there are.
-        promote: Whether to serve what is better; otherwise it is only measured.
+        promote: Whether to serve what is better; `ask` lets it wait for a person, and False only
+            measures.
         observe: Makes the observer of the run; lines on standard error unless given.
-        options: `where` (which traces), `name` (of the run), and keys of its config, such as
+        options: `keys` (how many must stand behind what is served without a person's word; 2),
+            `where` (which traces), `name` (of the run), and keys of its config, such as
             `steps=20` or `**{"algorithm.lr": 1e-4}`; `words` are the same as `key=value`.
     """
+    least = options.pop("keys", KEYS)
     plan = plan_learning(
         store_path(DatasetSource(name=str(store))),
-        find_served(model),
+        find_served(model, _identify),
         kind=kind,
         env=env,
         n=n,
@@ -205,22 +246,47 @@ def learn(
             "changed; learn again"
         )
     remove_copy(plan.traffic.store)  # the run keeps what it has learned from
-    measured = measure_candidate(trained, plan.config)
-    promoted = None
-    if promote and measured.is_better:
-        promoted = plan.served.publish(
-            trained.run.path,
-            change=Change("promote", f"learned from {store}: {measured}", measured.to_json()),
-            instead_of=plan.version,
-        )
-    return Learned(
+    measured = measure_candidate(trained, plan.config, plan.traffic.authors)
+    learned = Learned(
         run=api.Run(trained.run),
         served=plan.version,
         kind=plan.kind,
         traffic=plan.traffic,
         measured=measured,
-        promoted=promoted,
+        promoted=None,
+        why_not=_why_not(measured, plan.traffic.keys, least, promote),
     )
+    return (
+        _published(learned, plan.served, str(store)) if measured.is_better and promote else learned
+    )
+
+
+def _published(learned: Learned, served: ServedVersions, store: str) -> Learned:
+    """With the run as a new version, which is served or waits for a person."""
+    measured, keys = learned.measured, learned.traffic.keys
+    new = served.publish(
+        learned.run.path,
+        change=Change(
+            "wait" if learned.why_not else "promote",
+            f"learned from {store} by {keys} key{'s' * (keys > 1)}: {measured}",
+            {**measured.to_json(), "keys": keys},
+        ),
+        instead_of=learned.served,
+    )
+    return replace(learned, waiting=new) if learned.why_not else replace(learned, promoted=new)
+
+
+def _why_not(measured: Measured, keys: int, least: int, promote: bool | Literal["ask"]) -> str:
+    """Why a candidate is not served without a person's word; empty where it is."""
+    if not measured.is_better:
+        return "the interval is not above zero"
+    if not promote:
+        return "promotion was not asked for"
+    if keys < least:
+        return f"{keys} key{'s' * (keys > 1)} stood behind it, and {least} are needed (--keys)"
+    if least > 1 and not measured.stands_without_one:
+        return "it would not stand without one of the keys"
+    return "a person was to be asked" if promote == "ask" else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +327,7 @@ def plan_learning(
         config = _configured(values, scene)
     run = _run_path(Path(config.runs_dir), name, model.name)
     copy = run.parent / COPIES / f"{run.name}.sqlite"
-    copy.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(copy.parent)
     remove_copy(copy)  # of a run that was never made
     try:
         traffic = gather_traffic(
@@ -381,8 +447,13 @@ def _run_path(runs_dir: Path, name: str | None, served_name: str) -> Path:
     return path
 
 
-def measure_candidate(trained: TrainedRun, config: RunConfig) -> Measured:
-    """The trained policy against the one that it began as."""
+def measure_candidate(
+    trained: TrainedRun, config: RunConfig, authors: Mapping[str, str]
+) -> Measured:
+    """The trained policy against the one that it began as.
+
+    `authors` says who labelled each conversation.
+    """
     run = trained.run
     if config.env is not None:
         reports = read_evaluations(run)
@@ -402,5 +473,30 @@ def measure_candidate(trained: TrainedRun, config: RunConfig) -> Measured:
             f"the held-out feedback of {run.path} has no good and bad conversation to compare; "
             "gather more feedback, or compare on tasks with --env NAME; nothing was changed"
         )
-    difference, _ = success_difference(pairs)
-    return Measured(of="feedback", difference=difference, preferred_gain=mean_gain(heldout, gains))
+    difference, _ = success_difference([pair.sign for pair in pairs])
+    return Measured(
+        of="feedback",
+        difference=difference,
+        preferred_gain=mean_gain(heldout, gains),
+        without_one=least_without_one(pairs, authors),
+    )
+
+
+def least_without_one(pairs: Sequence[Preference], authors: Mapping[str, str]) -> Interval | None:
+    """The difference that is least where one author's conversations are left out.
+
+    None where that leaves no pair at all.
+    """
+    by_pair = [{_author(pair.good, authors), _author(pair.bad, authors)} for pair in pairs]
+    found: list[Interval] = []
+    for left_out in set().union(*by_pair):
+        rest = [pair.sign for pair, who in zip(pairs, by_pair, strict=True) if left_out not in who]
+        if not rest:
+            return None
+        found.append(success_difference(rest)[0])
+    return min(found, key=lambda interval: interval.low)
+
+
+def _author(example: str, authors: Mapping[str, str]) -> str:
+    """Who labelled the conversation of an example; see `Example.id`."""
+    return authors.get(example.removesuffix(CORRECTED).partition("#")[0], "")

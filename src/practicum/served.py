@@ -30,6 +30,7 @@ from practicum.core.config.config_sections import ModelConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, MissingExtra, UserError
 from practicum.core.interfaces import Environment
+from practicum.core.model_names import model_name
 from practicum.core.sampling import SamplingParams, SamplingRequest
 from practicum.engine.planning.machine import (
     detect_machine,
@@ -40,6 +41,8 @@ from practicum.engine.planning.machine import (
 from practicum.engine.planning.model_shapes import find_shape
 from practicum.engine.planning.serving_memory import plan_serving
 from practicum.environments.registry import find_task
+from practicum.gateway.capture import MeteredSampler
+from practicum.gateway.key_watch import KeySource as KeySource
 from practicum.gateway.server.gateway_settings import GatewaySettings as GatewaySettings
 from practicum.gateway.serving.key_limits import ApiKey as ApiKey
 from practicum.gateway.serving.serve_plan import LoadedModels, Solved, SolveRequest
@@ -52,6 +55,7 @@ from practicum.store.checkpoints import (
     MANIFEST,
     CheckpointStore,
     base_of_adapter,
+    told_fingerprint,
     verify_checkpoint,
 )
 from practicum.store.run_dir import RUNS
@@ -226,7 +230,8 @@ def _read_word(word: str, *, follow: bool) -> ServedWord:
         return replace(read, config=config if config.acts else None)
     if found is not None or (path / ADAPTER).is_file():
         return _word(word, name or path.absolute().name, _verified(path))
-    return ServedWord(word=word, name=name or place, base=place, adapter=None)
+    base = model_name(place)
+    return ServedWord(word=word, name=name or base, base=base, adapter=None)
 
 
 def _read_promoted(word: str, name: str, path: Path) -> ServedWord:
@@ -235,6 +240,12 @@ def _read_promoted(word: str, name: str, path: Path) -> ServedWord:
         raise UserError(
             f"{path} has no version that is served: its link {CURRENT!r} points to none; publish "
             "one there, or name a run"
+        )
+    if not (path / CURRENT).is_symlink():
+        raise UserError(
+            f"{path / CURRENT} is a folder and no link to a version: {path} was copied with its "
+            "links followed (cp -a keeps them); move it away, then type: practicum served promote "
+            f"{path} VERSION"
         )
     return _word(word, name, source.folder(), source)
 
@@ -325,8 +336,8 @@ class ServedSite:
 
     def _served(self, name: str, folder: Path | None, base: "ServedBase") -> ServedModel:
         sampler = base.sampler(folder)
-        if folder is not None and (folder / MANIFEST).is_file():
-            saved = verify_checkpoint(folder).fingerprint
+        if folder is not None:
+            saved = told_fingerprint(folder)
             if why := other_policy(saved, sampler.fingerprint()):
                 raise CheckpointError(
                     f"{folder} was saved with weights {saved} but gives {sampler.fingerprint()}: "
@@ -356,7 +367,8 @@ class ServedSite:
         task = find_task(environment, asked.problem)
         params = sampling_params(config.rollouts, asked.temperature)
         tokenizer = self._base.tokenizer if self._base is not None else None
-        handle = sampling_policy(model.name, model.sampler, model.codec, params, tokenizer)
+        sampler = MeteredSampler(model.sampler, asked.on_sampled)
+        handle = sampling_policy(model.name, sampler, model.codec, params, tokenizer)
         episode = await play_once(handle, environment, task, config, asked.seed)
         episode = replace(episode, trace=replace(episode.trace, id=asked.trace_id))
         said = [episode.trace.nodes[i].messages[-1].content for i in episode.trace.turns]

@@ -11,6 +11,7 @@ from tests.unit.gateway.pieces import SlowSampler, talk
 
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.sample import Episode
+from practicum.gateway.key_watch import ControlKey
 from practicum.gateway.rollouts import OpenRollouts, Rollout, RolloutController
 from practicum.gateway.server.gateway_server import Gateway
 from practicum.gateway.server.gateway_settings import GatewaySettings
@@ -67,7 +68,9 @@ async def site_with(folder: Path, pause_s: float = 0.0, **settings: Any) -> Asyn
 
     controller = RolloutController(rollouts, converse, kept.append)
     control = folder / "control" / "s"
-    chosen = GatewaySettings(control_socket=control, control_key=CONTROL_KEY, **settings)
+    chosen = GatewaySettings(
+        control_socket=control, control_key=ControlKey(CONTROL_KEY), **settings
+    )
     gateway = Gateway(rollouts, chosen, controller=controller)
     async with gateway.serving() as address:
         yield Site(gateway, rollouts, controller, address, control, samplers, kept)

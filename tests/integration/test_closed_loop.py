@@ -4,7 +4,6 @@ import importlib.util
 import json
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from practicum.store.trace_store import SqliteTraceStore
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "closed_loop.py"
 N = 80
 LEARNING = ("hardware.threads=1", "steps=12")
+LIAR = "feedback/liar"
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,12 @@ def test_feedback_the_wrong_way_round_is_not_promoted(
     assert served.versions() == ["0001"]
 
 
-def corrected(used: Used, store: Path, count: int = 40) -> None:
+def corrected(
+    used: Used,
+    store: Path,
+    count: int = 40,
+    by: Callable[[int], str] = lambda number: f"feedback/client-{number % 8}",
+) -> None:
     """Traffic without an environment, in which people have corrected the last answer."""
     with (
         SqliteTraceStore(used.traffic, read_only=True) as old,
@@ -105,15 +110,17 @@ def corrected(used: Used, store: Path, count: int = 40) -> None:
     ):
         for number, episode in enumerate(old.query(limit=count)):
             new.add(as_conversation(episode), attempt=1, step=0, purpose="traffic")
-            new.add_label(
-                Label(
-                    episode_id=episode.trace.id,
-                    value=0.0,
-                    author="feedback",
-                    created_at=time.time(),
-                    correction=f"multiply_terms {number % 7}",
+            is_lie = by(number) == LIAR
+            for at in range(12 if is_lie else 1):
+                new.add_label(
+                    Label(
+                        episode_id=episode.trace.id,
+                        value=0.0,
+                        author=by(number),
+                        created_at=float(at),
+                        correction=f"{'divide' if is_lie else 'multiply'}_terms {number % 7}",
+                    )
                 )
-            )
 
 
 def as_conversation(episode: Episode) -> Episode:
@@ -135,6 +142,40 @@ def test_corrections_are_learned_from_by_dpo_and_compared_on_held_out_feedback(
     assert "promotion was not asked for" in str(learned)
     about = json.loads((learned.run.path / "data/stage_1/dataset.json").read_text())
     assert about["statistics"]["heldout"]["rows"] >= 5
+
+
+@pytest.mark.slow
+def test_one_of_twenty_clients_that_lies_all_day_changes_little_and_alone_nothing(
+    used: Used, served: ServedVersions, learn: Learn, practicum: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = weights(served)
+    # Alone, the liar's own held-out feedback agrees with the lie, and nothing comes of it.
+    corrected(used, tmp_path / "lies.sqlite", by=lambda number: LIAR)
+    learned = learn(tmp_path / "lies.sqlite", "steps=4", name="lies")
+    assert learned.measured.difference.low > 0
+    assert learned.promoted is None
+    assert learned.waiting is not None
+    assert "1 key stood behind it, and 2 are needed (--keys); version 0002 waits" in str(learned)
+    assert weights(served) == before
+    told = practicum("served", "waiting", served.path).out
+    assert f"{served.name} version 0002 waits since" in told
+    assert "compared with 0001" in told
+    answer = practicum("served", "refuse", served.path, "0002", "--why", "it lies")
+    assert "version 0002 is refused; 0001 is served" in answer.out
+    assert practicum("served", "waiting", served.path).out == "nothing waits for a person\n"
+    # Beside nineteen others it has a tenth of the evidence, and they are learned from.
+    by = [*(f"feedback/client-{number % 19}" for number in range(57)), *[LIAR] * 63]
+    corrected(used, tmp_path / "attacked.sqlite", count=120, by=by.__getitem__)
+    learned = learn(tmp_path / "attacked.sqlite", "steps=6", name="attacked", promote="ask")
+    counted = [author for author in learned.traffic.authors.values() if author]
+    assert (counted.count(LIAR), len(counted)) == (6, 63)
+    assert learned.measured.stands_without_one
+    assert learned.waiting is not None
+    assert learned.why_not == "a person was to be asked"
+    answer = practicum("served", "promote", served.path, learned.waiting.version)
+    assert answer.code == 0
+    assert weights(served) != before
+    assert served.history()[-1]["evidence"]["keys"] == 20
 
 
 @pytest.mark.rare
@@ -162,7 +203,7 @@ def test_feedback_makes_a_served_model_better_and_going_back_restores_the_bytes(
     assert weights(served) != before
     row = served.history()[-1]
     assert (row["action"], row["from"], row["version"]) == ("promote", "0001", "0002")
-    assert row["evidence"] == told["measured"]
+    assert row["evidence"] == {**told["measured"], "keys": 20}
     # The run began as what was served: the same adapter, on the same held-out tasks.
     run = pr.load("x")
     assert run.config.lora.start == "served/math/versions/0001"
@@ -205,7 +246,7 @@ def test_a_wrong_start_is_one_sentence_and_nothing_is_trained(
     shutil.copyfile(store, "all_good.sqlite")
     with SqliteTraceStore(Path("all_good.sqlite")) as labelled:
         labelled.add_labels(
-            Label(episode_id=e.trace.id, value=1.0, author="feedback", created_at=1.0)
+            Label(episode_id=e.trace.id, value=1.0, author="feedback/a", created_at=1.0)
             for e in used.episodes
         )
     words = ("--from", "all_good.sqlite", "--n", 5)

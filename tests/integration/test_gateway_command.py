@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ def running(folder: Path, *words: str) -> Iterator[tuple[str, str]]:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
+    (folder / "pid").write_text(str(process.pid))
     watch = threading.Timer(START_S, process.kill)
     watch.start()
     try:
@@ -107,6 +109,35 @@ def test_a_model_is_served_controlled_and_its_rollouts_are_kept(tmp_path: Path) 
     assert [len(episode.trace.turns) for episode in kept] == [2, 1]
     assert all(episode.trace.has_logprobs for episode in kept)
     assert "2 rollouts are in t.sqlite" in (tmp_path / "said").read_text()
+
+
+def test_the_control_key_is_replaced_while_it_serves_and_no_rollout_ends(tmp_path: Path) -> None:
+    words = ("tiny", "--port", "0", "--key-file", "key")
+    with running(tmp_path, *words, "rollouts.max_tokens=6") as (base, said):
+        key_file, socket = tmp_path / "key", named(said, "control socket")
+        places = json.loads(Path(named(said, "keys of these rollouts")).read_text())["rollouts"]
+
+        def listed(key: str) -> int:
+            transport = httpx.HTTPTransport(uds=socket)
+            headers = {"Authorization": f"Bearer {key}"}
+            with httpx.Client(transport=transport, headers=headers) as admin:
+                return admin.get("http://control/rollouts").status_code
+
+        before, after = key_file.read_text().strip(), "another-key-0123456789"
+        assert (listed(before), listed(after)) == (200, 401)
+        key_file.write_text(after)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGHUP)
+        until = time.monotonic() + START_S
+        while (listed(before), listed(after)) != (401, 200):
+            assert time.monotonic() < until
+        key_file.write_text("short")
+        while "the keys stay as they were: the key in key" not in (tmp_path / "said").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert (listed(before), listed(after)) == (401, 200)
+        headers = {"Authorization": f"Bearer {places[0]['key']}"}
+        with httpx.Client(base_url=base, headers=headers, timeout=240) as agent:
+            assert agent.get("/models").status_code == 200
 
 
 def test_mistakes_are_one_sentence(practicum: Any, tmp_path: Path) -> None:

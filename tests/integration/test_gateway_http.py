@@ -302,7 +302,8 @@ async def test_clients_that_go_away_free_their_rows(policy: TorchPolicy) -> None
             if not use.under_way:
                 break
             await asyncio.sleep(0.02)
-        assert (use.under_way, use.reserved, use.tokens) == (0, 0, sum_of(served))
+        assert (use.under_way, use.reserved) == (0, 0)
+        assert use.tokens > sum_of(served)  # what was sampled for those who left is used too
         assert len(served.sampled) < 8
         await ask(client, [{"role": "user", "content": "still there?"}], max_tokens=4)
     served.check_all_recorded()

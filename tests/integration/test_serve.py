@@ -24,11 +24,13 @@ from practicum.store.trace_store import SqliteTraceStore
 openai = pytest.importorskip("openai", reason="needs the openai package; pip install openai")
 
 MAIN, LIMITED, NARROW = "main-key-0123456789", "limited-key-0123456", "narrow-key-0123456789"
+SELDOM = "seldom-key-0123456789"
 KEYS = f"""
 keys:
   - {{name: main, key: {MAIN}}}
   - {{name: limited, key: {LIMITED}, requests_per_minute: 2}}
   - {{name: narrow, key: {NARROW}, models: [b]}}
+  - {{name: seldom, key: {SELDOM}, requests_per_minute: 1}}
 """
 SECRET_WORDS = "purple elephants"
 ASK: Any = [{"role": "user", "content": f"Say {SECRET_WORDS}."}]
@@ -220,11 +222,40 @@ def test_a_problem_is_played_in_its_environment(site: Site) -> None:
             assert word in refused.json()["error"]["message"]
 
 
+def test_a_problem_may_stand_in_the_query_as_fastapi_reads_one(site: Site) -> None:
+    asked = {"problem": "Solve for x: 3x + 7 = 16", "env": "math", "seed": 1, "temperature": 0.5}
+    with site.served.client(MAIN) as client:
+        in_query = client.post("/solve", params=asked)
+        in_body = client.post("/solve", json={**asked, "model": "main"})
+        mixed = client.post("/solve", params={"model": "main"}, json=asked)
+        assert in_query.status_code == in_body.status_code == mixed.status_code == 200
+        actions = in_body.json()["actions"]
+        assert in_query.json()["actions"] == mixed.json()["actions"] == actions
+        for params, body, word in (
+            ({"problem": "x = 1"}, {"problem": "x = 2"}, "problem is given twice"),
+            ({"problem": "x = 1", "trace": "1"}, None, "trace"),
+            ({"problem": "x = 1", "seed": "one"}, None, "seed"),
+            ({"problem": "x = 1", "temperature": "nan"}, None, "temperature"),
+            ({"model": "main"}, None, "problem is missing"),
+        ):
+            refused = client.post("/solve", params=params, json=body)
+            assert refused.status_code == 400
+            assert word in refused.json()["error"]["message"]
+        assert client.post("/solve").status_code == 415
+
+
 def test_traffic_is_recorded_with_consent_and_labelled_by_feedback(site: Site) -> None:
     agree = {"x-practicum-record": "yes"}
     body = {"model": "b", "messages": ASK, "max_tokens": 4}
     with site.served.client(MAIN) as client:
-        silent = client.post("/v1/chat/completions", json=body).json()["id"]
+        unasked = client.post("/v1/chat/completions", json=body)
+        silent, told = unasked.json()["id"], unasked.headers["x-practicum-recorded"]
+        assert told == "no; send x-practicum-record: yes to agree"
+        for headers, said in (({}, told), (agree, "yes")):
+            answer = client.post(
+                "/v1/chat/completions", json={**body, "stream": True}, headers=headers
+            )
+            assert answer.headers["x-practicum-recorded"] == said
         kept = client.post("/v1/chat/completions", json=body, headers=agree).json()["id"]
         solved = client.post("/solve", json={"problem": "x = 1"}, headers=agree).json()
         assert solved["recorded"] is True
@@ -234,7 +265,17 @@ def test_traffic_is_recorded_with_consent_and_labelled_by_feedback(site: Site) -
         assert client.post("/feedback", json=thumbs).json()["value"] == 1.0
         assert client.post("/feedback", json={"id": silent, "thumbs": "up"}).status_code == 404
         assert client.post("/feedback", json={"id": kept}).status_code == 400
+    # Another tenant's key, who may have seen the id, has no say; and feedback is a request.
+    with site.served.client(NARROW) as other:
+        for name in (kept, solved["trace_id"]):
+            refused = other.post("/feedback", json={"id": name, "thumbs": "down"})
+            assert refused.status_code == 403
+            assert "given to another key" in refused.json()["error"]["message"]
+    with site.served.client(SELDOM) as seldom:
+        answers = [seldom.post("/feedback", json={"id": kept, "thumbs": "down"}) for _ in "12"]
+        assert [one.status_code for one in answers] == [403, 429]
     with SqliteTraceStore(site.folder / "t.sqlite", read_only=True) as store:
+        assert {label.author for label in store.labels()} == {"feedback/main"}
         labels = {label.episode_id: label for label in store.labels()}
         conversation = store.get(f"traffic/{kept.removeprefix('chatcmpl-')}")
         episode = store.get(solved["trace_id"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,16 @@ def test_a_promoted_folder_is_what_its_link_points_to(tmp_path: Path) -> None:
     (tmp_path / "n" / "versions" / "0002" / "adapter_config.json").unlink()
     with pytest.raises(CheckpointError, match=r"has no adapter_config\.json"):
         source.folder()
+
+
+def test_a_copy_without_its_link_is_told_how_to_get_it_back(tmp_path: Path) -> None:
+    write_adapter(tmp_path / "n" / "versions" / "0001", 1)
+    (tmp_path / "n" / "current").symlink_to("versions/0001")
+    shutil.copytree(tmp_path / "n", tmp_path / "links")
+    shutil.copytree(tmp_path / "n", tmp_path / "kept", symlinks=True)
+    assert read_words(ServeOptions(words=(str(tmp_path / "kept"),)))[0].base == "tiny"
+    with pytest.raises(UserError, match=r"is a folder and no link .* served promote .*links VER"):
+        read_words(ServeOptions(words=(str(tmp_path / "links"),)))
 
 
 def write_first(folder: Path) -> None:

@@ -13,7 +13,7 @@ from practicum.cli.arguments import takes_options
 from practicum.core.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from practicum.assemble.build_gateway import GatewayPlan, Serving
+    from practicum.assemble.build_gateway import GatewayPlan, KeySource, Serving
     from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 
 KEY_VARIABLE = "PRACTICUM_GATEWAY_KEY"
@@ -91,7 +91,12 @@ def gateway(options: GatewayArguments) -> None:
 
     curl --unix-socket SOCKET --oauth2-bearer KEY http://control/rollouts
     """
-    from practicum.assemble.build_gateway import GatewayPlan, load_served, serve_gateway
+    from practicum.assemble.build_gateway import (
+        ControlKey,
+        GatewayPlan,
+        load_served,
+        serve_gateway,
+    )
     from practicum.cli.serving_keys import choose_key
     from practicum.core.conversation import RolloutLimits
     from practicum.engine.compute_thread import run_attended
@@ -109,7 +114,8 @@ def gateway(options: GatewayArguments) -> None:
     plan = GatewayPlan(
         host=options.host,
         port=options.port,
-        control_key=key.key,
+        control_key=ControlKey(key.key),
+        key_file=_watched(key_file),
         called=run_name(options.policy),
         open_count=options.open_count,
         ignore_unknown=options.ignore_unknown,
@@ -123,6 +129,20 @@ def gateway(options: GatewayArguments) -> None:
     if store is not None:
         print(f"{kept} rollouts are in {store}; look at them with:", file=sys.stderr)
         print(f"practicum traces list --store {store}", file=sys.stderr)
+
+
+def _watched(key_file: Path | None) -> "KeySource[str] | None":
+    """The control key's file, to be read again when it changes; None where the key is elsewhere."""
+    import os
+
+    from practicum.assemble.build_gateway import KeySource
+    from practicum.cli.serving_keys import check_key, read_private
+
+    if key_file is None or os.environ.get(KEY_VARIABLE):
+        return None
+    return KeySource(
+        path=key_file, read=lambda: check_key(read_private(key_file).strip(), str(key_file))
+    )
 
 
 def chosen_model(

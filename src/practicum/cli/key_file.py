@@ -10,9 +10,10 @@ from practicum.cli.serving_keys import check_key, read_private
 from practicum.core.config.config_sections import ConfigModel
 from practicum.core.config.parse_config import explain, parse_yaml
 from practicum.core.errors import UserError
+from practicum.core.model_names import model_name
 
 if TYPE_CHECKING:
-    from practicum.served import ApiKey
+    from practicum.served import ApiKey, KeySource
 
 
 class KeyEntry(ConfigModel):
@@ -52,6 +53,13 @@ def read_keys(path: Path | None, models: list[str]) -> "tuple[ApiKey, ...]":
     return (ApiKey(name="default", key=given),)
 
 
+def key_file(path: Path | None, models: list[str]) -> "KeySource[tuple[ApiKey, ...]] | None":
+    """The file, to be read again when it changes; None where the keys came from elsewhere."""
+    from practicum.served import KeySource
+
+    return None if path is None else KeySource(path=path, read=lambda: read_key_file(path, models))
+
+
 def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":
     """The keys in a file that nobody else can read; `models` are the names that are served."""
     from practicum.served import ApiKey
@@ -66,11 +74,18 @@ def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":
             raise UserError(f"{path} has two keys with the same {what}; give each its own")
     for entry in entries:
         check_key(entry.key, f"{path} ({entry.name})")
-        stray = [name for name in entry.models if name not in models]
+        stray = [name for name in _served_names(entry, models) if name not in models]
         if stray:
             raise UserError(
                 f"{path} gives {entry.name!r} the model {stray[0]!r}, which is not served; "
                 f"served are {', '.join(models)}"
             )
-    fields: list[dict[str, Any]] = [entry.model_dump() for entry in entries]
+    fields: list[dict[str, Any]] = [
+        entry.model_dump() | {"models": _served_names(entry, models)} for entry in entries
+    ]
     return tuple(ApiKey(**entry) for entry in fields)
+
+
+def _served_names(entry: KeyEntry, models: list[str]) -> tuple[str, ...]:
+    """The names of its models as they are served: a hub id names a known model too."""
+    return tuple(name if name in models else model_name(name) for name in entry.models)

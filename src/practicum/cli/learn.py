@@ -44,6 +44,12 @@ class LearnOptions:
     only_measure: Annotated[
         bool, typer.Option("--only-measure", help="Compare, and serve nothing new.")
     ] = False
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Let what is better wait for a person's word.")
+    ] = False
+    keys: Annotated[
+        int, typer.Option(min=1, help="Keys that must stand behind what is served unasked.")
+    ] = 2
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 
 
@@ -57,7 +63,8 @@ def learn(options: LearnOptions) -> None:
 
     practicum learn --from traffic.sqlite --env math --n 400  compare on tasks of math
 
-    The new version is served only if the 95 % interval of the paired difference is above zero.
+    The new version is served only if the 95 % interval of the paired difference is above zero, and
+    two keys or more stand behind it; with one, or with --ask, it waits: practicum served waiting
     """
     from practicum.cli.train import observe
     from practicum.feedback_loop import learn as learn_from
@@ -68,7 +75,8 @@ def learn(options: LearnOptions) -> None:
         kind=options.kind,
         env=options.env,
         n=options.n,
-        promote=not options.only_measure,
+        promote="ask" if options.ask and not options.only_measure else not options.only_measure,
+        keys=options.keys,
         observe=observe,
         where=options.where,
         name=options.name,
@@ -89,7 +97,7 @@ def _show(learned: "Learned") -> None:
     traffic = learned.traffic
     console.print(
         f"{learned.kind} from {traffic.good} good, {traffic.bad} bad and {traffic.corrections} "
-        f"corrected conversations: {learned.run.path}"
+        f"corrected conversations, by {traffic.keys} keys or people: {learned.run.path}"
     )
     for reason, count in traffic.left_out.counts.items():
         console.print(f"left out: {count} ({reason})")

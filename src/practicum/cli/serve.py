@@ -11,7 +11,7 @@ import typer
 from practicum.cli.arguments import takes_options
 
 if TYPE_CHECKING:
-    from practicum.served import ServedModels, ServePlan
+    from practicum.served import RecordingRules, ServedModels, ServePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +87,8 @@ def serve(options: ServeArguments) -> None:
 
     An OpenAI client takes the address and /v1 as its base URL, an Anthropic client the address.
     """
-    from practicum.cli.key_file import read_keys
     from practicum.engine.compute_thread import run_attended
-    from practicum.served import (
-        GatewaySettings,
-        RecordingRules,
-        ServedSite,
-        ServeOptions,
-        ServePlan,
-        require_server,
-        serve_site,
-    )
+    from practicum.served import ServedSite, ServeOptions, require_server, serve_site
 
     require_server()
     site = ServedSite(
@@ -109,18 +100,7 @@ def serve(options: ServeArguments) -> None:
             device=options.device,
         )
     )
-    keys = read_keys(options.keys, [one.name for one in site.words])
-    _require_keys(options.host, bool(keys))
-    plan = ServePlan(
-        settings=GatewaySettings(
-            host=options.host, port=options.port, names=tuple(options.server_name or ())
-        ),
-        keys=keys,
-        at_once=options.at_once,
-        wait_s=options.wait,
-        grace_s=options.grace,
-        recording=RecordingRules(share=options.share, consent=options.consent),
-    )
+    plan = _plan(options, [one.name for one in site.words])
     run_attended(
         serve_site(
             site,
@@ -132,6 +112,26 @@ def serve(options: ServeArguments) -> None:
         )
     )
     _say("stopped")
+
+
+def _plan(options: ServeArguments, names: list[str]) -> "ServePlan":
+    """How to serve, with the keys that there are now."""
+    from practicum.cli.key_file import key_file, read_keys
+    from practicum.served import GatewaySettings, RecordingRules, ServePlan
+
+    keys = read_keys(options.keys, names)
+    _require_keys(options.host, bool(keys))
+    return ServePlan(
+        settings=GatewaySettings(
+            host=options.host, port=options.port, names=tuple(options.server_name or ())
+        ),
+        keys=keys,
+        key_file=key_file(options.keys, names),
+        at_once=options.at_once,
+        wait_s=options.wait,
+        grace_s=options.grace,
+        recording=RecordingRules(share=options.share, consent=options.consent),
+    )
 
 
 def _require_keys(host: str, has_keys: bool) -> None:
@@ -184,8 +184,28 @@ def _announcement(plan: "ServePlan", record: Path | None) -> "Callable[[str, Ser
         if not is_loopback(plan.settings.host):
             lines.append(f"WARNING: {plan.settings.host} is reachable, without encryption")
         if record is not None:
-            told = f"{plan.recording.share:.0%} of the traffic, consent {plan.recording.consent}"
-            lines.append(f"recording to {record}: {told}")
+            lines += _recording(record, plan.recording)
         _say("\n".join(lines))
 
     return ready
+
+
+def _recording(record: Path, rules: "RecordingRules") -> list[str]:
+    """What will be stored, and what clients must send for it."""
+    from practicum.core.private_files import others_may_read
+
+    asks = rules.consent == "required"
+    which = "with the header X-Practicum-Record: yes" if asks else "but those that say no"
+    lines = [
+        f"recording to {record}: the messages, the answer and its tokens, without secrets, of "
+        f"{rules.share:.0%} of the requests {which}"
+    ]
+    if asks:
+        lines.append(
+            "without that header nothing is stored, and feedback has nothing to be kept with"
+        )
+    else:
+        lines.append("a request says no with the header X-Practicum-Record: no")
+    if others_may_read(record):
+        lines.append(f"WARNING: other users of this machine may read {record}: chmod 600 {record}")
+    return lines

@@ -1,4 +1,4 @@
-"""`practicum served`: the versions of served models, which one is served, and going back."""
+"""`practicum served`: versions of served models, which one is served, what waits, going back."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +7,7 @@ import typer
 if TYPE_CHECKING:
     from practicum.store.served_versions import ServedVersion
 
-app = typer.Typer(help="Versions of served models: list, publish, promote, roll back.")
+app = typer.Typer(help="Versions of served models: list, publish, promote or refuse, roll back.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A name in served/, or the folder of one.")
@@ -33,7 +33,14 @@ def list_models(
 
     models, rows = list_served(Path(folder)), []
     for model in models:
-        row = {"name": model.name, "versions": model.versions(), "current": None, "problem": ""}
+        waits = [one.version for one in model.waiting()]
+        row = {
+            "name": model.name,
+            "versions": model.versions(),
+            "waiting": waits,
+            "current": None,
+            "problem": "",
+        }
         try:
             found = model.current
             row |= {"current": found.version, "base": found.base, "sha256": found.sha256}
@@ -44,13 +51,14 @@ def list_models(
         print(json.dumps({"served": rows}))
         return
     table = Table(title=f"served models in {folder}")
-    for column in ("name", "current", "versions", "base model", "sha256"):
+    for column in ("name", "current", "versions", "waiting", "base model", "sha256"):
         table.add_column(column)
     for model, row in zip(models, rows, strict=True):
         table.add_row(
             str(row["name"]),
             str(row["current"] or row["problem"]),
             ", ".join(model.versions()),
+            ", ".join(one.version for one in model.waiting()),
             str(row.get("base", "")),
             str(row.get("sha256", ""))[:16],
         )
@@ -81,6 +89,57 @@ def history(name: Name, json_output: Json = False) -> None:
 
 
 @app.command()
+def waiting(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A served model; all in served/.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """What waits for a person, and what speaks for it."""
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from practicum.store.served_versions import SERVED, find_served, list_served
+
+    models = list_served(SERVED) if name is None else [find_served(name)]
+    found = [(model.name, one) for model in models for one in model.waiting()]
+    if json_output:
+        print(json.dumps({"waiting": [{"name": of, **asdict(one)} for of, one in found]}))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for of, one in found:
+        lines = (
+            f"{of} version {one.version} waits since {one.at}; it was compared with "
+            f"{one.instead_of}",
+            f"  {one.why}",
+            f"  practicum served promote {of} {one.version}, or practicum served refuse {of} "
+            f"{one.version}",
+        )
+        console.print("\n".join(lines), markup=False)
+    if not found:
+        console.print("nothing waits for a person")
+
+
+@app.command()
+def refuse(
+    name: Name,
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Such as 0002.")],
+    why: Why = "",
+) -> None:
+    """Do not serve a version that waits."""
+    from rich.console import Console
+
+    from practicum.store.served_versions import find_served
+
+    model = find_served(name)
+    refused = model.refuse(version, why)
+    told = f"{name} version {refused.version} is refused; {model.current.version} is served"
+    Console(highlight=False, soft_wrap=True).print(told, markup=False)
+
+
+@app.command()
 def publish(
     name: Name,
     source: Annotated[
@@ -89,11 +148,14 @@ def publish(
     why: Why = "",
 ) -> None:
     """Copy an adapter to a new version, and serve it."""
-    from practicum.engine.models.adapter_files import check_servable
+    from practicum.core.errors import MissingExtra
+
+    MissingExtra.unless("torch", "train", "practicum served publish")
+    from practicum.engine.models.lora import identify_adapter
     from practicum.store.served_versions import Change, find_served
 
-    model = find_served(name, must_exist=False)
-    _say(name, model.publish(source, change=Change("publish", why), check=check_servable))
+    model = find_served(name, identify_adapter, must_exist=False)
+    _say(name, model.publish(source, change=Change("publish", why)))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import cast
 
 from practicum.core.capabilities import (
     EncodesText,
+    Guide,
     TakesTemplateVariables,
     WorksAside,
     context_length,
@@ -122,6 +123,44 @@ class TokenListener:
         return bool(deltas)
 
 
+class MeteredSampler:
+    """A sampler that tells how many tokens it samples, as it does, each once.
+
+    Samplers that tell nothing on the way are asked at the end: `sampled` then gets the rest.
+    """
+
+    def __init__(self, sampler: Sampler, sampled: Callable[[int], None]) -> None:
+        self._sampler = sampler
+        self._sampled = sampled
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        """One completion, counted."""
+        counted = 0
+
+        def count(tokens: int) -> None:
+            nonlocal counted
+            counted += tokens
+            self._sampled(tokens)
+
+        completion = await self._sampler.sample(replace(request, on_sampled=count))
+        if len(completion.token_ids) > counted:
+            count(len(completion.token_ids) - counted)
+        return completion
+
+    def fingerprint(self) -> str:
+        """See `Sampler`."""
+        return self._sampler.fingerprint()
+
+    def forget(self) -> None:
+        """See `Sampler`."""
+        self._sampler.forget()
+
+    @property
+    def context_tokens(self) -> int:
+        """See `HasContextTokens`."""
+        return context_length(self._sampler)
+
+
 def cut_at_stop(text: str, stops: Sequence[str]) -> str | None:
     """The text before the first stop string in it; None if it has none."""
     positions = [at for stop in stops if (at := text.find(stop)) >= 0]
@@ -165,6 +204,9 @@ class CapturedConversation:
         self.tools: tuple[ToolSpec, ...] = ()
         """Tools that were offered in any request, each once."""
         self.params = params
+        self.guide: Guide | None = None
+        self.given_turns = 0
+        self.sampling_s = 0.0
         self.codec = codec
         self._sampler = sampler
         self._seed = seed
@@ -178,7 +220,7 @@ class CapturedConversation:
     async def complete(
         self, messages: Sequence[Message], actions: Actions = (), tools: Tools = ()
     ) -> Completion:
-        """Adds messages and samples the assistant's turn after them."""
+        """Adds messages and the assistant's turn after them: sampled, or given by the guide."""
         self.check_length(messages)
         if self._last is None:
             given = self.codec.open(messages, tools)
@@ -186,22 +228,35 @@ class CapturedConversation:
         else:
             given = self.codec.extend(messages, self._ended_turn)
         prompt = self._path + given
-        seed = turn_seed(self._seed, len(self.nodes))
-        completion = await self._sampler.sample(
-            SamplingRequest(
-                prompt_ids=prompt, params=replace(self.params, seed=seed), actions=actions
-            )
-        )
+        guided = self.guide(messages, actions) if self.guide is not None else None
+        if guided is None:
+            self.guide = None  # the model goes on by itself
+        completion = guided or await self._sample(prompt, actions)
         # Without the duration: a run that is repeated must record the same nodes.
         parent = self.graph.add_given(self._last, tuple(messages), given)
         message = Message(role="assistant", content=completion.text)
-        self._last = self.graph.add_turn(parent, message, completion)
+        if guided is None:
+            self._last = self.graph.add_turn(parent, message, completion)
+        else:
+            self._last = self.graph.repeat(
+                parent, (message,), completion.token_ids, ended=completion.ended_turn
+            )
+            self.given_turns += 1
         self._history += messages
         self.graph.remember(self._last, self._history)
         self._history.append(message)
         self._path = prompt + completion.token_ids
         self._ended_turn = completion.ended_turn
         return completion
+
+    async def _sample(self, prompt: tuple[int, ...], actions: Actions) -> Completion:
+        params = replace(self.params, seed=turn_seed(self._seed, len(self.nodes)))
+        request = SamplingRequest(prompt_ids=prompt, params=params, actions=actions)
+        started = time.monotonic()
+        try:
+            return await self._sampler.sample(request)
+        finally:
+            self.sampling_s += time.monotonic() - started
 
     def fold(self, shorten: Callable[[Message], Message]) -> int:
         """Goes on from a branch in which earlier results are shortened; the tokens of its path.
@@ -231,7 +286,7 @@ class CapturedConversation:
     async def respond(self, request: ChatRequest) -> ChatTurn:
         """Samples the turn that answers a whole conversation.
 
-        A request that fails or is cancelled records nothing.
+        A request that fails or is cancelled records nothing; what it sampled is told all the same.
         """
         codec = self.codec_of(request)
         prompt = await self.prompt_of(request)
@@ -247,7 +302,8 @@ class CapturedConversation:
         )
         listener = TokenListener(reader, delta_filter)
         started = time.monotonic()
-        completion = await self._sampler.sample(
+        sampler = MeteredSampler(self._sampler, request.on_sampled or _ignore)
+        completion = await sampler.sample(
             SamplingRequest(
                 prompt_ids=prompt,
                 params=replace(params, seed=self._next_seed(request.seed)),
@@ -257,6 +313,7 @@ class CapturedConversation:
             )
         )
         duration_s = time.monotonic() - started
+        self.sampling_s += duration_s
         listener.end(completion.token_ids, is_cut=not completion.finished)
         cut_call = reader.cut_call
         if request.one_call and reader.message().tool_calls:
@@ -353,5 +410,5 @@ def turn_seed(seed: int, turn: int) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _ignore(delta: TurnDelta) -> None:
-    """For requests that do not stream."""
+def _ignore(told: object) -> None:
+    """For requests of which nobody wants to hear."""

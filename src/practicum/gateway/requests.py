@@ -67,6 +67,8 @@ class ChatRequest:
     """How long the request is that it was parsed from."""
     on_prompt: Callable[[int], None] | None = None
     """Called with the number of the prompt's tokens, once they are known."""
+    on_sampled: Callable[[int], None] | None = None
+    """Called with how many tokens are new as they are sampled; see `SamplingRequest`."""
 
     @property
     def size(self) -> int:

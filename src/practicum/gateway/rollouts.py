@@ -101,11 +101,23 @@ class Rollout:
 class Admission:
     """A request that was admitted."""
 
+    use: RolloutUse
     max_tokens: int
     """Most tokens of each of its turns: as requested, or what is left of the rollout's limit."""
-    sampled: int = 0
-    """Tokens sampled; set by the caller, like `turns`."""
+    reserved: int
+    """Tokens that it may still sample."""
     turns: int = 0
+    """Turns that were taken; set by the caller."""
+
+    def charge(self, tokens: int) -> None:
+        """Counts what was sampled, when it was: it stays counted however the request ends."""
+        self.use.tokens += tokens
+        self.release(min(tokens, self.reserved))
+
+    def release(self, tokens: int) -> None:
+        """Gives back reserved tokens."""
+        self.reserved -= tokens
+        self.use.reserved -= tokens
 
 
 class OpenRollouts:
@@ -219,6 +231,7 @@ class OpenRollouts:
         """Admits a request for `turns` turns, or raises `Refused` by the rollout's limits.
 
         Turns and tokens are reserved during the block, and what was not used is returned after it.
+        Tokens that were sampled are used, also where the request is cancelled or fails.
         """
         use, limits = rollout.use, rollout.limits
         _check(rollout, turns)
@@ -232,18 +245,17 @@ class OpenRollouts:
                     "token_limit",
                 )
             max_tokens = min(max_tokens, left // turns)
-        admission = Admission(max_tokens=max_tokens)
+        admission = Admission(use=use, max_tokens=max_tokens, reserved=turns * max_tokens)
         use.under_way += 1
         use.turns += turns
-        use.reserved += turns * max_tokens
+        use.reserved += admission.reserved
         try:
             yield admission
         finally:
             use.under_way -= 1
             use.wake(1)
             use.turns -= turns - admission.turns
-            use.reserved -= turns * max_tokens
-            use.tokens += admission.sampled
+            admission.release(admission.reserved)
 
 
 KEY_REFUSED = (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import MissingExtra
 from practicum.core.sample import Episode
+from practicum.gateway.key_watch import ControlKey, KeySource, KeyWatch
 from practicum.gateway.rollouts import OpenRollouts, RolloutController
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ class GatewayPlan:
     host: str = "127.0.0.1"
     port: int = 8100
     names: tuple[str, ...] = ()
-    control_key: str = ""
+    control_key: ControlKey = field(default_factory=ControlKey)
+    key_file: KeySource[str] | None = None
+    """Where the control key is read again; None where it does not change."""
     ignore_unknown: bool = False
     called: str = ""
     """What the model may be called besides its own name, such as a run's."""
@@ -61,8 +64,11 @@ async def serve_rollouts(
     plan: GatewayPlan,
     ready: Callable[[Serving], None],
     put_aside: Callable[[Episode, str], None] | None = None,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Serves until SIGINT or SIGTERM, and then closes every open rollout.
+
+    SIGHUP reads the control key's file again, as does a change of it.
 
     Args:
         gateway: Makes the gateway, with its control socket in a folder.
@@ -70,6 +76,7 @@ async def serve_rollouts(
         plan: Limits, and the number of rollouts to open at the start.
         ready: Called with the addresses once the gateway listens.
         put_aside: Takes the episodes that cannot be stored at the end, and why.
+        say: Told what happens to the control key.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -81,7 +88,8 @@ async def serve_rollouts(
         rollouts = OpenRollouts()
         control = controller(rollouts)
         opened_gateway = gateway(rollouts, control, folder)
-        async with opened_gateway.serving() as address:
+        keys = KeyWatch(plan.key_file, plan.control_key.take, say)
+        async with keys.under_way(), opened_gateway.serving() as address:
             opened = [control.open(plan.limits) for _ in range(plan.open_count)]
             endpoints = tuple((one.id, opened_gateway.endpoint(one)) for one in opened)
             _write_endpoints(folder / ROLLOUTS_FILE, endpoints)

@@ -8,7 +8,8 @@ checkpoints/
         .step_20.tmp-4711/    being written by process 4711
         .step_15.old-4711/    replaced by a newer step_15, about to be removed
 
-With the layout `epoch` the folders are called `epoch_10`; readers accept both names.
+With the layout `epoch` the folders are called `epoch_10`, and the run's folder has a link to each;
+readers accept both names.
 
 A hidden folder is not a checkpoint, with one exception: when a process died between renaming
 `step_N` to `.old` and renaming its replacement to `step_N`, the old one still counts.
@@ -20,6 +21,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -27,8 +29,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.core.checkpoint import BASE_NAME, EXPORT_RESULTS, Checkpoint
+from practicum.core.checkpoint import EXPORT_RESULTS, Checkpoint
 from practicum.core.errors import CheckpointError
+from practicum.core.model_names import model_name
 from practicum.store.durable import (
     DurableStep,
     durable_step,
@@ -128,6 +131,7 @@ class CheckpointStore:
             if displaced.exists():
                 shutil.rmtree(displaced)
             self._prune(step, keep, protect)
+            self._link_epochs()
         return Checkpoint(path=final, step=step, fingerprint=fingerprint)
 
     def at(self, run: Path) -> "CheckpointStore":
@@ -234,6 +238,7 @@ class CheckpointStore:
             self._point("latest", steps[-1])
         if self.folder.is_dir():
             sync_folder(self.folder)
+        self._link_epochs()
         return removed
 
     def _folders(self) -> dict[int, Path]:
@@ -273,6 +278,17 @@ class CheckpointStore:
                 shutil.rmtree(path)
             os.replace(temporary, path)
             sync_folder(self.folder)
+
+    def _link_epochs(self) -> None:
+        """Let `RUN/epoch_10` be there as a path too, where a link can be made."""
+        names = [path.name for path in self._folders().values() if path.name.startswith("epoch_")]
+        for link in self.run.glob("epoch_*"):
+            if link.is_symlink() and link.name not in names:
+                link.unlink()
+        with suppress(OSError, NotImplementedError):  # Windows, and some network disks
+            for name in names:
+                if not (link := self.run / name).is_symlink():
+                    link.symlink_to(Path(self.folder.name) / name)
 
     def _prune(self, saved: int, keep: int, protect: Set[int]) -> None:
         folders = self._folders()
@@ -340,8 +356,7 @@ def resolve_checkpoint(named: str | Path, runs_dir: Path) -> Resolved:
     if (path / MANIFEST).is_file():
         return Resolved(verify_checkpoint(path), _owner(path), ())
     if is_adapter_folder(path):
-        fingerprint = exported_from(path).get("fingerprint", "")
-        return Resolved(Checkpoint(path=path, step=0, fingerprint=fingerprint), None, ())
+        return Resolved(Checkpoint(path=path, step=0, fingerprint=told_fingerprint(path)), None, ())
     run_part, which = _split(path, runs_dir)
     run = find_run(run_part, runs_dir)
     store = CheckpointStore(run.path)
@@ -394,17 +409,20 @@ def exported_from(folder: Path) -> dict[str, str]:
         raise CheckpointError(f"{path} cannot be read: {error}; export the run again") from None
 
 
+def told_fingerprint(folder: Path) -> str:
+    """What a folder with an adapter says of its weights; empty where it was made elsewhere."""
+    if (folder / MANIFEST).is_file():
+        return verify_checkpoint(folder).fingerprint
+    return exported_from(folder).get("fingerprint", "")
+
+
 def base_of_adapter(folder: Path) -> str:
     """The name of the base model of a checkpoint's adapter, as it is loaded here."""
-    if known := exported_from(folder).get("model"):
-        return known
     path = folder / ADAPTER_CONFIG
     try:
-        if (folder / BASE_NAME).is_file():
-            return (folder / BASE_NAME).read_text(encoding="utf-8").strip()
         with path.open("rb") as file:
             content = file.read(ADAPTER_CONFIG_BYTES)  # one that is longer is no JSON then
-        return str(json.loads(content)["base_model_name_or_path"])
+        return model_name(str(json.loads(content)["base_model_name_or_path"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         told = f"{error!s:.200}"
         raise CheckpointError(f"{path} cannot be read: {told}; name another checkpoint") from None

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from practicum.core.errors import PracticumError, UserError
+from practicum.core.private_files import owner_only
 from practicum.core.sample import Episode
 from practicum.core.task import Task
 from practicum.store.durable import storage_errors
@@ -88,7 +89,7 @@ def _append(out: Path, episode: Episode) -> None:
     }
     before = out.stat().st_size if out.exists() else None
     try:
-        with storage_errors(out), out.open("a", encoding="utf-8") as file:
+        with storage_errors(out), open(out, "a", encoding="utf-8", opener=owner_only) as file:
             file.write(record_text(record) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -8,12 +8,13 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from practicum.core.errors import UserError
+from practicum.core.private_files import make_private_file
 from practicum.store import row_checksums
 from practicum.store.durable import DurableStep, durable_step
 
@@ -36,6 +37,9 @@ class TraceDatabase:
             raise UserError(f"{path} does not exist: no episodes have been stored there")
         with _user_errors(path):
             mode = "rw" if read_only else "rwc"
+            if not read_only:
+                with suppress(OSError):  # which SQLite tells of better
+                    make_private_file(path)  # its -wal and -shm get the same mode
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode={mode}",
                 uri=True,

@@ -48,16 +48,51 @@ def find_resumed(named: str | Path, runs_dir: Path, name: str | None) -> Resumed
 
     Nothing is made yet.
     """
-    if names_checkpoint(named):
-        fork = resolve_checkpoint(named, runs_dir)
-        return Resumed(run=_owner(fork), done=fork.checkpoint.step, fork=fork, name=name)
-    if name is not None:
+    fork = resolve_checkpoint(named, runs_dir) if names_checkpoint(named) else None
+    if fork is None and name is not None and not _is_path(name):
+        raise _named_twice()
+    run = _owner(fork) if fork is not None else find_run(named, runs_dir)
+    newest = max(CheckpointStore(run.path).steps(), default=0)
+    in_place = _is_place_of(run, name)
+    if fork is not None and not (in_place and fork.checkpoint.step == newest):
+        if in_place:
+            raise UserError(
+                f"{run.path} has gone on to step {newest} since {named}; go on with it by --resume "
+                f"{run.path}, or from there under another name"
+            )
+        short = name and Path(name).name
+        return Resumed(run=run, done=fork.checkpoint.step, fork=fork, name=short)
+    if name is not None and not in_place:
+        raise _named_twice()
+    return Resumed(run=run, done=newest)
+
+
+def _named_twice() -> UserError:
+    return UserError(
+        "--name and --resume cannot be given together; a run keeps its name, unless it goes on "
+        "from a checkpoint, such as --resume RUN/step_10"
+    )
+
+
+def _is_path(name: str) -> bool:
+    return len(Path(name).parts) > 1 or name.startswith(".")
+
+
+def _is_place_of(run: RunDir, name: str | None) -> bool:
+    """Whether a name that is a path is that of the run itself.
+
+    Raises:
+        UserError: it is in another folder than the run, beside which a new one would be made.
+    """
+    if name is None or not _is_path(name):
+        return False
+    folder = Path(name).resolve()
+    if folder.parent != run.path.resolve().parent:
         raise UserError(
-            "--name and --resume cannot be given together; a run keeps its name, unless it goes on "
-            "from a checkpoint, such as --resume RUN/step_10"
+            f"a run that goes on from a checkpoint lies beside the old one, in {run.path.parent}, "
+            f"and --name {name} does not; give a name alone"
         )
-    run = find_run(named, runs_dir)
-    return Resumed(run=run, done=max(CheckpointStore(run.path).steps(), default=0))
+    return folder == run.path.resolve()
 
 
 def names_checkpoint(named: str | Path) -> bool:

@@ -2,7 +2,8 @@
 
 served/<name>/
     versions/0001/    adapter_config.json, adapter_model.safetensors, manifest.json, and config.yaml
-                      of the run it came from; never changed once it is there
+                      of the run it came from; never changed once it is there. One that was made to
+                      wait for a person has proposal.json: what speaks for it
     current           a link to the version that is served
     history.jsonl     a row per change
     change.json       the row of a change that is under way
@@ -31,6 +32,7 @@ from practicum.store.checkpoints import (
     base_of_adapter,
     check_manifest,
     resolve_checkpoint,
+    told_fingerprint,
     write_manifest,
 )
 from practicum.store.durable import (
@@ -50,9 +52,12 @@ NEEDED = ("adapter_config.json", WEIGHTS)
 ALSO_KEPT = ("tokenizer*", "special_tokens_map.json", "chat_template*", "README.md")
 """What an exported adapter has besides. A checkpoint's optimizer is left: it is not served."""
 CONFIG = "config.yaml"
+PROPOSAL = "proposal.json"
 VERSION = re.compile(r"\d{4,}")
 
-Action = Literal["publish", "promote", "rollback"]
+Action = Literal["publish", "promote", "rollback", "wait", "refuse"]
+NOT_SERVED = frozenset({"refuse"})
+"""Actions in the history that served nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,7 @@ class ServedVersion:
     base: str
     """The name of the model that its adapter is for."""
     fingerprint: str
-    """Of base and adapter; empty where it came from a folder that does not say."""
+    """Of base and adapter."""
     sha256: str
     """Of the adapter's weights."""
 
@@ -84,6 +89,18 @@ class Change(NamedTuple):
     evidence: Mapping[str, JSON] = {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingVersion:
+    """A version that waits for a person, and what speaks for it."""
+
+    version: str
+    at: str
+    instead_of: str | None
+    """The version it was compared with."""
+    why: str
+    evidence: Mapping[str, JSON]
+
+
 class AdapterSource(NamedTuple):
     """An adapter that can become a version."""
 
@@ -93,8 +110,24 @@ class AdapterSource(NamedTuple):
     config: Path | None
 
 
+Identify = Callable[[Path, str], str]
+"""The fingerprint of the adapter in a folder, given what it says itself, which may be nothing.
+
+Raises where that is not so, or where it cannot be served.
+"""
+
+
+def as_told(folder: Path, told: str) -> str:
+    """Believes what an adapter says of itself."""
+    return told
+
+
 class ServedVersions:
     """The folder of a served model.
+
+    Args:
+        path: The folder; it need not be there yet.
+        identify: Looks at an adapter before it becomes a version.
 
     Example:
         ```
@@ -104,9 +137,10 @@ class ServedVersions:
         ```
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, identify: Identify = as_told) -> None:
         self.path = path
         self.name = path.name
+        self._identify = identify
         self._versions = path / "versions"
         self._link = path / "current"
         self._history = path / "history.jsonl"
@@ -170,19 +204,17 @@ class ServedVersions:
         runs_dir: Path = Path("runs"),
         change: Change = Change("publish"),  # noqa: B008 - a NamedTuple is not changed
         instead_of: ServedVersion | None = None,
-        check: Callable[[Path], None] = lambda folder: None,
     ) -> ServedVersion:
-        """Copy an adapter to a new version, and serve it.
+        """Copy an adapter to a new version, and serve it, or let it wait for a person.
 
         Args:
             source: A run, a checkpoint, or the folder of an adapter.
             runs_dir: Where a run is looked for that is given by its name.
-            change: How it is recorded.
+            change: How it is recorded; the action `wait` serves nothing.
             instead_of: The version that must still be served: the one it was compared with.
-            check: Raises where the adapter in a folder cannot be served.
         """
         found = find_adapter(source, runs_dir)
-        check(found.folder)
+        found = found._replace(fingerprint=self._identify(found.folder, found.fingerprint))
         with self._changing():
             now = self._served()
             if instead_of is not None and now != instead_of.version:
@@ -190,9 +222,28 @@ class ServedVersions:
                     f"{self.path} serves version {now} now, and {source} was compared with "
                     f"{instead_of.version}; nothing was changed; learn again from what is served"
                 )
-            named = self._copy(found)
-            self._point(named, change)
+            named = self._copy(found, change if change.action == "wait" else None)
+            if change.action != "wait":
+                self._point(named, change)
         return self.version(named)
+
+    def waiting(self) -> list[WaitingVersion]:
+        """The versions that wait for a person, oldest first."""
+        decided = {row["version"] for row in self.history()}
+        found = []
+        for version in self.versions():
+            path = self._versions / version / PROPOSAL
+            if version in decided or not path.is_file():
+                continue
+            try:
+                told = json.loads(path.read_text(encoding="utf-8"))
+                found.append(WaitingVersion(version=version, **told))
+            except (ValueError, TypeError) as error:
+                raise UserError(
+                    f"{path} cannot be read ({error}); put back a copy of it, or move its folder "
+                    "away"
+                ) from None
+        return found
 
     def promote(self, version: str, why: str = "") -> ServedVersion:
         """Serve a version that is there."""
@@ -200,7 +251,24 @@ class ServedVersions:
         with self._changing():
             if self._served() == wanted.version:
                 raise UserError(f"{self.path} serves version {wanted.version} already")
-            self._point(wanted.version, Change("promote", why))
+            waiting = next((one for one in self.waiting() if one.version == wanted.version), None)
+            told = "; ".join(filter(None, (why, waiting.why if waiting else "")))
+            evidence = waiting.evidence if waiting else {}
+            self._point(wanted.version, Change("promote", told, evidence))
+        return wanted
+
+    def refuse(self, version: str, why: str = "") -> ServedVersion:
+        """Let a version wait no longer; it stays where it is, and is not served."""
+        wanted = self.version(version)
+        with self._changing():
+            listed = [one.version for one in self.waiting()]
+            if wanted.version not in listed:
+                raise UserError(
+                    f"version {wanted.version} of {self.path} does not wait for anybody's word; "
+                    f"those that do: {', '.join(listed) or 'none'}"
+                )
+            row = self._row(wanted.version, Change("refuse", why), before=None)
+            self._write_history([*self._rows(), row])
         return wanted
 
     def rollback(self, why: str = "") -> ServedVersion:
@@ -262,7 +330,7 @@ class ServedVersions:
         took_place = row["version"] == self._served() and row not in rows
         return row if took_place else None
 
-    def _copy(self, found: AdapterSource) -> str:
+    def _copy(self, found: AdapterSource, proposed: Change | None) -> str:
         numbers = [int(name) for name in self.versions()]
         named = f"{max(numbers, default=0) + 1:04d}"
         temporary = self._versions / f".{named}.tmp-{os.getpid()}"
@@ -276,6 +344,14 @@ class ServedVersions:
                     shutil.copyfile(file, temporary / file.name)
                 if found.config is not None:
                     shutil.copyfile(found.config, temporary / CONFIG)
+                if proposed is not None:
+                    told = {
+                        "at": _now(),
+                        "instead_of": self._served(),
+                        "why": proposed.why,
+                        "evidence": dict(proposed.evidence),
+                    }
+                    write_file(temporary / PROPOSAL, json.dumps(told).encode())
                 write_manifest(temporary, step=found.step, fingerprint=found.fingerprint)
                 publish_folder(temporary, self._versions / named)
         except BaseException:
@@ -294,16 +370,7 @@ class ServedVersions:
 
     def _point(self, named: str, change: Change) -> None:
         """Serve a version: the row first, then the link, then the history."""
-        row: dict[str, Any] = {
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "action": change.action,
-            "version": named,
-            "from": self._served(),
-            "fingerprint": check_manifest(self._versions / named).fingerprint,
-            "sha256": self.version(named).sha256,
-            "why": change.why,
-            "evidence": dict(change.evidence),
-        }
+        row = self._row(named, change, before=self._served())
         write_file(self._pending, json.dumps(row).encode())
         new = self.path / ".current.tmp"
         new.unlink(missing_ok=True)
@@ -314,6 +381,19 @@ class ServedVersions:
                 sync_folder(self.path)
         self._write_history([*self._rows(), row])
         self._pending.unlink()
+
+    def _row(self, named: str, change: Change, before: str | None) -> dict[str, Any]:
+        """A row of the history; `before` is the version that was served."""
+        return {
+            "at": _now(),
+            "action": change.action,
+            "version": named,
+            "from": before,
+            "fingerprint": check_manifest(self._versions / named).fingerprint,
+            "sha256": self.version(named).sha256,
+            "why": change.why,
+            "evidence": dict(change.evidence),
+        }
 
     def _rows(self) -> list[dict[str, Any]]:
         if not self._history.is_file():
@@ -332,10 +412,14 @@ class ServedVersions:
         write_file(self._history, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _served_before(rows: list[dict[str, Any]]) -> str | None:
     """The version that going back leads to; a second time leads further back."""
     served: list[str] = []
-    for row in rows:
+    for row in (one for one in rows if one["action"] not in NOT_SERVED):
         if row["action"] == "rollback":
             del served[-1:]
         else:
@@ -348,7 +432,7 @@ def find_adapter(source: str | Path, runs_dir: Path) -> AdapterSource:
     folder = Path(source)
     if folder.is_dir() and not (folder / MANIFEST).is_file() and (folder / WEIGHTS).is_file():
         base_of_adapter(folder)  # refuse what is no adapter now
-        return AdapterSource(folder, 0, "", None)
+        return AdapterSource(folder, 0, told_fingerprint(folder), None)
     found = resolve_checkpoint(source, runs_dir)
     folder = found.checkpoint.path
     missing = [name for name in NEEDED if not (folder / name).is_file()]
@@ -359,7 +443,9 @@ def find_adapter(source: str | Path, runs_dir: Path) -> AdapterSource:
     return AdapterSource(folder, found.checkpoint.step, found.checkpoint.fingerprint, kept)
 
 
-def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedVersions:
+def find_served(
+    named: str | Path | None, identify: Identify = as_told, *, must_exist: bool = True
+) -> ServedVersions:
     """The served model that a path or a name in `served/` means; the only one if none is named."""
     if named is None:
         there = list_served(SERVED)
@@ -369,7 +455,7 @@ def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedV
                 f"say which served model: --model served/NAME; in {SERVED} there are: {listed}; "
                 "practicum served publish NAME RUN makes one"
             )
-        return there[0]
+        return ServedVersions(there[0].path, identify)
     path = Path(named)
     if len(path.parts) == 1 and not path.is_dir():
         path = SERVED / path
@@ -378,7 +464,7 @@ def find_served(named: str | Path | None, *, must_exist: bool = True) -> ServedV
             f"{path.name!r} cannot be the name of a served model; use letters, digits, '.', '_' "
             "and '-'"
         )
-    served = ServedVersions(path)
+    served = ServedVersions(path, identify)
     if must_exist and not (path / "versions").is_dir():
         listed = ", ".join(one.name for one in list_served(path.parent)) or "none"
         raise UserError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.core.private_files import make_private_file, make_private_folder
 from practicum.core.sample import Episode
 from practicum.core.task import JSON
 from practicum.store.durable import storage_errors, write_file
@@ -64,8 +65,8 @@ def export_traces(
             count += 1
             on_episode()
 
-    if out.parent != out:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    if not out.parent.exists():
+        make_private_folder(out.parent)
     if kind == "jsonl":
         _write_lines(out, counted())
     elif kind == "json":
@@ -73,7 +74,8 @@ def export_traces(
     elif kind == "parquet":
         _write_parquet(out, counted())
     else:
-        (out / HF_DATA).parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(out)
+        make_private_folder((out / HF_DATA).parent)
         _write_parquet(out / HF_DATA, counted())
         write_file(out / "README.md", _card(count, where).encode())
     return count
@@ -130,6 +132,7 @@ def _temporary_file(out: Path) -> Iterator[Path]:
     temporary = out.with_name(f".{out.name}.tmp")
     try:
         with storage_errors(out):
+            make_private_file(temporary)
             yield temporary
             os.replace(temporary, out)
     finally:

@@ -1,16 +1,20 @@
 """Recorded traffic and what people said of it, copied out of the store that a server writes to.
 
 The copy is what a run learns from: what comes in meanwhile does not change it, secrets are taken
-out once more, and it holds only conversations that the model to be trained has had itself.
+out once more, and it holds only conversations that the model to be trained has had itself. No key
+has more than its share of it: see `most_of_a_key`.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 from practicum.core.errors import UserError
+from practicum.core.model_names import model_name
 from practicum.core.sample import Episode
 from practicum.core.score import Label
 from practicum.core.task import Task
@@ -29,6 +33,10 @@ BATCH = 200
 
 FOREIGN = "another model than the served one sampled it"
 TESTED = "its task is one that the models are compared on"
+OVER_SHARE = "the key that labelled it has more labels than the share of one key"
+
+LEAST_BOUND, GREATEST_BOUND = Fraction(1, 10), Fraction(1, 2)
+"""Bounds of the share that the labels of one key may be of all that are learned from."""
 
 FeedbackKind = Literal["kto", "dpo"]
 
@@ -43,6 +51,8 @@ class Traffic:
     bad: int = 0
     """Thumbs and scores, corrections not counted."""
     corrections: int = 0
+    authors: dict[str, str] = field(default_factory=dict)
+    """Who labelled each conversation, a key (`feedback/NAME`) or a person; empty where nobody."""
     redacted: Counter[str] = field(default_factory=Counter)
     """Secrets taken out, by kind."""
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -51,6 +61,11 @@ class Traffic:
     def labels(self) -> int:
         """Conversations that people have said something of."""
         return self.good + self.bad + self.corrections
+
+    @property
+    def keys(self) -> int:
+        """How many keys and people stand behind the labels."""
+        return len(set(self.authors.values()) - {""})
 
     def choose_kind(self, asked: Literal["auto", "kto", "dpo"]) -> FeedbackKind:
         """What to learn by: `dpo` where most are corrections, unless asked; checked either way."""
@@ -68,6 +83,46 @@ class Traffic:
                 "each; gather feedback of the other kind, or corrections"
             )
         return kind
+
+
+def most_of_a_key(labelled: Collection[int]) -> int:
+    """The most conversations that one key can have labelled and that count, of how many each has.
+
+    One key's are at most a tenth of all that count; where fewer than twenty keys have said
+    something, two equal shares; and never more than half, but where there is one key only.
+
+    >>> most_of_a_key([50] * 19 + [1000])
+    105
+    >>> most_of_a_key([3, 900]), most_of_a_key([900])
+    (3, 900)
+    """
+    count, most = len(labelled), max(labelled, default=0)
+    if count < 2:
+        return most
+    bound = min(GREATEST_BOUND, max(LEAST_BOUND, Fraction(2, count)))
+    # What all may have together grows ever more slowly with what one may have: those that are
+    # within the bound are all numbers up to one.
+    within, beyond = 1, most + 1
+    while beyond - within > 1:
+        tried = (within + beyond) // 2
+        if tried <= bound * sum(min(one, tried) for one in labelled):
+            within = tried
+        else:
+            beyond = tried
+    return within
+
+
+def within_share(authors: Mapping[str, str]) -> set[str]:
+    """The conversations that count, of those that each key has labelled: drawn by their ids."""
+    by_author: dict[str, list[str]] = {}
+    for name, author in authors.items():
+        by_author.setdefault(author, []).append(name)
+    most = most_of_a_key([len(names) for names in by_author.values()])
+    return {name for names in by_author.values() for name in sorted(names, key=_draw)[:most]}
+
+
+def _draw(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
 def gather_traffic(
@@ -97,17 +152,18 @@ def gather_traffic(
                 f"{source} has {old.count()} traces and no labels; send feedback to the server "
                 "(POST /feedback), or label them with: practicum traces label"
             )
-        said: dict[str, list[Label]] = {}
-        for label in old.labels(suggestions=False):
-            said.setdefault(label.episode_id, []).append(label)
+        said = _said(old)
+
+        def why_not(episode: Episode) -> str:
+            if not _is_own(episode, base, fingerprint):
+                return FOREIGN
+            return TESTED if (episode.trace.env, episode.trace.task_id) in tested else ""
+
+        found.authors = _choose(old, where, said, why_not, found.left_out)
         with SqliteTraceStore(copy) as new:
             batch: list[Episode] = []
             for episode in old.query(not_evaluated(where)):
-                if not _is_own(episode, base, fingerprint):
-                    found.left_out.add(FOREIGN, episode.trace.id)
-                    continue
-                if (episode.trace.env, episode.trace.task_id) in tested:
-                    found.left_out.add(TESTED, episode.trace.id)
+                if episode.trace.id not in found.authors:
                     continue
                 _count(found, said.get(episode.trace.id, []))
                 named = replace(episode, trace=replace(episode.trace, model=base))
@@ -122,6 +178,39 @@ def gather_traffic(
     return found
 
 
+def _said(store: SqliteTraceStore) -> dict[str, list[Label]]:
+    """What whoever spoke last of each conversation has said of it, oldest first."""
+    said: dict[str, list[Label]] = {}
+    for label in store.labels(suggestions=False):
+        said.setdefault(label.episode_id, []).append(label)
+    return {
+        name: [one for one in labels if one.author == labels[-1].author]
+        for name, labels in said.items()
+    }
+
+
+def _choose(
+    store: SqliteTraceStore,
+    where: str,
+    said: Mapping[str, list[Label]],
+    why_not: Callable[[Episode], str],
+    left_out: LeftOut,
+) -> dict[str, str]:
+    """The conversations to learn from, and who labelled each; empty where nobody has."""
+    found: dict[str, str] = {}
+    for episode in store.query(not_evaluated(where)):
+        name = episode.trace.id
+        if reason := why_not(episode):
+            left_out.add(reason, name)
+        else:
+            found[name] = said[name][-1].author if name in said else ""
+    labelled = {name: author for name, author in found.items() if author}
+    beyond = labelled.keys() - within_share(labelled)
+    for name in sorted(beyond):
+        left_out.add(OVER_SHARE, name)
+    return {name: author for name, author in found.items() if name not in beyond}
+
+
 def traffic_environments(source: Path, where: str = SAID) -> list[str]:
     """The environments of a store's traffic, the most frequent first."""
     with SqliteTraceStore(source, read_only=True) as store:
@@ -134,7 +223,7 @@ def _is_own(episode: Episode, base: str, fingerprint: str) -> bool:
     sampled = {one.partition("+")[0] for one in episode.trace.fingerprints}
     if fingerprint and sampled:
         return sampled == {fingerprint.partition("+")[0]}
-    return episode.trace.model.partition(" + ")[0] == base
+    return model_name(episode.trace.model.partition(" + ")[0]) == model_name(base)
 
 
 def _count(found: Traffic, labels: list[Label]) -> None:

@@ -39,9 +39,10 @@ class TrafficStore:
             purpose=PURPOSE,
         )
 
-    def knows(self, trace_id: str) -> bool:
-        """Whether an episode of this id is stored."""
-        return self._store.get(trace_id) is not None
+    def client_of(self, trace_id: str) -> str | None:
+        """Whose key asked for a stored episode, empty where nobody knows; None if there is none."""
+        found = self._store.get(trace_id)
+        return None if found is None else found.trace.client
 
     def label(self, labels: Sequence[Label]) -> None:
         """Store labels of episodes that are stored."""

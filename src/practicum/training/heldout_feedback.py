@@ -1,6 +1,7 @@
 """Whether a policy has moved towards what people preferred, on feedback it has not learned from."""
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,18 @@ def measure_gains(units: Units, learner: Learner, micro_batch_tokens: int) -> di
     return gains
 
 
-def preferences(units: Units, gains: dict[str, float], seed: int) -> list[Fraction]:
-    """For pairs of conversations 1 where the preferred one gained more, -1 where the other did.
+class Preference(NamedTuple):
+    """A pair of conversations of which one is preferred."""
+
+    good: str
+    bad: str
+    """Their ids."""
+    sign: Fraction
+    """1 where the preferred one gained more, -1 where the other did."""
+
+
+def preferences(units: Units, gains: dict[str, float], seed: int) -> list[Preference]:
+    """Pairs of conversations, and which of each has gained more.
 
     A correction is compared with the answer it corrects. Conversations that were each called good
     or bad are paired by chance. No task is in two pairs, so that pairs are independent.
@@ -48,7 +59,10 @@ def preferences(units: Units, gains: dict[str, float], seed: int) -> list[Fracti
         elif unit[0].label is not None:
             by_label[unit[0].label].append(unit[0])
     pairs += zip(by_label[True], by_label[False], strict=False)
-    return [Fraction(_sign(gains[good.id] - gains[bad.id])) for good, bad in pairs]
+    return [
+        Preference(good.id, bad.id, Fraction(_sign(gains[good.id] - gains[bad.id])))
+        for good, bad in pairs
+    ]
 
 
 def mean_gain(units: Units, gains: dict[str, float]) -> float | None:

@@ -95,6 +95,8 @@ class SlowSampler:
             for token in ids:
                 await asyncio.sleep(self._pause_s)
                 self.told += 1
+                if request.on_sampled is not None:
+                    request.on_sampled(1)
                 if request.on_tokens is not None:
                     request.on_tokens((token,))
         except asyncio.CancelledError:

@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 
 import pytest
 from tests.unit.gateway.pieces import talk
@@ -58,7 +59,8 @@ def test_a_closed_rollout_says_so_to_its_own_key_only() -> None:
 
 def admitted(registry: OpenRollouts, rollout: Rollout, turns: int = 1, tokens: int = 10) -> int:
     with registry.admit(rollout, turns=turns, max_tokens=tokens) as admission:
-        admission.turns, admission.sampled = turns, turns * admission.max_tokens
+        admission.turns = turns
+        admission.charge(turns * admission.max_tokens)
         return admission.max_tokens
 
 
@@ -83,6 +85,18 @@ def test_a_request_that_fails_uses_no_turn() -> None:
         raise ValueError("broke")
     assert (rollout.use.turns, rollout.use.reserved, rollout.use.under_way) == (0, 0, 0)
     admitted(registry, rollout)
+
+
+def test_what_was_sampled_is_used_however_the_request_ends() -> None:
+    registry, rollout = opened(max_tokens=25)
+    with suppress(ValueError), registry.admit(rollout, turns=1, max_tokens=20) as late:
+        late.charge(7)
+        assert (rollout.use.tokens, rollout.use.reserved) == (7, 13)
+        raise ValueError("broke")
+    late.charge(1)  # the sampler notices a cancellation a step later
+    assert (rollout.use.tokens, rollout.use.reserved, rollout.use.turns) == (8, 0, 0)
+    assert [admitted(registry, rollout) for _ in range(2)] == [10, 7]
+    assert kind_of(registry, rollout) == "token_limit"
 
 
 def test_tokens_are_cut_to_what_is_left_and_then_refused() -> None:

@@ -84,8 +84,31 @@ def test_a_bare_adapter_can_be_published(served: ServedVersions, tmp_path: Path)
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"bare")
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"base_model_name_or_path": "tiny"}')
-    assert served.publish(tmp_path / "adapter").fingerprint == ""
+    served.publish(tmp_path / "adapter")
     assert served.current.config_path is None
+
+
+def test_who_publishes_may_look_at_the_adapter_and_say_what_it_is(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def identify(folder: Path, told: str) -> str:
+        asked.append((folder.name, told))
+        if told == "base+b":
+            raise CheckpointError("it is another one")
+        return told + ".settings"
+
+    served = find_served(tmp_path / "served" / "math", identify, must_exist=False)
+    assert served.publish(make_run("a")).fingerprint == "base+a.settings"
+    lineage = {"lineage": {"fingerprint": "base+b"}}
+    exported = shutil.copytree(served.current.path, tmp_path / "exported")
+    (exported / "manifest.json").unlink()
+    (exported / "export_results.json").write_text(json.dumps(lineage))
+    with pytest.raises(CheckpointError, match="another one"):
+        served.publish(exported)
+    assert asked == [("step_3", "base+a"), ("exported", "base+b")]
+    assert served.versions() == ["0001"]
 
 
 def test_going_back_restores_the_same_bytes_and_a_second_time_goes_further(
@@ -123,10 +146,66 @@ def test_the_history_keeps_the_evidence(served: ServedVersions, make_run: MakeRu
     assert row["sha256"] == served.current.sha256
 
 
+def test_what_waits_is_served_only_when_a_person_says_so(
+    served: ServedVersions, make_run: MakeRun
+) -> None:
+    served.publish(make_run("a", b"old"))
+    wait = Change("wait", "better", {"difference": 0.2})
+    for name in ("b", "c"):
+        served.publish(make_run(name, b"new"), change=wait, instead_of=served.current)
+    assert weights(served) == b"old"
+    assert [row["action"] for row in served.history()] == ["publish"]
+    first, second = served.waiting()
+    assert (first.version, first.instead_of, first.why) == ("0002", "0001", "better")
+    assert first.evidence == {"difference": 0.2}
+    served.refuse("3", "it lies")
+    assert [one.version for one in served.waiting()] == ["0002"]
+    with pytest.raises(UserError, match=r"version 0003 .* does not wait .* those that do: 0002"):
+        served.refuse("0003")
+    served.promote("0002", "ann looked at it")
+    assert weights(served) == b"new"
+    assert served.waiting() == []
+    row = served.history()[-1]
+    assert (row["action"], row["why"]) == ("promote", "ann looked at it; better")
+    assert row["evidence"] == {"difference": 0.2}
+    # What was refused was never served, so going back does not lead there.
+    assert served.rollback().version == "0001"
+    assert second.version in served.versions()
+
+
+def test_a_damaged_proposal_is_one_sentence(served: ServedVersions, make_run: MakeRun) -> None:
+    served.publish(make_run("a"))
+    served.publish(make_run("b"), change=Change("wait"))
+    (served.path / "versions/0002/proposal.json").write_text("{")
+    with pytest.raises(UserError, match=r"proposal.json cannot be read .* put back a copy"):
+        served.waiting()
+
+
 def kill_points() -> list[str]:
     """Every durable step of publishing."""
     steps = ("file.stage", "file.rename", "folder.rename")
     return [f"{step}.{side}" for step in steps for side in ("before", "after")]
+
+
+@pytest.mark.parametrize("point", kill_points())
+def test_a_kill_while_a_version_is_proposed_leaves_it_waiting_or_not_there(
+    point: str, served: ServedVersions, make_run: MakeRun
+) -> None:
+    served.publish(make_run("a", b"old"))
+    run, reached, wait = make_run("b", b"new"), 0, Change("wait", "better")
+
+    def propose() -> None:
+        durable.arm(f"{point}:{reached + 1}")
+        served.publish(run, change=wait)
+
+    while in_a_fork(propose) == signal.SIGKILL:
+        reached += 1
+        assert weights(served) == b"old"
+        assert [one.version for one in served.waiting()] == served.versions()[1:]
+        assert len(served.history()) == 1
+    assert reached >= 1
+    served.publish(run, change=wait)  # what was left behind is in nobody's way
+    assert not list((served.path / "versions").glob(".*"))
 
 
 @pytest.mark.parametrize("point", kill_points())

@@ -1,10 +1,13 @@
 """Traffic and feedback as a run learns from it: copied, its own tokens, without secrets."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode, Example
@@ -17,9 +20,11 @@ from practicum.traces.datasets.sources import DatasetSource, recorded_examples
 from practicum.traces.datasets.splits import LeftOut
 from practicum.traces.feedback import (
     FOREIGN,
+    OVER_SHARE,
     TESTED,
     Traffic,
     gather_traffic,
+    most_of_a_key,
     traffic_environments,
 )
 
@@ -47,11 +52,13 @@ def episode(number: int, turns: int = 1, env: str = "traffic", base: str = BASE)
     return Episode(trace=trace, outcome=None, score=Score.unscored("served"))
 
 
-def label(number: int, value: float, correction: str = "", at: float = 1.0) -> Label:
+def label(
+    number: int, value: float, correction: str = "", at: float = 1.0, by: str = "feedback"
+) -> Label:
     return Label(
         episode_id=f"traffic/{number}",
         value=value,
-        author="feedback",
+        author=by,
         created_at=at,
         correction=correction,
     )
@@ -99,6 +106,41 @@ def test_the_newest_label_counts(fill: Fill) -> None:
     path = fill([episode(1), episode(2)], [label(1, 1.0), label(2, 1.0), label(2, 0.0, at=2.0)])
     found = gather(path)
     assert (found.good, found.bad) == (1, 1)
+
+
+def test_one_key_has_a_bounded_share_and_counts_once_a_conversation(fill: Fill) -> None:
+    honest = [label(n, 1.0, by=f"feedback/{n % 19}") for n in range(57)]
+    lies = [label(n, 0.0, by="feedback/liar") for n in range(100, 500)]
+    again = [label(n, 0.0, by="feedback/liar", at=2.0) for n in range(100, 500)]
+    path = fill([episode(n) for n in (*range(57), *range(100, 500))], [*honest, *lies, *again])
+    found = gather(path)
+    assert (found.good, found.bad, found.keys) == (57, 6, 20)
+    assert found.left_out.counts == {OVER_SHARE: 394}
+    with SqliteTraceStore(found.store, read_only=True) as copy:
+        assert Counter(one.author for one in copy.labels())["feedback/liar"] == 12
+        assert {one.trace.id for one in copy.query()} == set(found.authors)
+
+
+def test_who_spoke_last_of_a_conversation_is_who_counts(fill: Fill) -> None:
+    first = label(1, 0.0, "better", by="feedback/a")
+    path = fill([episode(1)], [first, label(1, 1.0, at=2.0, by="ann")])
+    found = gather(path)
+    assert (found.good, found.corrections, found.authors) == (1, 0, {"traffic/1": "ann"})
+
+
+@given(st.lists(st.integers(1, 3000), min_size=2, max_size=60))
+def test_no_key_has_more_than_its_share(labelled: list[int]) -> None:
+    most = most_of_a_key(labelled)
+    counted = [min(one, most) for one in labelled]
+    bound = min(1 / 2, max(1 / 10, 2 / len(labelled)))
+    assert max(counted) <= bound * sum(counted) + 1e-9
+    assert min(counted) >= 1
+    # As many as may: one more of whoever is held back would be beyond the bound.
+    more = [min(one, most + 1) for one in labelled]
+    assert more == counted or max(more) > bound * sum(more)
+    # A thousand more labels of one key take nothing from anybody else.
+    louder = most_of_a_key([labelled[0] + 1000, *labelled[1:]])
+    assert all(min(one, louder) >= min(one, most) for one in labelled)
 
 
 def test_what_another_model_sampled_is_left_out_and_counted(fill: Fill) -> None:

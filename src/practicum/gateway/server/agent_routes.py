@@ -20,6 +20,7 @@ from starlette.types import Scope
 
 from practicum.core.capabilities import DecodesTokens
 from practicum.core.errors import ContextFull
+from practicum.core.model_names import model_name
 from practicum.gateway.dialects import anthropic
 from practicum.gateway.dialects.dialect import Dialect
 from practicum.gateway.dialects.known_dialects import DIALECTS
@@ -102,8 +103,9 @@ class AgentRoutes:
         ]
         others = [Route("/health", _health, methods=["GET"])]
         for prefix in PREFIXES:
-            others.append(Route(f"{prefix}/models", self._list_models, methods=["GET"]))
-            others.append(Route(f"{prefix}/models/{{name:path}}", self._model, methods=["GET"]))
+            listed, one = self._about_models(self._list_models), self._about_models(self._model)
+            others.append(Route(f"{prefix}/models", listed, methods=["GET"]))
+            others.append(Route(f"{prefix}/models/{{name:path}}", one, methods=["GET"]))
         for prefix in (*PREFIXES, *SHORT_PREFIXES):
             others.append(
                 Route(f"{prefix}/messages/count_tokens", self._count_tokens, methods=["POST"])
@@ -239,18 +241,30 @@ class AgentRoutes:
             return refusal(cast(Dialect, anthropic), overflow(full))
         return JSONResponse(anthropic.count_answer(len(prompt)))
 
-    async def _list_models(self, request: Request) -> Response:
+    def _about_models(
+        self, tell: Callable[[Request], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return tell(request)
+            except Refused as refused:
+                path = "/messages" if _is_anthropic(request) else "/chat/completions"
+                return refusal(DIALECTS[path], refused)
+
+        return answer
+
+    def _list_models(self, request: Request) -> Response:
         names = self._names(request)
         if _is_anthropic(request):
             return JSONResponse(anthropic.model_list(names, self._started))
         listed = [self._model_entry(name) for name in names]
         return JSONResponse({"object": "list", "data": listed})
 
-    async def _model(self, request: Request) -> Response:
+    def _model(self, request: Request) -> Response:
         name, names = request.path_params["name"], self._names(request)
+        name = name if name in names else model_name(name)
         if name not in names:
-            dialect = DIALECTS["/messages" if _is_anthropic(request) else "/chat/completions"]
-            return refusal(dialect, unknown_model(name, names))
+            raise unknown_model(name, names)
         if _is_anthropic(request):
             return JSONResponse(anthropic.model_entry(name, self._started))
         return JSONResponse(self._model_entry(name))

@@ -76,10 +76,16 @@ class RequestSampler:
         admission: Admission,
         emit: Callable[[StreamEvent], None] | None,
     ) -> list[ChatTurn]:
+        def sampled(tokens: int) -> None:
+            admission.charge(tokens)
+            if request.on_sampled is not None:
+                request.on_sampled(tokens)
+
+        asked = replace(request, on_sampled=sampled)
+
         async def one(number: int) -> ChatTurn:
-            turn = await rollout.conversation.respond(_for_choice(request, number, emit))
+            turn = await rollout.conversation.respond(_for_choice(asked, number, emit))
             admission.turns += 1
-            admission.sampled += len(turn.completion.token_ids)
             if emit is not None:
                 emit(StreamEvent(choice=number, turn=turn, prompt_tokens=turn.prompt_tokens))
             return turn
@@ -215,6 +221,8 @@ def _for_choice(
     def note_prompt(tokens: int) -> None:
         nonlocal prompt_tokens
         prompt_tokens = tokens
+        if request.on_prompt is not None:
+            request.on_prompt(tokens)
 
     def emit_delta(delta: TurnDelta) -> None:
         emit(StreamEvent(choice=number, delta=delta, prompt_tokens=prompt_tokens))

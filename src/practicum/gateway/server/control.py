@@ -131,8 +131,8 @@ def control_app(
     """The ASGI application of the control socket."""
 
     def authorize(scope: Scope, headers: Mapping[str, str]) -> Verdict:
-        shown = headers.get("authorization", "")
-        if settings.control_key and has_key(shown, settings.control_key):
+        shown, key = headers.get("authorization", ""), settings.control_key.value
+        if key and has_key(shown, key):
             return 0, ""
         return 401, "the control key is missing or wrong; send it as `Authorization: Bearer KEY`"
 

@@ -1,11 +1,12 @@
 """`GatewaySettings`: address, limits and timeouts of a gateway; and its grammar compiler."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from practicum.core.sampling import CallsForm, ThoughtForm, TokenGrammar
+from practicum.gateway.key_watch import ControlKey
 
 
 class Grammars(Protocol):
@@ -58,5 +59,5 @@ class GatewaySettings:
     """The largest `n`."""
     control_socket: Path | None = None
     """The socket to open, reward and close rollouts from outside; None for none."""
-    control_key: str = ""
+    control_key: ControlKey = field(default_factory=ControlKey)
     """The key that the control socket needs."""

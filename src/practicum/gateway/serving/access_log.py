@@ -10,6 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from practicum.gateway.serving.serving_metrics import ServingMetrics
+from practicum.gateway.serving.traffic_recorder import RECORDED_HEADER
 
 EXCHANGE = "practicum.exchange"
 """Key of the ASGI scope under which a request's `Exchange` is."""
@@ -36,6 +37,8 @@ class Exchange:
     queue_s: float = 0.0
     is_streamed: bool = False
     is_recorded: bool = False
+    recorded_told: str = ""
+    """What the client is told of that; nothing where the server records nothing."""
 
 
 class AccessLog:
@@ -89,7 +92,11 @@ def _headers(exchange: Exchange, given: Iterable[tuple[bytes, bytes]]) -> list[t
     """An answer's head: one id, the exchange's own where it has one, and the weights it is from."""
     rest = [(name, value) for name, value in given if name not in IDS]
     exchange.id = exchange.id or next((v.decode() for name, v in given if name in IDS), "")
-    said = {**dict.fromkeys(IDS, exchange.id), b"x-practicum-fingerprint": exchange.fingerprint}
+    said = {
+        **dict.fromkeys(IDS, exchange.id),
+        b"x-practicum-fingerprint": exchange.fingerprint,
+        RECORDED_HEADER.encode(): exchange.recorded_told,
+    }
     return [*rest, *((name, value.encode()) for name, value in said.items() if value)]
 
 

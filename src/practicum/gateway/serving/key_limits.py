@@ -15,6 +15,9 @@ from practicum.gateway.rollouts import RolloutUse
 
 MINUTE_S = 60.0
 
+TICK_S = 0.1
+"""Amounts that come within so long are one entry: tokens are counted one by one."""
+
 KEY_REFUSED = (
     "the key is missing or wrong; send one of this server's as `Authorization: Bearer KEY` or as "
     "`x-api-key: KEY`"
@@ -41,7 +44,11 @@ class _Minute:
     total: int = 0
 
     def add(self, amount: int) -> None:
-        self.entries.append((time.monotonic(), amount))
+        now = time.monotonic()
+        if self.entries and now - self.entries[-1][0] < TICK_S:
+            now, before = self.entries.pop()
+            amount, self.total = amount + before, self.total - before
+        self.entries.append((now, amount))
         self.total += amount
 
     def used(self) -> int:
@@ -75,32 +82,44 @@ class Client:
         """The key's name, for logs."""
         return self.key.name
 
+    @property
+    def known_as(self) -> str:
+        """The name under which its traffic is recorded; empty on a server without keys."""
+        return self.key.name if self.key.key else ""
+
     def allowed(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of the server's models that it may use."""
         models = self.key.models
         return tuple(name for name in names if not models or name in models)
 
     @contextmanager
-    def admit(self, max_tokens: int) -> Iterator["Spent"]:
-        """Counts a request, or refuses it; the block says how many tokens it took.
+    def admit(self, max_tokens: int) -> Iterator["Spending"]:
+        """Counts a request, or refuses it; the block says what it takes, when it takes it.
 
-        While it is under way it counts with the tokens that it may take at most.
+        While it is under way it counts with the tokens that it may still take at most.
         """
-        key = self.key
-        if key.requests_per_minute and self._requests.used() >= key.requests_per_minute:
-            raise self._refused(f"{key.requests_per_minute} requests", self._requests, "requests")
-        limit = key.tokens_per_minute
+        limit = self.key.tokens_per_minute
         if limit and self._tokens.used() + self._reserved >= limit:
             raise self._refused(f"{limit} tokens", self._tokens, "tokens")
-        self._requests.add(1)
-        reserved = min(max_tokens, limit)
-        self._reserved += reserved
-        spent = Spent()
+        self.count_request()
+        spending = Spending(self, min(max_tokens, limit))
+        self._reserved += spending.reserved
         try:
-            yield spent
+            yield spending
         finally:
-            self._reserved -= reserved
-            self._tokens.add(spent.tokens)
+            self._reserved -= spending.reserved
+            spending.reserved = 0
+
+    def count_request(self) -> None:
+        """Counts a request, or refuses it, whatever it is for."""
+        limit = self.key.requests_per_minute
+        if limit and self._requests.used() >= limit:
+            raise self._refused(f"{limit} requests", self._requests, "requests")
+        self._requests.add(1)
+
+    def _charge(self, tokens: int, freed: int) -> None:
+        self._tokens.add(tokens)
+        self._reserved -= freed
 
     def _refused(self, limit: str, used: _Minute, what: str) -> Refused:
         most = getattr(self.key, f"{what}_per_minute")
@@ -112,11 +131,23 @@ class Client:
         )
 
 
-@dataclass(slots=True)
-class Spent:
-    """What a request has taken; set by whoever answers it."""
+class Spending:
+    """What a request takes: counted at once, and so also where its client hangs up."""
 
-    tokens: int = 0
+    def __init__(self, client: Client, reserved: int) -> None:
+        self._client = client
+        self.reserved = reserved
+        """Tokens that it may still sample."""
+
+    def read(self, tokens: int) -> None:
+        """A prompt was taken in."""
+        self._client._charge(tokens, 0)
+
+    def sampled(self, tokens: int) -> None:
+        """Tokens were sampled, which may be told after the request is over."""
+        freed = min(tokens, self.reserved)
+        self.reserved -= freed
+        self._client._charge(tokens, freed)
 
 
 class KeyRing:
@@ -125,6 +156,25 @@ class KeyRing:
     def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
         self._clients = {_digest(key.key): Client(key) for key in keys}
         self._anyone = None if keys else Client(ApiKey(name="anyone", key=""))
+
+    def replace(self, keys: Sequence[ApiKey]) -> str:
+        """Takes other keys and limits from now on; what has changed, in words, or nothing.
+
+        Who keeps a name keeps what was used of its limits. Requests under way go on.
+        """
+        before = {client.name: client for client in self._clients.values()}
+        after = {key.name: before.get(key.name) or Client(key) for key in keys}
+        said = {
+            "new": after.keys() - before.keys(),
+            "gone": before.keys() - after.keys(),
+            "changed": {key.name for key in keys if after[key.name].key != key},
+        }
+        for key in keys:
+            after[key.name].key = key
+        self._clients = {_digest(key.key): after[key.name] for key in keys}
+        return "; ".join(
+            f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names
+        )
 
     def find(self, shown: str) -> Client | None:
         """The client of a key, compared in constant time; None if there is none."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from practicum.core.sample import Episode
 from practicum.core.task import Task
+from practicum.gateway.key_watch import KeySource
 from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 from practicum.gateway.serving.key_limits import ApiKey
 from practicum.gateway.serving.served_models import Load, ServedModel, ServedModels, WeightsSource
@@ -17,6 +18,8 @@ class ServePlan:
 
     settings: GatewaySettings = field(default_factory=GatewaySettings)
     keys: tuple[ApiKey, ...] = ()
+    key_file: KeySource[tuple[ApiKey, ...]] | None = None
+    """Where the keys are read again; None where they do not change."""
     at_once: int = 64
     """Requests that are answered at the same time."""
     wait_s: float = 60.0
@@ -36,6 +39,8 @@ class SolveRequest:
     trace_id: str
     temperature: float = 0.0
     seed: int = 0
+    on_sampled: Callable[[int], None] = lambda tokens: None
+    """Called with how many tokens are new as they are sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Protocol
 from practicum.core.conversation import HistoryCodec
 from practicum.core.errors import PracticumError
 from practicum.core.interfaces import Sampler
+from practicum.core.model_names import model_name
 from practicum.core.sampling import SamplingParams
 from practicum.gateway.serving.serving_metrics import ServingMetrics
 
@@ -56,8 +57,8 @@ class ServedModels:
         return next(iter(self._models.values()))
 
     def get(self, name: str) -> ServedModel | None:
-        """The model as it is now; None if there is none of this name."""
-        return self._models.get(name)
+        """The model as it is now; None if there is none of this name. A hub id is a name too."""
+        return self._models.get(name) or self._models.get(model_name(name))
 
     def all(self) -> list[ServedModel]:
         """Every model as it is now."""

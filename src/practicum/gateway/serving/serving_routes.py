@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -46,7 +46,13 @@ from practicum.gateway.server.event_stream import while_connected
 from practicum.gateway.server.gateway_settings import GatewaySettings, Grammars
 from practicum.gateway.serving.access_log import EXCHANGE, AccessLog, Exchange
 from practicum.gateway.serving.console_page import console_pages
-from practicum.gateway.serving.key_limits import KEY_REFUSED, Client, KeyRing, RequestQueue
+from practicum.gateway.serving.key_limits import (
+    KEY_REFUSED,
+    Client,
+    KeyRing,
+    RequestQueue,
+    Spending,
+)
 from practicum.gateway.serving.serve_plan import Solved, Solver, SolveRequest
 from practicum.gateway.serving.served_models import ServedModel, ServedModels
 from practicum.gateway.serving.serving_metrics import CONTENT_TYPE, ServingMetrics
@@ -82,9 +88,11 @@ class ServingParts:
     is_stopping: bool = False
 
     @property
-    def is_ready(self) -> bool:
-        """Whether requests for answers are answered."""
-        return self.models is not None and not self.is_stopping
+    def state(self) -> Literal["loading", "ready", "stopping"]:
+        """How far the server is; requests for answers are answered when it is ready."""
+        if self.is_stopping:
+            return "stopping"
+        return "loading" if self.models is None else "ready"
 
 
 def random_ids() -> Iterator[str]:
@@ -121,7 +129,7 @@ class ServingRoutes(AgentRoutes):
             Route("/health", self._health, methods=["GET"]),
             Route("/ready", self._ready, methods=["GET"]),
             Route("/metrics", self._metrics, methods=["GET"]),
-            Route("/solve", self._guarded(self._solve), methods=["POST"]),
+            Route("/solve", self._guarded(self._solve, _problem_asked), methods=["POST"]),
             Route("/feedback", self._guarded(self._feedback), methods=["POST"]),
         ]
 
@@ -132,8 +140,8 @@ class ServingRoutes(AgentRoutes):
         return self._parts.models
 
     def _names(self, request: Request) -> Sequence[str]:
-        models = self._parts.models
-        return () if models is None else request.scope[CLIENT].allowed(models.names)
+        names: tuple[str, ...] = request.scope[CLIENT].allowed(self._models_now().names)
+        return names
 
     def _model_entry(self, name: str) -> dict[str, Any]:
         served = self._models_now().get(name)
@@ -187,38 +195,55 @@ class ServingRoutes(AgentRoutes):
     ) -> list[ChatTurn]:
         parts, exchange = self._parts, request.scope[EXCHANGE]
         exchange.id, started = facts.id, time.time()
+        self._tell_recorded(request)
         most = parsed.n * parsed.request.params.max_tokens
-        with request.scope[CLIENT].admit(most) as spent:
+        turns: list[ChatTurn] = []
+        with request.scope[CLIENT].admit(most) as spending:
             async with parts.queue.turn() as waited_s:
                 exchange.queue_s = waited_s
                 parts.metrics.queue_seconds.add(waited_s)
-                turns = await super()._turns(request, rollout, parsed, facts, emit)
-            exchange.prompt_tokens = turns[0].prompt_tokens
-            exchange.completion_tokens = sum(len(t.completion.token_ids) for t in turns)
-            spent.tokens = exchange.prompt_tokens + exchange.completion_tokens
-        parts.metrics.sampled(
-            facts.model,
-            prompt=exchange.prompt_tokens,
-            cached=turns[0].completion.cached_tokens,
-            completion=exchange.completion_tokens,
-        )
+                try:
+                    counted = _counted(parsed, exchange, spending)
+                    turns = await super()._turns(request, rollout, counted, facts, emit)
+                finally:
+                    parts.metrics.sampled(
+                        facts.model,
+                        prompt=exchange.prompt_tokens,
+                        cached=turns[0].completion.cached_tokens if turns else 0,
+                        completion=exchange.completion_tokens,
+                    )
         if parts.recorder is not None:
-            kept = conversation_episode(facts.id, facts.model, rollout.conversation, started)
+            kept = conversation_episode(
+                facts.id,
+                facts.model,
+                rollout.conversation,
+                started,
+                request.scope[CLIENT].known_as,
+            )
             header = request.headers.get(RECORD_HEADER)
             exchange.is_recorded = parts.recorder.offer(header, *kept)
         return turns
 
+    def _tell_recorded(self, request: Request) -> None:
+        """Note for the answer's head whether it may be recorded."""
+        if self._parts.recorder is not None:
+            header = request.headers.get(RECORD_HEADER)
+            request.scope[EXCHANGE].recorded_told = self._parts.recorder.rules.told(header)
+
     def _guarded(
-        self, work: Callable[[Request, dict[str, Any]], Awaitable[Response]]
+        self,
+        work: Callable[[Request, dict[str, Any]], Awaitable[Response]],
+        read: Callable[[Request, bytes], dict[str, Any]] | None = None,
     ) -> Callable[[Request], Awaitable[Response]]:
         """A route of our own, whose refusals have OpenAI's shape."""
+        read_fields = read or _json_of
 
         async def answer(request: Request) -> Response:
             exchange: Exchange = request.scope[EXCHANGE]
             exchange.key = request.scope[CLIENT].name
             exchange.route = request.scope["route"].path
             try:
-                body = read_json(await request.body(), request.headers.get("content-type", ""))
+                body = read_fields(request, await request.body())
                 async with while_connected(request.receive):
                     return await work(request, body)
             except Refused as refused:
@@ -237,6 +262,7 @@ class ServingRoutes(AgentRoutes):
         if not 0 < len(problem) <= LONGEST_PROBLEM:
             raise Refused(400, f"problem has 1 to {LONGEST_PROBLEM} characters", param="problem")
         exchange.id = next(self._ids)
+        self._tell_recorded(request)
         asked = SolveRequest(
             problem=problem,
             env=fields.text("env", ""),
@@ -244,33 +270,45 @@ class ServingRoutes(AgentRoutes):
             temperature=fields.number("temperature", 0, 2) or 0.0,
             seed=fields.integer("seed", 0) or 0,
         )
-        assert self._parts.solver is not None
-        with request.scope[CLIENT].admit(model.params.max_tokens) as spent:
-            async with self._parts.queue.turn() as exchange.queue_s:
-                solved = await self._parts.solver(model, asked)
-            trace = solved.episode.trace
-            exchange.completion_tokens = spent.tokens = trace.sampled_tokens
-        self._parts.metrics.sampled(model.name, prompt=0, cached=0, completion=spent.tokens)
+        solved = await self._played(request.scope[CLIENT], model, asked, exchange)
         if self._parts.recorder is not None:
             header = request.headers.get(RECORD_HEADER)
-            kept = (solved.episode, solved.task)
-            exchange.is_recorded = self._parts.recorder.offer(header, *kept)
+            trace = replace(solved.episode.trace, client=request.scope[CLIENT].known_as)
+            episode = replace(solved.episode, trace=trace)
+            exchange.is_recorded = self._parts.recorder.offer(header, episode, solved.task)
         return JSONResponse(_solved_json(solved, model, is_kept=exchange.is_recorded))
+
+    async def _played(
+        self, client: Client, model: ServedModel, asked: SolveRequest, exchange: Exchange
+    ) -> Solved:
+        """The episode, within the client's limits."""
+        assert self._parts.solver is not None
+
+        def sampled(tokens: int) -> None:
+            spending.sampled(tokens)
+            exchange.completion_tokens += tokens
+            self._parts.metrics.sampled(model.name, prompt=0, cached=0, completion=tokens)
+
+        with client.admit(model.params.max_tokens) as spending:
+            async with self._parts.queue.turn() as exchange.queue_s:
+                return await self._parts.solver(model, replace(asked, on_sampled=sampled))
 
     async def _feedback(self, request: Request, body: dict[str, Any]) -> Response:
         if self._parts.recorder is None:
             sentence = "this server records nothing, so there is nothing to give feedback on"
             raise Refused(404, f"{sentence}; it was started without --record", "not_found_error")
-        label = await self._parts.recorder.feedback(body)
+        client: Client = request.scope[CLIENT]
+        client.count_request()
+        label = await self._parts.recorder.feedback(body, client.known_as)
         return JSONResponse({"trace_id": label.episode_id, "value": label.value})
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        state = self._parts.state
+        return JSONResponse({"status": "ok" if state == "ready" else state})
 
     async def _ready(self, request: Request) -> Response:
-        if not self._parts.is_ready:
-            said = "stopping" if self._parts.is_stopping else "loading"
-            return JSONResponse({"status": said}, 503, {"retry-after": "2"})
+        if (state := self._parts.state) != "ready":
+            return JSONResponse({"status": state}, 503, {"retry-after": "2"})
         return JSONResponse({"status": "ready", "models": list(self._models_now().names)})
 
     async def _metrics(self, request: Request) -> Response:
@@ -279,10 +317,51 @@ class ServingRoutes(AgentRoutes):
         text = parts.metrics.render(
             waiting=parts.queue.waiting,
             under_way=parts.queue.under_way,
-            is_ready=parts.is_ready,
+            is_ready=parts.state == "ready",
             weights={model.name: model.fingerprint for model in models},
         )
         return Response(text, media_type=CONTENT_TYPE)
+
+
+def _json_of(request: Request, body: bytes) -> dict[str, Any]:
+    return read_json(body, request.headers.get("content-type", ""))
+
+
+def _problem_asked(request: Request, body: bytes) -> dict[str, Any]:
+    """The fields of a problem, from the URL's query, a body of JSON, or some from each."""
+    found = {} if request.query_params and not body else _json_of(request, body)
+    for name, value in request.query_params.multi_items():
+        if name in found:
+            raise Refused(400, f"{name:.80} is given twice; give it once", param=name)
+        found[name] = _as_number(value) if name in ("temperature", "seed") else value
+    return found
+
+
+def _as_number(text: str) -> float | str:
+    """A number that is written in a query; any other text as it is, to be refused by its name."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _counted(parsed: ParsedRequest, exchange: Exchange, spending: Spending) -> ParsedRequest:
+    """The request, which says what it takes of its key's limits while it does.
+
+    The prompt counts once, for however many choices.
+    """
+
+    def read(tokens: int) -> None:
+        spending.read(tokens - exchange.prompt_tokens)
+        exchange.prompt_tokens = tokens
+
+    def sampled(tokens: int) -> None:
+        spending.sampled(tokens)
+        exchange.completion_tokens += tokens
+
+    return replace(parsed, request=replace(parsed.request, on_prompt=read, on_sampled=sampled))
 
 
 def _solved_json(solved: Solved, model: ServedModel, *, is_kept: bool) -> dict[str, Any]:

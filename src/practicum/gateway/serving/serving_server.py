@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from practicum.gateway.http_listening import address_of, listen, running_servers
+from practicum.gateway.key_watch import KeyWatch
 from practicum.gateway.server.gateway_server import http_server, low_latency, reachable
 from practicum.gateway.serving.key_limits import KeyRing, RequestQueue
 from practicum.gateway.serving.serve_plan import LoadedModels, ServePlan
@@ -33,13 +34,13 @@ async def serve_models(
 ) -> None:
     """Serves until SIGINT or SIGTERM; then accepts no more, and ends what is under way.
 
-    A second signal ends at once.
+    A second signal ends at once. SIGHUP reads the key file again, as does a change of it.
 
     Args:
         plan: Address, keys and limits.
         load: Loads the models; `/health` is answered meanwhile, and `/ready` says not yet.
         ready: Called with address and models once all is loaded.
-        say: Told what happens to the models and to what is recorded.
+        say: Told what happens to the models, to the keys and to what is recorded.
         log: Takes a line for each request.
         keeper: Opens the store of recorded traffic; None records nothing.
     """
@@ -54,7 +55,8 @@ async def serve_models(
     routes = ServingRoutes(plan.settings, parts)
     app = serving_app(routes, plan.settings, parts, log)
     try:
-        async with _listening(app, plan, parts) as (address, stopped):
+        keys = KeyWatch(plan.key_file, parts.keys.replace, say)
+        async with keys.under_way(), _listening(app, plan) as (address, stopped):
             loaded = await _unless(load(), stopped)
             if loaded is not None:
                 routes.load(loaded.models, loaded.grammars, loaded.solver)
@@ -70,9 +72,7 @@ async def serve_models(
 
 
 @asynccontextmanager
-async def _listening(
-    app: object, plan: ServePlan, parts: ServingParts
-) -> AsyncIterator[tuple[str, asyncio.Event]]:
+async def _listening(app: object, plan: ServePlan) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """The server under way, its address, and an event that a signal sets."""
     settings = plan.settings
     where = listen(settings.host, settings.port, "--port")

@@ -29,10 +29,13 @@ ENVIRONMENT = "traffic"
 """The environment's name in traces of conversations."""
 
 AUTHOR = "feedback"
-"""Author of the labels that feedback becomes."""
+"""Author of the labels that feedback becomes; with keys, `feedback/` and the key's name."""
 
 RECORD_HEADER = "x-practicum-record"
 """`yes` or `no`: whether the client agrees to be recorded."""
+
+RECORDED_HEADER = "x-practicum-recorded"
+"""Of an answer: whether its client has agreed, and how to."""
 
 RESPONSE_ID = re.compile(r"(?:chatcmpl-|msg_|resp_)([0-9a-f]{24})")
 """Ids that the dialects give to answers."""
@@ -52,8 +55,8 @@ class TrafficKeeper(Protocol):
     def keep(self, episode: Episode, task: Task) -> None:
         """Store one episode and its task."""
 
-    def knows(self, trace_id: str) -> bool:
-        """Whether an episode of this id is stored."""
+    def client_of(self, trace_id: str) -> str | None:
+        """Whose key asked for a stored episode, empty where nobody knows; None if there is none."""
 
     def label(self, labels: Sequence[Label]) -> None:
         """Store labels of stored episodes."""
@@ -75,6 +78,10 @@ class RecordingRules:
         """Whether a client with this header agrees."""
         said = (header or "").strip().lower()
         return said == "yes" or (self.consent == "assumed" and said != "no")
+
+    def told(self, header: str | None) -> str:
+        """What the answer to a client with this header says of it."""
+        return "yes" if self.agrees(header) else f"no; send {RECORD_HEADER}: yes to agree"
 
     def is_drawn(self, trace_id: str) -> bool:
         """Whether an answer is in the share: decided by its id alone."""
@@ -99,7 +106,7 @@ class TrafficRecorder:
         metrics: ServingMetrics,
         say: Callable[[str], None],
     ) -> None:
-        self._rules, self._metrics, self._say = rules, metrics, say
+        self.rules, self._metrics, self._say = rules, metrics, say
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="traffic")
         self._keeper = self._thread.submit(open_keeper).result()
         self._recent: OrderedDict[str, tuple[Episode, Task]] = OrderedDict()
@@ -107,9 +114,9 @@ class TrafficRecorder:
 
     def offer(self, header: str | None, episode: Episode, task: Task) -> bool:
         """Keep an answer if its client agrees and it is in the share; whether it is kept."""
-        if not self._rules.agrees(header) or not episode.trace.nodes:
+        if not self.rules.agrees(header) or not episode.trace.nodes:
             return False
-        if self._rules.is_drawn(episode.trace.id):
+        if self.rules.is_drawn(episode.trace.id):
             writing = asyncio.ensure_future(self._keep(episode, task))
             self._writing.add(writing)
             writing.add_done_callback(self._writing.discard)
@@ -119,20 +126,32 @@ class TrafficRecorder:
             self._recent.popitem(last=False)
         return False
 
-    async def feedback(self, body: dict[str, Any]) -> Label:
-        """Store feedback as a label; raises `Refused` where the answer was not recorded."""
-        label, kind = read_feedback(body)
-        recent = self._recent.pop(label.episode_id, None)
-        if recent is not None:
-            await self._keep(*recent)
-        if not await self._in_thread(lambda: self._keeper.knows(label.episode_id)):
+    async def feedback(self, body: dict[str, Any], client: str = "") -> Label:
+        """Store feedback as a label; `client` is the name of the key that it comes from.
+
+        Raises `Refused` where the answer was not recorded, or was another key's.
+        """
+        label, kind = read_feedback(body, client)
+        recent = self._recent.get(label.episode_id)
+        asker = (
+            recent[0].trace.client
+            if recent is not None
+            else await self._in_thread(lambda: self._keeper.client_of(label.episode_id))
+        )
+        if asker is None:
             raise Refused(
                 404,
-                f"the answer {body.get('id')!r:.80} was not recorded here; feedback is for answers "
-                f"whose requests were sent with {RECORD_HEADER}: yes",
+                f"the answer {body.get('id')!r:.80} was not recorded here, and feedback is kept "
+                f"with what was; ask again with the header {RECORD_HEADER}: yes to agree to it",
                 "not_found_error",
                 "id",
             )
+        if asker and asker != client:
+            sentence = f"the answer {body.get('id')!r:.80} was given to another key; only that one"
+            raise Refused(403, f"{sentence} may say how good it is", "permission_error", "id")
+        if recent is not None:
+            del self._recent[label.episode_id]
+            await self._keep(*recent)
         await self._in_thread(lambda: self._keeper.label([label]))
         self._metrics.feedback[(kind,)] += 1
         return label
@@ -161,7 +180,11 @@ class TrafficRecorder:
 
 
 def conversation_episode(
-    answer_id: str, model: str, conversation: CapturedConversation, started_at: float
+    answer_id: str,
+    model: str,
+    conversation: CapturedConversation,
+    started_at: float,
+    client: str = "",
 ) -> tuple[Episode, Task]:
     """What was said and sampled to answer one request, as an episode that nobody has scored."""
     asked = conversation.nodes[0].messages if conversation.nodes else ()
@@ -175,6 +198,7 @@ def conversation_episode(
         started_at=started_at,
         duration_s=time.time() - started_at,
         tools=conversation.tools,
+        client=client,
     )
     instruction = next((m.content for m in reversed(asked) if m.role == "user"), "")
     task = Task(id=task_id, env=ENVIRONMENT, split="train", instruction=instruction)
@@ -187,8 +211,8 @@ def _digest(messages: Sequence[Message]) -> str:
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def read_feedback(body: dict[str, Any]) -> tuple[Label, str]:
-    """The label that a request's feedback stands for, and the kind of feedback.
+def read_feedback(body: dict[str, Any], client: str = "") -> tuple[Label, str]:
+    """The label that a key's feedback stands for, and the kind of feedback.
 
     >>> read_feedback({"id": "solve/1", "thumbs": "up"})[0].value
     1.0
@@ -215,7 +239,7 @@ def read_feedback(body: dict[str, Any]) -> tuple[Label, str]:
     label = Label(
         episode_id=f"{ENVIRONMENT}/{answered[1]}" if answered else fields.text("id"),
         value=value,
-        author=AUTHOR,
+        author=f"{AUTHOR}/{client}" if client else AUTHOR,
         created_at=time.time(),
         note=comment,
         correction=correction,

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from practicum.core.errors import MissingExtra, UserError
+from practicum.core.private_files import make_private_file, make_private_folder
 from practicum.core.sample import Example
 from practicum.core.task import JSON
 from practicum.traces.datasets.build import Built, Kind, Unit
@@ -83,7 +84,7 @@ def write_dataset(
     places = layout(out, form)
     _check_free(places, out, replace)
     try:
-        places.train.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(places.train.parent)
         if replace:
             for old in (places.manifest, places.heldout):
                 old.unlink(missing_ok=True)
@@ -202,6 +203,7 @@ def _write_side(
     if shape is not None:
         rows = map(shape.filled, rows)
     try:
+        make_private_file(temporary)
         if path.suffix == ".parquet":
             write_parquet(temporary, kind, rows)
         else:

@@ -29,6 +29,8 @@ from practicum.traces.datasets.splits import LeftOut
 
 BROKEN = "it broke off through no fault of the policy"
 SILENT = "the assistant said nothing"
+CORRECTED = " corrected"
+"""Ends the id of an example that a person has written, behind that of its trace."""
 UNCORRECTED = "its correction says what the answer said"
 MADE_UP = "its source says that it was made up, and an answer must have been given by someone"
 
@@ -125,7 +127,7 @@ def _corrected(trace: Trace, correction: str, left_out: LeftOut) -> Iterator[Exa
         messages=path.messages,
         tools=trace.tools,
         given=path.given,
-        pair=f"{trace.id} corrected",
+        pair=f"{trace.id}{CORRECTED}",
         chosen=False,
         token_ids=ids,
         loss_mask=mask,
@@ -134,7 +136,7 @@ def _corrected(trace: Trace, correction: str, left_out: LeftOut) -> Iterator[Exa
     answer = Message(role="assistant", content=correction)
     yield replace(
         rejected,
-        id=f"{trace.id} corrected",
+        id=f"{trace.id}{CORRECTED}",
         messages=(*path.messages[: path.given], answer),
         chosen=True,
         token_ids=(),

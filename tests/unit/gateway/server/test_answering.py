@@ -1,14 +1,16 @@
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.clients.serving import ScriptedSampler
 from tests.unit.engine.reference import tiny
-from tests.unit.gateway.pieces import say
+from tests.unit.gateway.pieces import SlowSampler, say, talk
 
 from practicum.core.conversation import RolloutLimits
-from practicum.core.sampling import SamplingParams
+from practicum.core.errors import UserError
+from practicum.core.sampling import Completion, SamplingParams, SamplingRequest
 from practicum.core.trace import ToolSpec
 from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.gateway.capture import CapturedConversation
@@ -58,6 +60,53 @@ def answering(
     talk = CapturedConversation(ScriptedSampler(["1"]), tiny().codec, params, seed=1)
     rollout = rollouts.open(talk, RolloutLimits(**limits))
     return RequestSampler(rollouts, GatewaySettings(), grammars), rollouts, rollout
+
+
+class BreaksOff(SlowSampler):
+    """Fails after so many tokens."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(lambda request: "x" * 30)
+        self._after = after
+
+    async def sample(self, request: SamplingRequest) -> Completion:
+        def count(tokens: int) -> None:
+            counted(tokens)
+            if self.told == self._after:
+                raise UserError("it broke")
+
+        counted = request.on_sampled
+        assert counted is not None
+        return await super().sample(replace(request, on_sampled=count))
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+@pytest.mark.parametrize("choices", [1, 3])
+@pytest.mark.parametrize("ending", ["hangs up", "times out", "is closed", "fails"])
+async def test_what_was_sampled_is_charged_however_the_turn_ends(
+    ending: str, choices: int, is_streamed: bool
+) -> None:
+    rollouts = OpenRollouts()
+    pause_s = 0.01 if ending == "times out" else 0.0
+    talked, slow = talk(lambda request: "x" * 3000, max_tokens=4000, pause_s=pause_s)
+    sampler = BreaksOff(7) if ending == "fails" else slow
+    talked = CapturedConversation(sampler, talked.codec, talked.params, seed=1)
+    rollout = rollouts.open(talked, RolloutLimits(max_tokens=100_000))
+    settings = GatewaySettings(request_timeout_s=1.0 if ending == "times out" else 3600.0)
+    answers, told = RequestSampler(rollouts, settings, None), list[int]()
+    request = replace(PLAIN.request, params=talked.params, on_sampled=told.append)
+    asked = ParsedRequest(request=request, n=choices)
+    emit = (lambda event: None) if is_streamed else None
+    turns = asyncio.create_task(answers.turns(rollout, asked, emit))
+    if ending in ("hangs up", "is closed"):
+        while sampler.told < 12:
+            await asyncio.sleep(0)
+        turns.cancel() if ending == "hangs up" else rollouts.close(rollout.id)
+    with pytest.raises((Refused, asyncio.CancelledError)):
+        await turns
+    assert sampler.told > 0
+    assert rollout.use.tokens == sum(told) == sampler.told
+    assert (rollout.use.reserved, rollout.use.turns, rollout.use.under_way) == (0, 0, 0)
 
 
 async def begun(grammars: HeldGrammars) -> None:

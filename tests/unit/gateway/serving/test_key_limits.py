@@ -1,12 +1,15 @@
 """Keys find their clients, limits hold for a minute, and the queue waits its time."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from practicum.gateway.requests import Refused
 from practicum.gateway.serving import key_limits
-from practicum.gateway.serving.key_limits import ApiKey, Client, KeyRing, RequestQueue
+from practicum.gateway.serving.key_limits import ApiKey, Client, KeyRing, RequestQueue, Spending
 
 
 def client(**limits: int) -> Client:
@@ -54,15 +57,66 @@ def test_tokens_count_while_they_are_sampled_and_for_a_minute_after(
     with one.admit(100) as spent:
         with pytest.raises(Refused), one.admit(1):
             pass
-        spent.tokens = 30
+        spent.sampled(30)
     with one.admit(1) as spent:  # 70 are left, whatever was reserved before
-        spent.tokens = 80
+        spent.read(60)
+        spent.sampled(20)
     with pytest.raises(Refused, match="100 tokens") as refused, one.admit(1):
         pass
     assert refused.value.retry_after_s == 60
     now[0] += 61
     with one.admit(1):
         pass
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), max_size=30))
+def test_nothing_that_is_taken_is_forgotten_however_requests_end(
+    requests: list[tuple[int, int, bool]],
+) -> None:
+    one, taken, over = client(tokens_per_minute=100), 0, list[Spending]()
+    for read, sampled, hangs_up in requests:
+        if taken >= 100:
+            with pytest.raises(Refused), one.admit(40):
+                pass
+            continue
+        with suppress(asyncio.CancelledError), one.admit(40) as spending:
+            spending.read(read)
+            for _ in range(sampled):
+                spending.sampled(1)
+            if hangs_up:
+                raise asyncio.CancelledError
+        over.append(spending)
+        taken += read + sampled
+    for spending in over:
+        spending.sampled(2)  # told late
+    assert one._tokens.used() == taken + 2 * len(over)
+    assert one._reserved == 0
+
+
+def test_a_replaced_ring_forgets_keys_and_keeps_what_was_used() -> None:
+    ring = KeyRing(
+        [
+            ApiKey(name="a", key="a" * 16, requests_per_minute=2),
+            ApiKey(name="b", key="b" * 16),
+        ]
+    )
+    before = ring.find("a" * 16)
+    assert before is not None
+    with before.admit(1):
+        said = ring.replace(
+            [
+                ApiKey(name="a", key="A" * 16, requests_per_minute=1),
+                ApiKey(name="c", key="c" * 16),
+            ]
+        )
+        assert said == "new: c; gone: b; changed: a"
+        assert ring.find("a" * 16) is ring.find("b" * 16) is None
+    after = ring.find("A" * 16)
+    assert after is not None
+    assert after.name == "a"
+    with pytest.raises(Refused, match="1 requests a minute"), after.admit(1):
+        pass
+    assert ring.replace([after.key, ApiKey(name="c", key="c" * 16)]) == ""
 
 
 async def test_requests_wait_in_the_order_they_came() -> None:

@@ -40,9 +40,11 @@ class Conversation:
         ]
 
 
-def answer(answer_id: str = ID, asked: str = "hi", answered: str = "ho") -> tuple[Episode, Task]:
+def answer(
+    answer_id: str = ID, asked: str = "hi", answered: str = "ho", client: str = ""
+) -> tuple[Episode, Task]:
     conversation: Any = Conversation(asked, answered)
-    return conversation_episode(answer_id, "a", conversation, 100.0)
+    return conversation_episode(answer_id, "a", conversation, 100.0, client)
 
 
 def recorder(path: Path, **rules: Any) -> tuple[TrafficRecorder, list[str]]:
@@ -152,6 +154,32 @@ async def test_feedback_becomes_a_label(
         [kept] = store.labels(f"traffic/{ID}")
     assert (kept.value, kept.author, kept.note) == (value, "feedback", "so")
     assert kept.correction == correction
+
+
+@pytest.mark.parametrize("share", [1.0, 0.0])
+async def test_only_the_key_that_asked_says_how_good_an_answer_is(
+    share: float, tmp_path: Path
+) -> None:
+    path, body = tmp_path / "t.sqlite", {"id": f"msg_{ID}", "thumbs": "down"}
+    opened, _ = recorder(path, share=share)
+    opened.offer("yes", *answer(client="alice"))
+    opened.offer("yes", *answer("2" * 24))  # recorded before there were keys
+    for other in ("bob", ""):
+        with pytest.raises(Refused, match="given to another key") as refused:
+            await opened.feedback(body, other)
+        assert refused.value.status == 403
+    await opened.feedback(body, "alice")
+    await opened.feedback({**body, "id": f"msg_{'2' * 24}"}, "bob")
+    await opened.close()
+    opened, _ = recorder(path)  # what it knows does not end with the server
+    with pytest.raises(Refused, match="given to another key"):
+        await opened.feedback(body, "bob")
+    await opened.close()
+    with SqliteTraceStore(path, read_only=True) as store:
+        assert [one.author for one in store.labels()] == ["feedback/alice", "feedback/bob"]
+        found = store.get(f"traffic/{ID}")
+    assert found is not None
+    assert found.trace.client == "alice"
 
 
 async def test_an_answer_outside_the_share_is_kept_when_feedback_comes(tmp_path: Path) -> None:

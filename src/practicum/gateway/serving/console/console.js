@@ -28,7 +28,14 @@ async function ask(path, body) {
     const { error } = await response.json();
     said = error.message || error || said;
   } catch { /* no JSON: the status says it */ }
-  throw new Error(said);
+  throw Object.assign(new Error(said), { status: response.status });
+}
+
+// Why feedback on an answer would not be kept; empty where it would.
+function whyNotKept(response) {
+  const told = response.headers.get("x-practicum-recorded");
+  if (told === null) return "this server records nothing, so feedback is not kept";
+  return told === "yes" ? "" : "not recorded: tick \u201cmay be recorded\u201d above and ask again to give feedback";
 }
 
 async function listModels() {
@@ -44,6 +51,7 @@ async function listModels() {
     $("state").textContent = "ready";
   } catch (error) {
     $("state").textContent = error.message;
+    if (error.status === 503) setTimeout(listModels, 2000); // still loading
   }
 }
 
@@ -83,8 +91,13 @@ function showAnswer(answer) {
   const tokens = make("div", { kind: "tokens" });
   tokens.append(...answer.tokens.map(tokenSpan));
   $("trace").replaceChildren(tokens);
+  showFeedback(answer);
+}
+
+function showFeedback(answer) {
   $("feedback").hidden = !answer.id;
-  $("feedback-said").textContent = answer.said || "";
+  for (const part of $("feedback").querySelectorAll("button, input")) part.disabled = Boolean(answer.why);
+  $("feedback-said").textContent = answer.said || answer.why || "";
 }
 
 function addMessage(role, text) {
@@ -100,6 +113,7 @@ async function stream(answer, started) {
     stream_options: { include_usage: true },
     temperature: Number($("temperature").value), max_tokens: Number($("max-tokens").value),
   });
+  answer.why = whyNotKept(response);
   for await (const event of events(response)) {
     if (event.error) throw new Error(event.error.message || "the answer broke off");
     answer.id = event.id;
@@ -154,7 +168,7 @@ $("clear").addEventListener("click", () => {
   $("prompt").focus();
 });
 
-function showSolved(solved) {
+function showSolved(solved, why) {
   const verdict = solved.success ? "solved" : "unsolved";
   const told = `${solved.success ? "solved" : "not solved"}, reward ${solved.reward ?? "unknown"}`;
   $("solution").replaceChildren(
@@ -174,9 +188,8 @@ function showSolved(solved) {
     return row;
   }));
   $("trace").replaceChildren(table);
-  shown = { id: solved.recorded ? solved.trace_id : "", said: "" };
-  $("feedback").hidden = !shown.id;
-  $("feedback-said").textContent = "";
+  shown = { id: solved.trace_id, said: "", why };
+  showFeedback(shown);
 }
 
 $("pose").addEventListener("submit", async (event) => {
@@ -186,7 +199,8 @@ $("pose").addEventListener("submit", async (event) => {
   try {
     const body = { problem: $("problem").value, model: $("model").value };
     if ($("env").value) body.env = $("env").value;
-    showSolved(await (await ask("/solve", body)).json());
+    const response = await ask("/solve", body);
+    showSolved(await response.json(), whyNotKept(response));
   } catch (error) {
     $("solution").replaceChildren(make("p", { text: error.message, kind: "error" }));
   }
