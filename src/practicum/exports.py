@@ -39,14 +39,19 @@ from practicum.delivery.agreement import (
 from practicum.delivery.form_probing import find_form
 from practicum.delivery.go_template import write_go
 from practicum.delivery.model_card import Exported, Lineage, results_to_json, write_card
-from practicum.delivery.ollama import MODELFILE, Modelfile, choose_profile
+from practicum.delivery.ollama import MODELFILE, Modelfile, choose_profile, shared_system
 from practicum.delivery.turn_form import Messages, Tools
 from practicum.engine.compute_thread import run_to_end
 from practicum.engine.models.catalog import known_base
 from practicum.engine.models.download import create_atomically, require_space, sha256_of
 from practicum.engine.models.file_types import BITS, FILE_TYPES, read_file_types, recommended_type
 from practicum.engine.models.gguf_checks import check_template, check_tokenizer, check_tokens
-from practicum.engine.models.gguf_writing import read_gguf, write_gguf, write_lora_gguf
+from practicum.engine.models.gguf_writing import (
+    check_converts,
+    read_gguf,
+    write_gguf,
+    write_lora_gguf,
+)
 from practicum.engine.models.llama_cpp import LlamaCpp, quantise
 from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.models.loading import LoadedModel, load_model
@@ -172,6 +177,8 @@ def export(
     target = Path(folder) if folder else Path("exports") / f"{named.replace('/', '-')}-{kind}"
     if target.exists():
         raise UserError(f"{str(target)!r} is there already; remove it, or name another folder")
+    if any(kind not in ("adapter", "merged") for kind in targets):
+        check_converts(config.model.name, watcher.progress)
     try:
         with create_atomically(target) as partial:
             assert partial is not None  # nobody else had it a moment ago
@@ -319,7 +326,7 @@ class _Work:
                 profile=profile,
                 parameters={"temperature": 0.0},
                 licence=lineage.licence,
-                system=_shared_system(self._episodes),
+                system=shared_system(self._episodes),
                 origin=f"{lineage.base} + {lineage.policy} ({lineage.fingerprint}), {file.kind}",
             )
             (place / name).write_text(modelfile.write(), encoding="utf-8")
@@ -362,8 +369,7 @@ class _Work:
 
     def _adapter(self, place: Path) -> Exported:
         checkpoint = _require_adapter(self.source)
-        base = self.source.lineage.base
-        copy_adapter(checkpoint, base, self._loaded.tokenizer, place)
+        copy_adapter(checkpoint, self.source.lineage.base, self._loaded.tokenizer, place)
         again = read_adapter(load_model(self.source.base).module, place)
         exported = self._checked("merged", "adapter", place, self._agreement_of(again))
         return self._acting(exported, self.source.base, place)
@@ -371,8 +377,8 @@ class _Work:
     def _merged(self, folder: Path) -> Exported:
         save_merged(self._adapted, self._loaded.tokenizer, folder)
         self._merged_folder = folder
-        again = load_model(str(folder)).module
-        return self._checked("merged", "merged", folder, self._agreement_of(again))
+        agreement = self._agreement_of(load_model(str(folder)).module)
+        return self._checked("merged", "merged", folder, agreement)
 
     def _agreement_of(self, model: Any) -> Agreement:
         found = [log_softmax_after(model, p.tokens, p.targets.size) for p in self._probes]
@@ -465,10 +471,7 @@ class _Work:
     def _lora_gguf(self, place: Path) -> Exported:
         checkpoint = _require_adapter(self.source)
         base = self._loaded.folder
-        if base is None:
-            raise UserError(
-                "the tiny model has no files to put an adapter on; export it with --to merged"
-            )
+        assert base is not None  # only a model with files converts
         name = self._folder.name.removeprefix(".").removesuffix(".partial")
         file = place / f"{name}-lora.gguf"
         write_lora_gguf(checkpoint, base, file, self._watcher.progress)
@@ -506,13 +509,6 @@ def _openings(episodes: Sequence[Episode]) -> list[list[dict[str, str]]]:
     return found
 
 
-def _shared_system(episodes: Sequence[Episode]) -> str:
-    """The system message of all episodes; empty where they have none or several."""
-    first = [next(episode.trace.messages()) for episode in episodes]
-    told = {message.content if message.role == "system" else "" for message in first}
-    return told.pop() if len(told) == 1 else ""
-
-
 def _refusal(kind: str, told: Sequence[str]) -> UserError:
     return UserError(
         f"the {kind} export is not the model it was made from: {'; '.join(told)}. Nothing was "
@@ -545,16 +541,19 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
         training=_training(run.config()) if run else "",
         licence=licence,
     )
-    source = Source(
-        policy=policy,
-        base=config.model.name,
-        checkpoint=checkpoint.path if checkpoint else None,
-        config=config,
-        run=run.path if run else None,
-        trained=run.config() if run else None,
-        lineage=lineage,
+    return (
+        loaded,
+        adapted,
+        Source(
+            policy=policy,
+            base=config.model.name,
+            checkpoint=checkpoint.path if checkpoint else None,
+            config=config,
+            run=run.path if run else None,
+            trained=run.config() if run else None,
+            lineage=lineage,
+        ),
     )
-    return loaded, adapted, source
 
 
 def _training(config: RunConfig) -> str:

@@ -82,6 +82,10 @@ def _print_table(found: Sequence[Any]) -> None:
         cells = [model.name, parameters, size, here, model.source]
         table.add_row(*cells, *([model.licence, model.note] if wide else []))
     console.print(table)
+    for model in found:
+        if model.hub_id not in (None, model.name):
+            told = f"{model.name} is also {model.hub_id}, its name on the hub"
+            console.print(told, highlight=False, soft_wrap=True)
     console.print("Also: any hub id (owner/name), a model folder, a .gguf file.", highlight=False)
 
 

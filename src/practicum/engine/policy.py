@@ -50,6 +50,7 @@ class TorchPolicy:
         *,
         max_slots: int = 65_536,
         checkpointed: bool = False,
+        adapter_bin: bool = False,
     ) -> "TorchPolicy":
         """Attach a fresh adapter to a model loaded with our attention."""
         model = attach_adapter(loaded.module, lora, seed, known_base(loaded.name)[0])
@@ -85,7 +86,7 @@ class TorchPolicy:
             settings,
             fingerprint=read,
             on_update=changed,
-            describe=partial(describe_adapter, loaded.name, loaded.tokenizer),
+            describe=partial(describe_adapter, loaded.name, loaded.tokenizer, as_bin=adapter_bin),
             checkpointed=checkpointed,
         )
         return cls(

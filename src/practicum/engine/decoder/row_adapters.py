@@ -28,7 +28,7 @@ from practicum.engine.models.adapter_files import (
     read_adapter_files,
     require_plain,
 )
-from practicum.engine.models.lora import adapter_fingerprint, host_checksum
+from practicum.engine.models.lora import saved_fingerprint
 
 PROJECTIONS = (
     ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -111,7 +111,7 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     Raises:
         CheckpointError: If it cannot be read, or is not plain LoRA on this model's projections.
     """
-    config, saved = read_adapter_files(folder)
+    files = config, saved = read_adapter_files(folder)
     require_plain(config, folder)
     scale = _scale(config)
     names = [
@@ -129,9 +129,7 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
     )
     return RowAdapter(
         number=next(_numbers),
-        fingerprint=adapter_fingerprint(
-            _trained_names(saved), config, base_fingerprint, host_checksum
-        ),
+        fingerprint=saved_fingerprint(files, base_fingerprint),
         pairs=pairs,
     )
 
@@ -139,11 +137,6 @@ def read_row_adapter(folder: Path, parts: Any, base_fingerprint: str) -> RowAdap
 def _scale(config: dict[str, Any]) -> float:
     alpha, rank = (float(config.get(name, DEFAULTS[name])) for name in ("lora_alpha", "r"))
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
-
-
-def _trained_names(saved: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
-    """The tensors by the names they have while they are trained."""
-    return sorted((name.removesuffix("weight") + "default.weight", t) for name, t in saved.items())
 
 
 def _pair(

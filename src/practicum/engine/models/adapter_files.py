@@ -110,11 +110,6 @@ def require_plain(config: Mapping[str, Any], folder: Path) -> None:
             raise not_served(folder, f"{name} is {value!r:.60}")
 
 
-def check_servable(folder: Path) -> None:
-    """Refuse an adapter that could not be served, as far as its own files tell."""
-    require_plain(read_adapter_files(folder).config, folder)
-
-
 def function_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that change what an adapter with given tensors computes, less the defaults."""
     plain = {name: _plain(value) for name, value in config.items() if name not in WITHOUT_EFFECT}

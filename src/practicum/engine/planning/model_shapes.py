@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.config.config_sections import LoraConfig
+from practicum.core.model_names import model_name
 from practicum.engine.models.gguf_header import read_gguf_header
 from practicum.engine.models.model_limits import check_model_files
 
@@ -149,6 +150,7 @@ KNOWN_SHAPES: dict[str, ModelShape] = {
 
 def find_shape(model: str) -> ModelShape | None:
     """The shape of a known name, a folder, a .gguf file or a cached hub id; None if unknown."""
+    model = model_name(model)
     wanted = model.casefold()
     for name, shape in KNOWN_SHAPES.items():
         if wanted in (name.casefold(), name.rpartition("/")[2].casefold()):

@@ -411,14 +411,19 @@ class PendingCompletion:
         return not cuts and self.grammar is None and not request.top_logprobs
 
     def tell(self) -> None:
-        """Hand the new tokens to the request's listener; one that fails ends the request."""
-        listener = self.request.on_tokens
-        fresh = tuple(self.tokens[len(self.request.prompt_ids) + self.told :])
-        if listener is None or not fresh or self.future.done():
+        """Count the new tokens, and hand them to the request's listener, which may fail."""
+        begin = len(self.request.prompt_ids) + self.told
+        fresh = len(self.tokens) - begin
+        if not fresh:
             return
-        self.told += len(fresh)
+        self.told += fresh
+        if self.request.on_sampled is not None:
+            self.request.on_sampled(fresh)
+        listener = self.request.on_tokens
+        if listener is None or self.future.done():
+            return
         try:
-            listener(fresh)
+            listener(tuple(self.tokens[begin:]))
         except Exception as error:  # noqa: BLE001 - listeners are callers' code
             self.failure = error
 

@@ -284,7 +284,7 @@ class TorchEngine:
 
     def _answer(self) -> None:
         """Tell listeners what is new, and callers whose completion is over."""
-        for row in [r for r in self._active if r.request.on_tokens is not None]:
+        for row in self._active:
             row.tell()
         for row in [r for r in self._active if r.is_over]:
             self._end_decode_run()  # where a listener failed, it is still under way

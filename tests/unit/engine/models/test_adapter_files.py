@@ -26,11 +26,10 @@ from practicum.core.sampling import SamplingParams, SamplingRequest
 from practicum.engine.models.adapter_files import (
     CONFIG_FILE,
     WEIGHTS_FILE,
-    check_servable,
     read_adapter_config,
     read_adapter_files,
 )
-from practicum.engine.models.lora import load_adapter
+from practicum.engine.models.lora import identify_adapter, load_adapter
 from practicum.engine.models.publishing import Upload
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.served_base import ServedBase, load_served_base
@@ -66,7 +65,11 @@ def pushed(folder: Path) -> None:
     Upload(folder=folder, hub_id="me/x").files()
 
 
-LOADERS: list[Callable[[Path], Any]] = [evaluated, served, check_servable, started_from, pushed]
+def published(folder: Path) -> None:
+    identify_adapter(folder, "")
+
+
+LOADERS: list[Callable[[Path], Any]] = [evaluated, served, published, started_from, pushed]
 every_loader = pytest.mark.parametrize("load", LOADERS, ids=[x.__name__ for x in LOADERS])
 
 
@@ -167,7 +170,7 @@ def test_with_any_settings_an_adapter_is_refused_or_computes_numbers(
 def test_any_config_is_read_or_refused_in_one_sentence(change: dict[str, Any], other: Any) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = changed(Path(name), {**change, "other": other})
-        said = refusal(check_servable, folder)
+        said = refusal(published, folder)
         (folder / CONFIG_FILE).write_text(json.dumps(other))
         assert "\n" not in said + refusal(read_adapter_config, folder)
 

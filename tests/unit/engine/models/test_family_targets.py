@@ -30,6 +30,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Phi": WIDE,
     "Phi3": {**WIDE, "num_key_value_heads": 2},
     "Gemma": {**WIDE, "num_key_value_heads": 2, "head_dim": 8},
+    "Gemma2": {**WIDE, "num_key_value_heads": 2, "head_dim": 8},  # with softcaps, as by default
     "Gemma3": {},
     "Bloom": {**SIZES, "hidden_size": 32, "n_layer": 2, "n_head": 4},
     "Falcon": {**SIZES, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4},
@@ -114,6 +115,15 @@ def test_a_base_model_of_another_family_trains_with_a_template_it_is_given(
     )
     assert len(run.metrics) == 2
     assert all(row["logprob_gap_max"] < 1e-3 for row in run.metrics if "logprob_gap_max" in row)
+
+
+def test_a_family_that_is_not_computed_is_refused_before_a_run_is_made(
+    tmp_path: Path,
+) -> None:
+    folder = saved("Gemma2", tmp_path / "base", template=True)
+    with pytest.raises(UserError, match=r"family gemma2, .* choose one of a family such as Qwen2"):
+        train("math", model=str(folder), steps=2, runs_dir=str(tmp_path / "runs"), quiet=True)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_template_can_be_a_file(tmp_path: Path) -> None:

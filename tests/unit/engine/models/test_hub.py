@@ -173,11 +173,15 @@ def test_a_damaged_file_in_the_hubs_cache_is_named(hub_address: str, tmp_path: P
 def test_a_name_the_hub_does_not_have_is_told_apart_from_a_hub_that_does_not_answer(
     hub_address: str, tmp_path: Path
 ) -> None:
-    absent = str(pull_in_a_process("someone/else", tmp_path, hub_address)["error"])
-    assert "the model hub has no 'someone/else'" in absent
+    absent = pull_in_a_process("someone/else", tmp_path, hub_address)
+    assert "the model hub has no 'someone/else'" in str(absent["error"])
+    assert absent["stages"] == ["asking the model hub"]
+    silent = pull_in_a_process(HUB_ID, tmp_path, "http://127.0.0.1:9")
+    assert "the model hub does not answer; give a folder" in str(silent["error"])
     offline = pull_in_a_process(HUB_ID, tmp_path, hub_address, HF_HUB_OFFLINE="1")
-    assert "the model hub does not answer" in str(offline["error"])
-    assert "practicum models pull smollm2-135m" in str(offline["error"])
+    assert "the model hub is not asked (HF_HUB_OFFLINE is set)" in str(offline["error"])
+    assert "a model that needs no hub: smollm2-135m, qwen2.5-coder" in str(offline["error"])
+    assert offline["stages"] == []
 
 
 def test_a_hub_that_never_answers_does_not_hold_us_up() -> None:

