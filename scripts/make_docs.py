@@ -51,10 +51,13 @@ line that says what was understood; the others are answered with the word to typ
 practicum train --config configs/demo.yaml --num_epochs 8 --batch_size 16 --validate-only
 ```
 
-`practicum monitor --list` is answered with `practicum runs`, and
-`practicum evaluate_lora --mode merge` with `practicum export RUN --to merged DIR`.
+A script is named as it is there, with `practicum` in place of `python`: `practicum
+src/train_lora_rl.py --config_path ...`, `practicum ./scripts/train_lora_rl.sh CONFIG DIR 20 100`.
+`practicum monitor --list` is answered with `practicum runs`, and `practicum evaluate_lora --mode
+merge` does `practicum export RUN --to merged DIR` where the line says what to merge.
 
-A config file of another system is answered key by key, and a class name with ours:
+A config file of TAC-RL is translated, with a line for each of its keys. Those of other systems are
+answered key by key, and a class name with ours:
 `from practicum import GRPOTrainer` says `practicum.train(..., algorithm="grpo")`.
 """
 

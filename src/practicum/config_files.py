@@ -1,9 +1,12 @@
 """Config files and `key=value` words, as a user gives them, to a checked `RunConfig`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from practicum.core.config.config_sections import WarmStartConfig
+from practicum.core.config.foreign_config import in_our_keys, is_foreign
 from practicum.core.config.parse_config import (
     MOST_CHARACTERS,
     apply_overrides,
@@ -50,6 +53,10 @@ def config_file(source: str) -> dict[str, Any]:
             f"{source} cannot be read as a config ({error.__class__.__name__}); "
             "give a YAML text file or an environment's name"
         ) from None
+    if is_foreign(values):
+        values, lines = in_our_keys(values)
+        for line in lines:
+            print(f"practicum: {path.name}: {line}", file=sys.stderr)
     make_importable(path.parent.resolve())
     found = {key: _beside(key, value, path.parent) for key, value in values.items()}
     if is_in_trusted_folder(path):  # then it is the user's own, and so are its commands
@@ -123,9 +130,12 @@ def resumed_config(
     A checkpoint, such as `runs/a/step_10`, goes on as a new run; a plan needs no folder of it.
     """
     run = (found := find_resumed(resume, RUNS, name)).run
+    if makes and found.fork is None:
+        with run.hold():  # whoever else trains it is told of now, and not once a model is loaded
+            pass
     saved = run.config()
     if words and "=" not in words[0]:
-        config = read_config(words[0], words[1:])
+        config = _as_settled(read_config(words[0], words[1:]), saved)
     else:
         config = build_config(apply_overrides(saved.model_dump(), words), str(resume))
     changed = changed_keys(saved, config)
@@ -140,6 +150,16 @@ def resumed_config(
             f"give {found.done} or more"
         )
     return config, found.open() if makes else run
+
+
+def _as_settled(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """The config with what the run has decided for itself, where the config leaves that open."""
+    decided: dict[str, Any] = {}
+    if config.warm_start == WarmStartConfig():
+        decided["warm_start"] = saved.warm_start
+    if "n" not in config.eval.model_fields_set:
+        decided["eval"] = config.eval.model_copy(update={"n": saved.eval.n})
+    return config.model_copy(update=decided)
 
 
 def _profile_settings(given: Mapping[str, Any]) -> list[str]:
@@ -176,4 +196,8 @@ def _has(given: Mapping[str, Any], dotted: str) -> bool:
 def _missing(path: Path) -> str:
     others = sorted(str(p) for p in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
     there = f"; in that folder: {', '.join(others[:5])}" if others else ""
+    from practicum.core.other_words import find_config_row
+
+    row = find_config_row(str(path))
+    there = f"; here it is {row.ours}" if row else there
     return f"there is no config file {str(path)!r}{there}; or give an environment, such as math"

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from practicum.config_files import read_config
+from practicum.config_files import read_config, resumed_config
 from practicum.core.config.parse_config import apply_overrides
+from practicum.core.errors import RunBusy
 from practicum.engine.planning.machine import detect_machine
 from practicum.engine.planning.profiles import suggest_profile
+from practicum.store.run_dir import RunDir
 
 
 def test_paths_in_a_config_are_looked_for_beside_it_first(
@@ -49,3 +51,16 @@ def test_the_profile_auto_fills_in_what_doctor_suggests() -> None:
 )
 def test_the_order_of_words_does_not_matter(words: list[str]) -> None:
     assert apply_overrides({}, words) == {"model": {"name": "tiny", "device": "mps"}}
+
+
+def test_a_run_that_is_being_trained_is_not_resumed_and_nothing_is_loaded_to_say_so(
+    tmp_path: Path,
+) -> None:
+    run = RunDir.create(tmp_path, read_config("math", ["model=tiny"]), name="r")
+    before = sorted(run.path.iterdir())
+    with run.hold():
+        with pytest.raises(RunBusy, match="is being trained by process"):
+            resumed_config(run.path, [])
+        config, _ = resumed_config(run.path, [], makes=False)  # a plan disturbs nobody
+    assert resumed_config(run.path, [])[0] == config
+    assert set(run.path.iterdir()) - set(before) <= {run.lock_path}

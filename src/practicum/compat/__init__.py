@@ -8,6 +8,12 @@ if TYPE_CHECKING:
         detect_hardware,
         get_ryzen_optimized_config,
     )
+    from practicum.compat.local_model import (
+        ExecutedTask,
+        TrainableModel,
+        compute_reward,
+        sample_professional_tasks,
+    )
     from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
     from practicum.compat.trace_pipeline import (
         BaseReward,
@@ -18,7 +24,9 @@ if TYPE_CHECKING:
         ExecutionTrace,
         FormatComplianceReward,
         GRPODatasetBuilder,
+        GRPOExample,
         KTODatasetBuilder,
+        KTOExample,
         LearnedReward,
         ReasoningStep,
         RewardEngine,
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
         ExportPipeline,
         GGUFExporter,
         OllamaDeployer,
+        OllamaHostingProfile,
         RLTrainer,
         TrainingConfig,
     )
@@ -44,16 +53,20 @@ __all__ = [
     "CodeExecutionReward",
     "DatasetPipeline",
     "EfficiencyReward",
+    "ExecutedTask",
     "ExecutionTrace",
     "ExportPipeline",
     "FormatComplianceReward",
     "GGUFExporter",
     "GRPODatasetBuilder",
+    "GRPOExample",
     "HardwareConfig",
     "HardwareProfile",
     "KTODatasetBuilder",
+    "KTOExample",
     "LearnedReward",
     "OllamaDeployer",
+    "OllamaHostingProfile",
     "RLTrainer",
     "ReasoningStep",
     "RewardEngine",
@@ -62,14 +75,17 @@ __all__ = [
     "ToolCallTrace",
     "ToolSuccessReward",
     "TraceCollector",
+    "TrainableModel",
     "TrainingConfig",
     "TrainingPipeline",
+    "compute_reward",
     "detect_hardware",
     "get_ryzen_optimized_config",
     "hook_into_agent",
+    "sample_professional_tasks",
 ]
 
-_MODULES = ("hardware_names", "trace_pipeline", "pipeline", "training_names")
+_MODULES = ("hardware_names", "trace_pipeline", "pipeline", "training_names", "local_model")
 
 
 def __getattr__(name: str) -> object:
@@ -81,4 +97,8 @@ def __getattr__(name: str) -> object:
             found = vars(import_module(f"practicum.compat.{module}")).get(name)
             if found is not None:
                 return found
-    raise AttributeError(f"module 'practicum.compat' has no attribute {name!r}")
+    from practicum.core.other_words import find_name
+
+    found = None if name.startswith("_") else find_name(name)
+    hint = f"; here it is {found.ours} {found.note}".rstrip() if found else ""
+    raise AttributeError(f"module 'practicum.compat' has no attribute {name!r}{hint}")

@@ -1,7 +1,8 @@
 """`HardwareConfig` and `detect_hardware`: what the machine has and what suits it, flat."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from practicum.config_files import profile_here
@@ -16,28 +17,33 @@ class HardwareProfile(StrEnum):
     RYZEN_OPTIMIZED = "ryzen"
 
 
+def _detected(name: str) -> Any:
+    """A field that is as `detect_hardware` finds it, unless it is given."""
+    return field(default_factory=lambda: getattr(_here(), name))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareConfig:
-    """This machine, and the settings that a profile suggests for it."""
+    """This machine, and the settings that a profile suggests for it; what is given is taken."""
 
-    cpu_name: str
-    cpu_cores: int
-    cpu_threads: int
-    ram_gb: float
-    has_avx2: bool
-    has_avx512: bool
-    gpu_name: str
+    cpu_name: str = _detected("cpu_name")
+    cpu_cores: int = _detected("cpu_cores")
+    cpu_threads: int = _detected("cpu_threads")
+    ram_gb: float = _detected("ram_gb")
+    has_avx2: bool = _detected("has_avx2")
+    has_avx512: bool = _detected("has_avx512")
+    gpu_name: str = _detected("gpu_name")
     """Empty without an accelerator that torch can use."""
-    gpu_vram_gb: float
-    base_model: str
-    recommended_batch_size: int
+    gpu_vram_gb: float = _detected("gpu_vram_gb")
+    base_model: str = _detected("base_model")
+    recommended_batch_size: int = _detected("recommended_batch_size")
     """Groups of a step."""
-    lora_r: int
-    lora_alpha: int
-    num_generations: int
+    lora_r: int = _detected("lora_r")
+    lora_alpha: int = _detected("lora_alpha")
+    num_generations: int = _detected("num_generations")
     """Episodes of a group."""
-    use_bf16: bool
-    profile: str
+    use_bf16: bool = _detected("use_bf16")
+    profile: str = _detected("profile")
 
     def get_lora_config(self) -> dict[str, Any]:
         """As the key `lora` takes it."""
@@ -82,6 +88,11 @@ def detect_hardware(profile: str = HardwareProfile.AUTO_DETECT) -> HardwareConfi
         use_bf16=values["model.dtype"] == "bfloat16",
         profile=suggested.name,
     )
+
+
+@cache
+def _here() -> HardwareConfig:
+    return detect_hardware()
 
 
 def get_ryzen_optimized_config() -> HardwareConfig:

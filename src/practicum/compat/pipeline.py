@@ -4,7 +4,7 @@ import gc
 import json
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from practicum.assemble.build_policy import build_policy, fitting_plan
 from practicum.assemble.datasets import build_dataset
 from practicum.assemble.driver import TrainedRun, ask, play_tasks, train_run
 from practicum.assemble.policies import human_policy
+from practicum.compat.trace_pipeline import usual_reward
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.core.config.algorithm_config import ALGORITHMS
 from practicum.core.config.parse_config import apply_overrides, build_config
-from practicum.core.config.run_config import RunConfig
+from practicum.core.config.run_config import REFERENCE, RunConfig
 from practicum.core.errors import ConfigError, PracticumError, UserError
 from practicum.core.sample import Episode
-from practicum.traces.datasets.build import BuildOptions
+from practicum.traces.datasets.build import BuildOptions, Kind
 from practicum.traces.datasets.dataset_writing import write_dataset
 from practicum.traces.datasets.sources import DatasetSource
 
@@ -36,6 +37,11 @@ def check_method(method: str) -> str:
 def learns_from_traces(method: str) -> bool:
     """Whether a method learns from what was recorded rather than from episodes it makes."""
     return ALGORITHMS[method].is_offline
+
+
+def method_for_traces(method: str) -> str:
+    """What learns from recorded groups where `grpo`, which acts, has nowhere to act."""
+    return "offline_grpo" if method == "grpo" else method
 
 
 Row = Mapping[str, Any]
@@ -79,7 +85,7 @@ class AgenticTrainer:
 
     Args:
         model: A known name, a hub id, a folder or a .gguf file.
-        method: `sft`, `weighted_sft`, `kto` or `dpo`.
+        method: `sft`, `weighted_sft`, `kto`, `dpo` or `offline_grpo`.
         env: Where the policy is evaluated and its inference tested; without one it is only asked.
         runs_dir: Folder that holds datasets and runs.
         overrides: Words as `practicum train` takes them, such as `algorithm.lr=1e-4`.
@@ -98,7 +104,7 @@ class AgenticTrainer:
         if not learns_from_traces(self.method):
             raise UserError(
                 f"{self.method} learns from episodes it makes, and AgenticTrainer from recorded "
-                "ones; choose sft, weighted_sft, kto or dpo, or use TrainingPipeline"
+                "ones; choose sft, weighted_sft, kto, dpo or offline_grpo, or use TrainingPipeline"
             )
         self.model = model
         self.env = env
@@ -124,21 +130,31 @@ class AgenticTrainer:
         """Make a training set of the kind that the method takes.
 
         Args:
-            trajectories: A store of traces, a run, a dataset; or conversations themselves; or
+            trajectories: A store of traces, a run, a dataset, or `reference` for the solutions of
+                `env`; or conversations themselves; or
                 `{"problem": ..., "actions": [...]}`, whose actions are played in `env` where there
                 is one, so that only what it accepts and scores is learned.
             heldout: Share of the tasks kept apart, on which the loss is reported.
         """
         weighted = self.method == "weighted_sft"
-        kind: Any = "sft" if weighted else self.method
+        kinds: dict[str, Kind] = {"sft": "sft", "kto": "kto", "dpo": "dpo", "offline_grpo": "grpo"}
+        kind = kinds.get(self.method, "sft")
         options = BuildOptions(kind=kind, only="all" if weighted else None, heldout=heldout)
         with tempfile.TemporaryDirectory(prefix="practicum-") as folder:
             name = str(trajectories)
+            if name == REFERENCE and self.env is None:
+                raise UserError(
+                    "'reference' plays the solutions of an environment; name one: "
+                    "AgenticTrainer(..., env='math')"
+                )
             if not isinstance(trajectories, str | Path):
                 rows = [self._as_conversation(row) for row in trajectories]
                 name = str(_write_rows(Path(folder) / "trajectories.jsonl", rows))
             source = DatasetSource(
-                name=name, runs_dir=self.runs_dir, unmarked=True if kind == "sft" else None
+                name=name,
+                runs_dir=self.runs_dir,
+                unmarked=True if kind == "sft" else None,
+                env=self._config(source="none yet").env if name == REFERENCE else None,
             )
             built = run_to_end(build_dataset(source, options))
         reasons = built.left_out.counts
@@ -206,6 +222,7 @@ class AgenticTrainer:
 
     def _as_conversation(self, row: Any) -> Any:
         """A row of actions as the conversation they make; any other row as it is."""
+        row = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
         if not isinstance(row, Mapping) or "actions" not in row:
             return row
         problem, actions = str(row.get("problem") or row.get("prompt") or ""), row["actions"]
@@ -266,7 +283,8 @@ def _write_rows(path: Path, rows: Sequence[Row]) -> Path:
             if not isinstance(row, Mapping):
                 raise UserError(
                     f"trajectory {number} is {type(row).__name__}, not a conversation; give "
-                    "{'messages': [...]}, or the name of a store or a dataset"
+                    "{'messages': [...]}, or {'problem': ..., 'actions': [...]}, or the name of a "
+                    "store or a dataset"
                 )
             try:
                 file.write(json.dumps(dict(row)) + "\n")
@@ -316,8 +334,10 @@ class TrainingPipeline:
     Args:
         agent_name: What the run is called, with a number where there is one already.
         base_model: A known name, a hub id, a folder or a .gguf file.
-        method: `sft`, `weighted_sft`, `kto` or `dpo` learn from traces; `grpo`, `ppo` and the
-            others act in an environment, after `sft` on the good traces where there are any.
+        method: `sft`, `weighted_sft`, `kto`, `dpo` and `offline_grpo` learn from traces; `grpo`,
+            `ppo` and the others act in an environment, after `sft` on the good traces where there
+            are any. Without an environment `grpo` is `offline_grpo`, on answers to the same
+            question, scored by the rewards of `compat.RewardEngine` unless `reward` is given.
         runs_dir: Folder that holds runs.
         store: The agent's traces; what is imported goes there.
     """
@@ -382,11 +402,14 @@ class TrainingPipeline:
             "model": self.base_model,
             "runs_dir": str(self.runs_dir),
         }
-        offline = learns_from_traces(self.method)
+        method = method_for_traces(self.method) if asked.env is None else self.method
+        if method != self.method and asked.reward is None:
+            asked = replace(asked, reward=usual_reward())
+        offline = learns_from_traces(method)
         if not offline and asked.env is None:
             raise UserError(
-                f"{self.method} learns from episodes it makes; give env='shell' or another "
-                "environment, or choose method='kto', which learns from traces alone"
+                f"{method} learns from episodes it makes; give env='shell' or another "
+                "environment, or choose method='kto' or 'grpo', which learn from traces alone"
             )
         has_traces = bool(asked.traces) or self.store.exists()
         if offline and not has_traces:
@@ -395,12 +418,12 @@ class TrainingPipeline:
                 "some with practicum.record, or give traces='FILE'"
             )
         if offline:
-            values |= {"steps": asked.steps, "algorithm": self.method, "data": self._data(asked)}
+            values |= {"steps": asked.steps, "algorithm": method, "data": self._data(asked)}
         elif has_traces:
             warm = {"steps": asked.steps, "algorithm": WARM_START, "data": self._data(asked)}
-            values["stages"] = [warm, {"steps": asked.steps, "algorithm": self.method}]
+            values["stages"] = [warm, {"steps": asked.steps, "algorithm": method}]
         else:
-            values |= {"steps": asked.steps, "algorithm": self.method}
+            values |= {"steps": asked.steps, "algorithm": method}
         return build_config(apply_overrides(values, list(overrides)), "run_full_pipeline")
 
     def _data(self, asked: PipelineOptions) -> dict[str, Any]:
@@ -415,7 +438,7 @@ class TrainingPipeline:
     def _deploy(self, run: Path, env: str | Mapping[str, Any] | None) -> dict[str, Any]:
         from practicum.exports import create_in_ollama, export
 
-        folder, tag = run / "ollama", f"practicum-{self.agent_name.lower()}"
+        folder, tag = run / "ollama", f"toolbox-{self.agent_name.lower()}"
         try:
             options: dict[str, Any] = {"env": env} if env else {}
             export(str(run), "ollama", folder, n=DEPLOYED_TASKS, **options)

@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 from practicum.api import run_to_end
 from practicum.assemble.datasets import build_dataset
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.config.reward_config import RewardConfig
+from practicum.core.config.parse_config import build_config
 from practicum.core.errors import UserError
+from practicum.core.interfaces import Reward
 from practicum.core.json_values import as_json
 from practicum.core.sample import Episode
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message
-from practicum.traces.datasets.build import BuildOptions, Built, Kind
+from practicum.traces.datasets.build import BuildOptions, Built, Kind, Unit
 from practicum.traces.datasets.dataset_writing import write_dataset
 from practicum.traces.datasets.sources import DatasetSource
 from practicum.traces.importers import import_toolbox
@@ -231,7 +232,13 @@ class ComponentReward(BaseReward):
     def __init__(self, weight: float | None = None, **options: Any) -> None:
         self.weight = self.usual_weight if weight is None else weight
         part = {"name": self.name, **self.usual, **options}
-        self._reward = REWARDS.for_traces(RewardConfig.model_validate({"components": [part]}))
+        config = build_config({"reward": {"components": [part]}}, type(self).__name__)
+        self._config = config.reward
+        self._reward: Reward | None = None
+
+    def is_here(self) -> bool:
+        """Whether what it needs is on this machine."""
+        return True
 
     def compute(self, trace: ExecutionTrace) -> float | None:
         """The component's score."""
@@ -239,22 +246,48 @@ class ComponentReward(BaseReward):
 
     def score(self, episode: Episode) -> float | None:
         """The same of an episode, which has more than a flat trace."""
+        # Built here: opening sandboxes and reading a labeler take a moment.
+        self._reward = self._reward or REWARDS.for_traces(self._config)
         told = episode.trace
         task = Task(id=told.task_id, env=told.env, split="train")
         outcome = episode.outcome or Outcome(success=None)
         return run_to_end(self._reward.score(task, told, outcome)).value
 
 
+FENCE = "```"
+"""What code of an answer begins with."""
+
+UNSAID = {"without": None}
+"""What is not there, such as code, is not scored."""
+
+
 class CodeExecutionReward(ComponentReward):
     """Code that was written runs, in a sandbox."""
 
-    name, usual_weight = "code_execution", 2.0
+    name, usual_weight, usual = "code_execution", 2.0, UNSAID
+
+    def is_here(self) -> bool:
+        """Whether a sandbox can be had."""
+        try:
+            REWARDS.open_sandboxes("auto")
+        except UserError:
+            return False
+        return True
+
+    def score(self, episode: Episode) -> float | None:
+        """The component's score; without code no sandbox is looked for."""
+        said = (m.content for m in episode.trace.messages() if m.role == "assistant")
+        return super().score(episode) if any(FENCE in text for text in said) else self._without()
+
+    def _without(self) -> float | None:
+        [part] = self._config.components
+        return getattr(part, "without", None)
 
 
 class SyntaxValidationReward(ComponentReward):
     """Code that was written can be parsed."""
 
-    name = "syntax"
+    name, usual = "syntax", UNSAID
 
 
 class ToolSuccessReward(ComponentReward):
@@ -270,10 +303,15 @@ class TaskCompletionReward(ComponentReward):
 
 
 class EfficiencyReward(ComponentReward):
-    """What is left of a budget of calls."""
+    """What is left of a budget of calls and one of tokens, four characters each where not known."""
 
     name, usual_weight = "efficiency", 0.5
-    usual: ClassVar[Mapping[str, Any]] = {"calls": 10, "only_successful": False}
+    usual: ClassVar[Mapping[str, Any]] = {
+        "calls": 10,
+        "tokens": 2000,
+        "characters_per_token": 4,
+        "only_successful": False,
+    }
 
 
 class FormatComplianceReward(ComponentReward):
@@ -283,21 +321,37 @@ class FormatComplianceReward(ComponentReward):
 
 
 class LearnedReward(ComponentReward):
-    """What people's labels have taught: `LearnedReward(labeler="labeler")`."""
+    """What people's labels have taught: `LearnedReward(labeler="labeler")`.
+
+    Without a name it takes the folder `labeler`, and says nothing where there is none yet.
+    """
 
     name = "learned"
+    usual: ClassVar[Mapping[str, Any]] = {"labeler": "labeler"}
+
+    def __init__(self, weight: float | None = None, **options: Any) -> None:
+        super().__init__(weight, **options)
+        self._is_named = "labeler" in options
+
+    def is_here(self) -> bool:
+        """Whether there is a labeler, or one was named."""
+        return self._is_named or Path(self.usual["labeler"]).exists()
+
+    def score(self, episode: Episode) -> float | None:
+        """What the labeler says."""
+        return super().score(episode) if self.is_here() else None
 
 
 class RewardEngine:
     """Several rewards as one number: their mean by weight, over those that can say something.
 
     Args:
-        rewards: `BaseReward`s; tool success, completion, efficiency and form unless given, which
-            need no sandbox.
+        rewards: `BaseReward`s; all seven unless given. Code that an answer holds is then run, for
+            which there has to be a sandbox.
     """
 
     def __init__(self, rewards: Sequence[BaseReward] | None = None) -> None:
-        self.rewards = list(rewards) if rewards is not None else _usual_rewards()
+        self.rewards: list[BaseReward] = [*(_usual_rewards() if rewards is None else rewards)]
         if not self.rewards:
             raise UserError("RewardEngine has no rewards; give some, such as ToolSuccessReward()")
 
@@ -333,13 +387,63 @@ class RewardEngine:
         return None if value is None else value >= threshold
 
 
-def _usual_rewards() -> list[BaseReward]:
+def usual_reward() -> dict[str, Any]:
+    """What an engine takes unless told, as a config has it; without what is not here."""
+    parts = [
+        {"name": reward.name, "weight": reward.weight, **reward.usual}
+        for reward in _usual_rewards()
+        if reward.is_here()
+    ]
+    return {"components": parts, "combine": "mean"}
+
+
+def _usual_rewards() -> list[ComponentReward]:
     return [
+        CodeExecutionReward(),
+        SyntaxValidationReward(),
         ToolSuccessReward(),
         TaskCompletionReward(),
         EfficiencyReward(),
         FormatComplianceReward(),
+        LearnedReward(),
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KTOExample:
+    """One answer, good or bad; a row of `AgenticTrainer.prepare_training_data`."""
+
+    prompt: str
+    completion: str
+    label: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GRPOExample:
+    """The answers to one question and what each earned."""
+
+    prompt: str
+    completions: tuple[str, ...]
+    rewards: tuple[float, ...]
+
+
+def _kto_example(unit: Unit) -> KTOExample:
+    [one] = unit
+    return KTOExample(
+        prompt=_said(one.prompt), completion=_said(one.completion), label=bool(one.label)
+    )
+
+
+def _grpo_example(unit: Unit) -> GRPOExample:
+    return GRPOExample(
+        prompt=_said(unit[0].prompt),
+        completions=tuple(_said(one.completion) for one in unit),
+        rewards=tuple(one.reward or 0.0 for one in unit),
+    )
+
+
+def _said(messages: Sequence[Message]) -> str:
+    return "\n\n".join(message.content for message in messages if message.content)
 
 
 class DatasetPipeline:
@@ -389,8 +493,16 @@ class KTODatasetBuilder(DatasetPipeline):
 
     kind: Kind = "kto"
 
+    def examples(self) -> list[KTOExample]:
+        """What is trained on, as text."""
+        return [_kto_example(unit) for unit in (self._built or self.build()).train]
+
 
 class GRPODatasetBuilder(DatasetPipeline):
-    """Groups of scored answers to the same question; for `weighted_sft` and for other trainers."""
+    """Groups of scored answers to the same question; for `offline_grpo` and for other trainers."""
 
     kind: Kind = "grpo"
+
+    def examples(self) -> list[GRPOExample]:
+        """What is trained on, as text."""
+        return [_grpo_example(unit) for unit in (self._built or self.build()).train]

@@ -1,14 +1,24 @@
 """`TrainingConfig`, `RLTrainer`, `GGUFExporter`, `OllamaDeployer`, `ExportPipeline`: thin names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from practicum.api import Run, train
-from practicum.compat.pipeline import TrainingData, learns_from_traces
+from practicum.compat.pipeline import TrainingData, learns_from_traces, method_for_traces
 from practicum.core.errors import UserError
+from practicum.delivery.ollama import HostingProfile as OllamaHostingProfile
 from practicum.exports import Export, create_in_ollama, export
+
+__all__ = [
+    "ExportPipeline",
+    "GGUFExporter",
+    "OllamaDeployer",
+    "OllamaHostingProfile",
+    "RLTrainer",
+    "TrainingConfig",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +78,9 @@ class RLTrainer:
             dataset: What a method learns from that does not act: a store, a run, a dataset.
             options: Further keys of a config, and `name`, `quiet`.
         """
-        given = self.config.as_options()
+        learns_so = self.config.env is None and dataset is not None
+        method = method_for_traces(self.config.method) if learns_so else self.config.method
+        given = replace(self.config, method=method).as_options()
         if dataset is not None:
             path = dataset.path if isinstance(dataset, TrainingData) else dataset
             given["data"] = str(path)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
-from practicum.core.sampling import ActionForm, SamplingParams
+from practicum.core.sampling import ActionForm, Actions, Completion, SamplingParams
 from practicum.core.task import JSON, Outcome, Task, TaskVerdict
 from practicum.core.trace import Message, ToolSpec
 
@@ -322,7 +322,37 @@ class Foldable(Protocol):
 
 
 @runtime_checkable
+class TimesSampling(Protocol):
+    """A conversation that knows how long it waited for the model."""
+
+    sampling_s: float
+    """Seconds so far."""
+
+
+@runtime_checkable
 class HasSamplingParams(Protocol):
     """A conversation whose turns are drawn by parameters that may be changed before the first."""
 
     params: SamplingParams
+
+
+Guide = Callable[[Sequence[Message], Actions], Completion | None]
+"""Writes an assistant's turn in the model's place, as the model would have sampled it; None from
+where the model goes on by itself. It is given the new messages and the actions allowed."""
+
+
+@runtime_checkable
+class Guidable(Protocol):
+    """A conversation whose first turns may be given instead of sampled."""
+
+    guide: Guide | None
+    given_turns: int
+    """Turns that were given so far."""
+
+
+@runtime_checkable
+class GivesJumpStarts(Protocol):
+    """A curriculum that lets tasks begin further on in their reference solution."""
+
+    def given_turns(self, task: Task) -> int:
+        """How many turns of the task's reference its next episodes begin after."""

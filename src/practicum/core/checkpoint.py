@@ -14,9 +14,6 @@ EXPORT_RESULTS = "export_results.json"
 CARD = "README.md"
 """A model's card, as the hub reads it."""
 
-BASE_NAME = "base_model.txt"
-"""File of a checkpoint with the name by which its base model is loaded here."""
-
 
 def card_head(base: str, licence: str, library: str) -> list[str]:
     """The lines at the top of a card that the hub reads."""
@@ -93,6 +90,8 @@ class TaskResult:
     successes: tuple[bool | None, ...]
     rewards: tuple[float | None, ...]
     turns: tuple[int, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    """See `Task.stand_ins`; a score that rests on any is not comparable with others' scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +123,11 @@ class EvalReport:
     def attempts(self) -> int:
         """All attempts at its tasks, masked ones too."""
         return sum(len(task.successes) for task in self.tasks)
+
+    @property
+    def not_comparable(self) -> int:
+        """Tasks whose scores rest on stand-ins."""
+        return sum(bool(task.stand_ins) for task in self.tasks)
 
     @property
     def decisive(self) -> tuple[str, Interval]:

@@ -389,15 +389,19 @@ Advantages = tuple[Floats, float | None, Mapping[str, float]]
 
 
 class OfflineMethod(Protocol):
-    """SFT, KTO or DPO as a pure function: the factor of each example's log-likelihood gradient.
+    """SFT, KTO, DPO or recorded GRPO as a pure function: what each example's tokens count.
 
-    All three have gradients of the form sum(advantage * grad log p(example)), so the learner can
-    train them with one plain likelihood loss.
+    The first three have gradients of the form sum(advantage * grad log p(example)), so the learner
+    can train them with one plain likelihood loss; recorded GRPO is an `Objective` of its own.
     """
 
     @property
-    def kind(self) -> Literal["sft", "kto", "dpo"]:
-        """What its examples must have; `dpo` examples come in pairs, the chosen one first."""
+    def kind(self) -> Literal["sft", "kto", "dpo", "grpo"]:
+        """What its examples must have.
+
+        `dpo` examples come in pairs, the chosen one first, `grpo` examples in groups; both share
+        their `pair`.
+        """
 
     @property
     def needs_measure(self) -> bool:

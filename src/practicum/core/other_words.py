@@ -5,6 +5,7 @@ with it. Loaded only when something was not understood.
 """
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from practicum.core.word_table import WORDS, Kind, Word, bare
 
@@ -28,9 +29,20 @@ def find_flag(verb: str, flag: str, value: str = "") -> Word | None:
 
 
 def find_verb(verb: str) -> Word | None:
-    """A verb of another system; scripts may be named with their ending."""
-    wanted = verb.removesuffix(".py").removesuffix(".sh").replace("-", "_")
+    """A verb of another system; scripts may be named with their folder and ending."""
+    wanted = Path(verb).name.removesuffix(".py").removesuffix(".sh").replace("-", "_")
     return next((w for w in of_kind("verb") if w.theirs.replace("-", "_") == wanted), None)
+
+
+def find_config_row(named: str) -> Word | None:
+    """A config file of another system, by its name or that of a folder that it lies in.
+
+    >>> find_config_row("configs/qwen25_32b_instruct/os_interaction/standard.yaml").ours
+    'configs/shell_qwen2.5_32b.yaml'
+    """
+    parts = Path(named).parts
+    files = (w for w in of_kind("file") if w.ours.startswith("configs/"))
+    return next((w for w in files if Path(w.theirs).name in parts), None)
 
 
 def find_name(name: str) -> Word | None:

@@ -6,8 +6,8 @@ Online: `Episode` -> `Group` -> `Credit` -> `Sample` -> `Batch` -> `LossTerms`. 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,26 @@ Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
 
+GIVEN_TURNS = "given_turns"
+"""Key of the evidence that says after how many turns of its task's reference an episode began."""
+
+
+class EpisodeSeconds(NamedTuple):
+    """Where an episode's time went."""
+
+    sampling: float = 0.0
+    """Waiting for the model."""
+    environment: float = 0.0
+    """Opening its session, doing what it did in it, closing it."""
+    judging: float = 0.0
+    """Collecting the evidence and scoring it."""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.sampling + self.environment + self.judging
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """A trace, its session's evidence, and its score."""
@@ -28,11 +48,19 @@ class Episode:
     trace: Trace
     outcome: Outcome | None
     score: Score
+    seconds: EpisodeSeconds | None = field(default=None, compare=False)
+    """Where its time went; None for one that is read from a store."""
 
     @property
     def is_usable(self) -> bool:
         """Whether it may be trained on: neither masked nor unscored."""
         return not self.trace.is_masked and self.score.value is not None
+
+    @property
+    def given_turns(self) -> int:
+        """Turns of its task's reference that it began after; 0 where it did all by itself."""
+        given = self.outcome.evidence.get(GIVEN_TURNS, 0) if self.outcome is not None else 0
+        return given if isinstance(given, int) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +74,11 @@ class Group:
     def usable(self) -> tuple[Episode, ...]:
         """The episodes that may be trained on."""
         return tuple(e for e in self.episodes if e.is_usable)
+
+    @property
+    def is_jump_started(self) -> bool:
+        """Whether its episodes began after turns that were given to them."""
+        return any(episode.given_turns for episode in self.episodes)
 
     @property
     def values(self) -> tuple[float, ...]:

@@ -106,6 +106,9 @@ class SamplingRequest:
     """How many of the likeliest tokens to report for each sampled one."""
     on_tokens: Callable[[tuple[int, ...]], None] | None = None
     """Called on the event loop with new tokens as they are sampled (streaming)."""
+    on_sampled: Callable[[int], None] | None = None
+    """Called on the event loop with how many tokens are new, also of a completion that is
+    cancelled: they are counted though nobody waits for them. Tokens come no sooner for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

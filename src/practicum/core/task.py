@@ -9,6 +9,9 @@ from typing_extensions import TypeAliasType
 JSON = TypeAliasType("JSON", 'str | int | float | bool | list["JSON"] | dict[str, "JSON"] | None')
 """Any JSON value; a named alias, so that pydantic can build its recursive schema."""
 
+STAND_INS = "stand_ins"
+"""The key of `Task.data` with what `Task.stand_ins` tells."""
+
 Split = Literal["train", "heldout"]
 """Training or held-out tasks; no task is in both."""
 
@@ -28,6 +31,15 @@ class Task:
     """The task in words."""
     data: Mapping[str, JSON] = field(default_factory=dict)
     """What the environment needs to open the session, JSON values only."""
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """What stands in for something of where the task comes from, each in a few words.
+
+        A score that rests on any of them is not comparable with scores from there.
+        """
+        found = self.data.get(STAND_INS)
+        return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
     def to_json(self) -> dict[str, JSON]:
         """As JSON without `env`: enough to open it on a server of its environment."""
@@ -75,3 +87,5 @@ class TaskVerdict:
     """What keeps it from being played, each in a few words."""
     notes: tuple[str, ...] = ()
     """What is not as it is where the task comes from."""
+    found: tuple[str, ...] = ()
+    """Of what the user has to add, what the task needs and is there."""

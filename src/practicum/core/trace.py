@@ -136,6 +136,8 @@ class Trace:
     """Tools the policy could call, where known."""
     source: str = ""
     """Format it was imported from; empty for a rollout of Practicum's own."""
+    client: str = ""
+    """Name of the key that asked for it, where a server recorded it and asks for keys."""
 
     @property
     def is_masked(self) -> bool:

@@ -152,6 +152,16 @@ def require_command(words: Sequence[str], key: str) -> None:
         )
 
 
+def require_secret(variable: str, endpoint: str, key: str) -> None:
+    """Raise `NotTrusted` unless the user agreed that a variable's value is sent to this address."""
+    if _secret_key(variable, endpoint) not in _trusted():
+        raise NotTrusted(
+            f"{key} sends the environment variable {variable} to {endpoint}, which was not done "
+            "here before; if you want that type: practicum trust CONFIG (the YAML file or the run "
+            "that has it)"
+        )
+
+
 def trust_file(path: Path) -> list[tuple[str, str]]:
     """The consents to run a file with all that it imports from its own folder."""
     root = path.parent
@@ -175,6 +185,15 @@ def trust_name(named: str) -> list[tuple[str, str]]:
 def trust_command(words: Sequence[str]) -> list[tuple[str, str]]:
     """The consent to run a command with the files it names."""
     return [(_command_key(words), f"command {' '.join(words)}")]
+
+
+def trust_secret(variable: str, endpoint: str) -> list[tuple[str, str]]:
+    """The consent to send a variable's value to an address."""
+    return [(_secret_key(variable, endpoint), f"variable {variable} to {endpoint}")]
+
+
+def _secret_key(variable: str, endpoint: str) -> str:
+    return digest_of(f"secret\0{variable}\0{endpoint}".encode())
 
 
 def _name_key(named: str) -> str:

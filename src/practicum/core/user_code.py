@@ -35,6 +35,7 @@ from practicum.core.trusted_code import (
     trust_command,
     trust_file,
     trust_name,
+    trust_secret,
     trusted_source,
 )
 
@@ -92,8 +93,13 @@ COMMANDS = frozenset({"command", "score"})
 
 
 def consents_to(values: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """The consents to all code that values of a config name; for `remember`."""
+    """The consents to all code that values of a config name, and to the keys that they send.
+
+    For `remember`.
+    """
     if isinstance(values, Mapping):
+        if values.get("key_variable"):
+            yield from trust_secret(str(values["key_variable"]), str(values.get("endpoint")))
         for inner, value in values.items():
             yield from consents_to(value, str(inner).rpartition(".")[2])
     elif isinstance(values, list | tuple):

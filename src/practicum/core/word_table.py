@@ -7,6 +7,8 @@ every row.
 from dataclasses import dataclass
 from typing import Literal
 
+from practicum.core.guide_words import OF_LORA, OF_TRACES
+
 Kind = Literal["command", "verb", "flag", "key", "class", "method", "file"]
 
 
@@ -74,12 +76,12 @@ def _rows(system: str, kind: Kind, *rows: tuple[str, ...], verb: str = "") -> li
     ]
 
 
-_7B = "configs/shell_qwen2.5_7b.yaml"
+_7B = "configs/office_qwen2.5_7b.yaml"
 _TAC = [
     *_rows(
         TAC,
         "command",
-        ("./setup.sh", "make demo"),
+        ("./setup.sh", "make setup", "setup.sh calls it"),
         ("python tac_rl/validate_gpu.py", "practicum doctor"),
         ("python train.py --config configs/qwen_2_5_7b.yaml", f"practicum train {_7B}"),
         ("python train.py --config FILE --resume", "practicum train --resume RUN"),
@@ -97,6 +99,9 @@ _TAC = [
         ("setup", "doctor"),
         ("report", "runs"),
         ("list", "runs"),
+        ("quick_start", "practicum train configs/demo.yaml"),
+        ("math_demo", "practicum train math"),
+        ("uvicorn", "practicum serve RUN --port 8000"),
     ),
     *_rows(
         TAC,
@@ -122,9 +127,8 @@ _TAC = [
     *_rows(
         TAC,
         "file",
-        ("configs/qwen_2_5_7b.yaml", "configs/shell_qwen2.5_7b.yaml"),
-        ("configs/qwen_2_5_7b_local.yaml", "configs/shell_qwen2.5_7b.yaml"),
-        ("setup.sh", "Makefile", "make demo"),
+        ("configs/qwen_2_5_7b.yaml", _7B),
+        ("configs/qwen_2_5_7b_local.yaml", _7B),
         ("GETTING_STARTED.md", "docs/your-first-run.md"),
         ("README_CORRECTED.md", "README.md"),
         ("IMPLEMENTATION_SUMMARY.md", "CONTRIBUTING.md"),
@@ -139,19 +143,15 @@ _TAC = [
         TAC,
         "class",
         ("art.TrainableModel", "art.TrainableModel"),
-        ("compute_reward(result)", "compat.RewardEngine"),
+        ("compute_reward(result)", "compat.compute_reward"),
     ),
     *_rows(
         TAC,
         "method",
-        (
-            "TrainableModel(NAME, peft_config)",
-            "art.TrainableModel",
-            "lora: in the config",
-        ),
-        ("model.execute_task(task)", "play", "play(run, task), or an agent's rollout"),
-        ("model.train(trajectory_groups, rewards)", "art.TrainableModel.train"),
-        ("sample_professional_tasks()", "Environment.tasks"),
+        ("TrainableModel(NAME, peft_config)", "compat.TrainableModel"),
+        ("model.execute_task(task)", "compat.TrainableModel.execute_task"),
+        ("model.train(trajectory_groups, rewards)", "compat.TrainableModel.train"),
+        ("sample_professional_tasks()", "compat.sample_professional_tasks"),
     ),
     *_rows(
         TAC,
@@ -196,6 +196,11 @@ _TAC = [
         ("requirements.min_gpu_memory_gb", "", "practicum doctor --config FILE"),
         ("requirements.recommended_gpu_memory_gb", "", "practicum doctor --config FILE"),
         ("requirements.cuda_required", "model.device"),
+        (
+            "rollouts.engine",
+            "",
+            "it has an engine of its own; what is exported merged loads in vLLM",
+        ),
     ),
 ]
 
@@ -203,7 +208,7 @@ _ACTIONS = [
     *_rows(
         ACTIONS,
         "command",
-        ("./quick_start.sh", "make demo"),
+        ("./quick_start.sh", "make demo", "quick_start.sh calls it"),
         ("python demos/math_demo.py", "practicum train math"),
         (
             "cp examples/custom_domain_template.py my_domain.py",
@@ -221,9 +226,7 @@ _ACTIONS = [
         ("demos/math_demo.py", "configs/demo.yaml"),
         ("examples/custom_domain_template.py", "examples/01_own_environment.py"),
         ("docs/domain_guide.md", "docs/environments.md"),
-        ("requirements.txt", "pyproject.toml"),
         ("setup.py", "pyproject.toml"),
-        ("quick_start.sh", "Makefile"),
         ("Dockerfile", "packaging/Dockerfile"),
     ),
     *_rows(
@@ -242,165 +245,6 @@ _ACTIONS = [
         ("env.step(action)", "DiscreteSession.act"),
         ("env.reset()", "Environment.open"),
         ("ActionResult", "Observation"),
-    ),
-]
-
-_TRACES = [
-    *_rows(
-        TRACES,
-        "class",
-        ("HardwareConfig", "compat.HardwareConfig"),
-        ("HardwareProfile", "compat.HardwareProfile"),
-        ("ExecutionTrace", "compat.ExecutionTrace"),
-        ("ToolCallTrace", "compat.ToolCallTrace"),
-        ("ReasoningStep", "compat.ReasoningStep"),
-        ("TraceCollector", "compat.TraceCollector", "or practicum.Recorder"),
-        ("CheckpointLoader", "compat.CheckpointLoader", "or practicum traces import"),
-        ("BaseReward", "compat.BaseReward"),
-        ("CodeExecutionReward", "compat.CodeExecutionReward"),
-        ("SyntaxValidationReward", "compat.SyntaxValidationReward"),
-        ("ToolSuccessReward", "compat.ToolSuccessReward"),
-        ("TaskCompletionReward", "compat.TaskCompletionReward"),
-        ("EfficiencyReward", "compat.EfficiencyReward"),
-        ("FormatComplianceReward", "compat.FormatComplianceReward"),
-        ("LearnedReward", "compat.LearnedReward", "practicum traces label makes it"),
-        ("RewardEngine", "compat.RewardEngine"),
-        ("KTOExample", "core.sample.Example"),
-        ("GRPOExample", "core.sample.Example"),
-        ("KTODatasetBuilder", "compat.KTODatasetBuilder"),
-        ("GRPODatasetBuilder", "compat.GRPODatasetBuilder"),
-        ("DatasetPipeline", "compat.DatasetPipeline", "or practicum dataset build"),
-        ("TrainingConfig", "compat.TrainingConfig"),
-        ("RLTrainer", "compat.RLTrainer"),
-        ("TrainingPipeline", "TrainingPipeline"),
-        ("GGUFExporter", "compat.GGUFExporter", "or practicum export --to gguf"),
-        ("OllamaDeployer", "compat.OllamaDeployer", "or practicum ollama create"),
-        ("OllamaHostingProfile", "delivery.ollama.HostingProfile"),
-        ("ExportPipeline", "compat.ExportPipeline", "or practicum export --to ollama"),
-    ),
-    *_rows(
-        TRACES,
-        "method",
-        ("detect_hardware()", "compat.detect_hardware", "or practicum doctor"),
-        ("get_ryzen_optimized_config()", "compat.get_ryzen_optimized_config"),
-        ("hook_into_agent(agent, collector)", "compat.hook_into_agent"),
-        ("trace.tool_calls", "compat.ExecutionTrace.tool_calls"),
-        ("trace.reasoning_steps", "compat.ExecutionTrace.reasoning_steps"),
-        ("trace.tasks_completed", "compat.ExecutionTrace.tasks_completed"),
-        ("engine.get_binary_label(trace)", "compat.RewardEngine.get_binary_label"),
-        (
-            "pipeline.run_full_pipeline(deploy_ollama=True)",
-            "TrainingPipeline.run_full_pipeline",
-        ),
-    ),
-    *_rows(
-        TRACES,
-        "command",
-        ("pip install transformers peft trl datasets torch", "pip install 'practicum[train]'"),
-        ("ollama run toolbox-isaa", "practicum ollama run practicum-isaa hello"),
-        (
-            "RLTrainer(method='grpo') on recorded groups",
-            "practicum train math algorithm=grpo",
-            "it needs log-probabilities of the policy itself, so it acts; or take weighted_sft",
-        ),
-    ),
-    *_rows(
-        TRACES,
-        "key",
-        ("RYZEN_OPTIMIZED", "hardware.profile", "ryzen"),
-        ("AUTO_DETECT", "hardware.profile", "auto"),
-        ("GPU_ENABLED", "hardware.profile", "gpu"),
-        ("CPU_ONLY", "hardware.profile", "cpu"),
-        ("recommended_batch_size", "rollouts.tasks_per_step"),
-        ("use_bf16", "model.dtype", "bfloat16"),
-        ("base_model", "model.name"),
-        ("agent_name", "", "--name of the run"),
-        ("method", "algorithm.name"),
-    ),
-    *_rows(
-        TRACES,
-        "file",
-        ("hardware_config.py", "src/practicum/compat/hardware_names.py"),
-        ("data_collection.py", "src/practicum/compat/trace_pipeline.py"),
-        ("reward_functions.py", "src/practicum/compat/trace_pipeline.py"),
-        ("dataset_builder.py", "src/practicum/compat/trace_pipeline.py"),
-        ("training.py", "src/practicum/compat/training_names.py"),
-        ("export.py", "src/practicum/compat/training_names.py"),
-        ("session_data, task_state of a checkpoint", "docs/traces.md", "imported"),
-        ("{data_dir}/rl_traces/", "docs/traces.md", "traces.sqlite"),
-        ("{data_dir}/rl_training/{agent_name}/", "docs/from-traces.md", "runs/NAME"),
-        ("{data_dir}/models/", "docs/export.md", "exports/NAME"),
-        ("{data_dir}/Agents/checkpoint/{agent_name}/", "docs/traces.md", "practicum traces import"),
-    ),
-]
-
-_CONFIG_PATH = "configs/shell_ppo.yaml"
-_LORA = [
-    *_rows(
-        LORA,
-        "command",
-        ("python src/distributed_deployment_utils/start_server.py", "practicum env serve shell"),
-        ("python src/train_lora_rl.py", "practicum train configs/shell_ppo.yaml"),
-        ("./scripts/train_lora_rl.sh", "practicum train configs/shell_ppo.yaml"),
-        (
-            "./scripts/train_lora_rl.sh CONFIG ./my_lora_checkpoints 20 100",
-            "practicum train configs/shell_ppo.yaml runs_dir=my_lora_checkpoints steps=20 "
-            "rollouts.tasks_per_step=100",
-        ),
-        ("python src/evaluate_lora.py --mode evaluate", "practicum eval RUN/epoch_10 --n 50"),
-        ("python src/evaluate_lora.py --mode merge", "practicum export RUN/epoch_10 merged_model"),
-        ("./scripts/evaluate_lora.sh CONFIG DIR evaluate 50", "practicum eval RUN/epoch_10 --n 50"),
-        ("./scripts/evaluate_lora.sh CONFIG DIR both 50", "practicum export RUN/epoch_10 --n 50"),
-        ("curl -X POST http://127.0.0.1:8000/api/ping", "practicum env serve shell --port 8000"),
-    ),
-    *_rows(
-        LORA,
-        "verb",
-        ("train_lora_rl", "train"),
-        ("evaluate_lora", "eval"),
-        ("evaluate", "eval"),
-        ("start_server", "practicum env serve shell"),
-        ("merge", "practicum export RUN --to merged DIR"),
-    ),
-    *_rows(
-        LORA,
-        "flag",
-        (f"--config_path {_CONFIG_PATH}", _CONFIG_PATH),
-        ("--output_dir ./lora_checkpoints", "runs_dir=./lora_checkpoints"),
-        ("--num_epochs 10", "steps=10", "a step collects, learns and saves"),
-        ("--samples_per_epoch 50", "rollouts.tasks_per_step=50"),
-        ("--learning_rate 1e-5", "algorithm.lr=1e-5"),
-        ("--batch_size 4", "algorithm.batch_size=4"),
-        ("--ppo_epochs 4", "algorithm.epochs=4"),
-        ("--lora_r 16", "lora.r=16"),
-        ("--lora_alpha 32", "lora.alpha=32"),
-        ("--resume_from runs/a", "--resume runs/a", "a run, or a checkpoint such as RUN/epoch_3"),
-        verb="train",
-    ),
-    *_rows(
-        LORA,
-        "flag",
-        ("--mode evaluate", "", ALWAYS),
-        ("--mode merge", "practicum export RUN --to merged DIR"),
-        ("--mode both", "practicum export RUN --to merged DIR", "evaluates both"),
-        ("--config_path FILE", "", "a run knows its own config"),
-        ("--lora_weights_path runs/a/epoch_10", "runs/a/epoch_10"),
-        ("--num_samples 50", "--n 50"),
-        ("--use_merged_model", "practicum eval MERGED --env shell", "as any model"),
-        ("--merged_model_path ./merged_model", "practicum eval MERGED --env shell"),
-        verb="eval",
-    ),
-    *_rows(
-        LORA,
-        "file",
-        ("lora_checkpoints/epoch_1/adapter_config.json", "docs/ppo-guide.md", "the same"),
-        ("lora_checkpoints/epoch_1/adapter_model.bin", "docs/ppo-guide.md", "as .safetensors"),
-        ("lora_checkpoints/epoch_1/training_stats.json", "docs/ppo-guide.md", "the same"),
-        ("standard.yaml", "configs/shell_ppo.yaml", "with the guide's rewards and LoRA layers"),
-        ("qwen25_32b_instruct", "configs/shell_qwen2.5_32b.yaml"),
-        ("train_lora_rl.py", "src/practicum/cli/train.py"),
-        ("evaluate_lora.py", "src/practicum/cli/eval.py"),
-        ("start_server.py", "src/practicum/cli/env.py"),
     ),
 ]
 
@@ -597,4 +441,11 @@ _VERL = [
     ),
 ]
 
-WORDS: tuple[Word, ...] = (*_TAC, *_ACTIONS, *_TRACES, *_LORA, *_TRL, *_ART, *_UNSLOTH, *_VERL)
+_GUIDES = [
+    word
+    for system, of_guide in ((TRACES, OF_TRACES), (LORA, OF_LORA))
+    for kind, rows, verb in of_guide
+    for word in _rows(system, kind, *rows, verb=verb)
+]
+
+WORDS: tuple[Word, ...] = (*_TAC, *_ACTIONS, *_GUIDES, *_TRL, *_ART, *_UNSLOTH, *_VERL)

@@ -1,5 +1,6 @@
 """Rewards of how the work went (tool errors, completion, budgets) and of the text's form."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -71,6 +72,8 @@ class Efficiency:
     tokens: int | None = None
     calls: int | None = None
     turns: int | None = None
+    characters_per_token: float | None = None
+    """What a token is taken for in a turn that has not been tokenised; None does not guess."""
     only_successful: bool = True
     """Whether an unsuccessful episode gets 0."""
 
@@ -78,10 +81,11 @@ class Efficiency:
         """Unscored where a budget is in tokens and a turn has not been tokenised."""
         if self.only_successful and not outcome.success:
             return Score(components={"efficiency": 0.0}, reason="the task was not done")
-        if self.tokens is not None and not all(trace.nodes[t].token_ids for t in trace.turns):
+        tokens = self._tokens(trace)
+        if self.tokens is not None and tokens is None:
             return Score.unscored("the tokens of a turn are not known")
         used = (
-            (trace.sampled_tokens, self.tokens, "tokens"),
+            (tokens or 0, self.tokens, "tokens"),
             (_calls(trace, outcome), self.calls, "calls"),
             (len(trace.turns), self.turns, "turns"),
         )
@@ -89,6 +93,19 @@ class Efficiency:
         left = [max(0.0, 1.0 - amount / budget) for amount, budget, _ in known]
         reason = ", ".join(f"{amount} of {budget} {unit}" for amount, budget, unit in known)
         return Score(components={"efficiency": sum(left) / len(left)}, reason=reason)
+
+    def _tokens(self, trace: Trace) -> int | None:
+        """Sampled tokens; None where a turn has none and nothing says how to count its text."""
+        found = 0
+        for turn in (trace.nodes[place] for place in trace.turns):
+            if turn.token_ids:
+                found += len(turn.token_ids)
+            elif self.characters_per_token is None:
+                return None
+            else:
+                said = "".join(m.content for m in turn.messages if m.role == "assistant")
+                found += math.ceil(len(said) / self.characters_per_token)
+        return found
 
 
 def _calls(trace: Trace, outcome: Outcome) -> int:

@@ -11,6 +11,7 @@ from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError
 from practicum.core.interfaces import Environment, GroupReward, Reward, Sandboxes
 from practicum.core.score import JudgeModel, WeighingModel
+from practicum.core.trusted_code import require_secret
 from practicum.core.user_code import check_call, load_callable, made_of, names_code
 from practicum.rewards.behaviour import (
     Efficiency,
@@ -131,6 +132,8 @@ class RewardBuilder:
             return FunctionJudge(name=part.model, function=_judging(part.model))
         if not part.endpoint:
             return self.local_judge(part)
+        if part.key_variable:
+            require_secret(part.key_variable, part.endpoint, "the reward component 'judge'")
         return EndpointJudge(
             part.endpoint,
             part.model,
@@ -170,6 +173,7 @@ class RewardBuilder:
                 for p in config.components
                 if not isinstance(p, parts.JudgeComponent)
             ),
+            is_mean=config.combine == "mean",
             judged_later=tuple((judge.logged_as, judge.weight) for judge in judges),
         )
 

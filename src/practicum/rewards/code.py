@@ -7,7 +7,9 @@ import ast
 import asyncio
 import json
 import re
+import shutil
 import warnings
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -120,12 +122,13 @@ CHECK_S = 10.0
 class SyntaxCheck:
     """The share of blocks that parse: Python by `ast`, JSON, and shell by `bash -n`.
 
-    `bash` runs in a sandbox, so shell is checked only where sandboxes are given.
+    `bash -n` reads a script and carries nothing of it out. It does so in a sandbox where sandboxes
+    are given, and else here; where there is no bash, shell cannot be checked.
     """
 
     turns: Turns = "all"
-    without: float = 0.0
-    """Value of an episode without a block that can be checked."""
+    without: float | None = 0.0
+    """Value of an episode without a block that can be checked; None leaves it unscored."""
     sandboxes: BorrowedSandboxes | None = None
 
     async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
@@ -135,6 +138,8 @@ class SyntaxCheck:
         scripts = [block.code for block in blocks if block.language == "bash"]
         if scripts and self.sandboxes is not None:
             here += await _check_scripts(scripts, self.sandboxes)
+        elif scripts and (bash := shutil.which("bash")):
+            here += [await _is_read(bash, script) for script in scripts]
         if not here:
             return Score(components={"syntax": self.without}, reason="no code to check")
         reason = f"{sum(here)} of {len(here)} blocks parse"
@@ -159,6 +164,30 @@ def parses(block: CodeBlock) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+async def _is_read(bash: str, script: str) -> bool:
+    """Whether bash can read a script; it has no environment to take a function or a file from."""
+    if len(script) > MAX_BLOCK_LEN:
+        return False
+    reader = await asyncio.create_subprocess_exec(
+        *(bash, "--norc", "--noprofile", "-n"),
+        stdin=PIPE,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        env={},
+        cwd="/",
+    )
+    try:
+        async with asyncio.timeout(CHECK_S):
+            await reader.communicate(script.encode())
+    except TimeoutError:
+        return False
+    finally:
+        if reader.returncode is None:
+            reader.kill()
+            await reader.wait()
+    return reader.returncode == 0
 
 
 async def _check_scripts(scripts: list[str], sandboxes: BorrowedSandboxes) -> list[bool]:
@@ -210,7 +239,7 @@ class CodeExecution:
     sandboxes: BorrowedSandboxes
     turns: Turns = "final"
     count: Literal["share", "all"] = "share"
-    without: float = 0.0
+    without: float | None = 0.0
     timeout_s: float = 10.0
     memory_mb: int = 256
     processes: int = 32

@@ -26,7 +26,8 @@ class RewardPart:
 class CompositeReward:
     """The weighted sum of its parts, each of them a component of the score.
 
-    A part that cannot be scored leaves the whole unscored, with that part's reason.
+    A part that cannot be scored leaves the whole unscored, with that part's reason; unless it is
+    their mean by weight, which is that of the others.
 
     >>> import asyncio
     >>> from practicum.rewards.verifiable import FunctionReward
@@ -40,6 +41,7 @@ class CompositeReward:
     """
 
     parts: tuple[RewardPart, ...]
+    is_mean: bool = False
     judged_later: tuple[tuple[str, float], ...] = ()
     """Labels and weights of the parts that a `GroupReward` scores later; None until then."""
 
@@ -51,10 +53,16 @@ class CompositeReward:
         }
         later: dict[str, float | None] = {label: None for label, _ in self.judged_later}
         weights = {part.label: part.weight for part in self.parts} | dict(self.judged_later)
+        if self.is_mean:
+            values = {label: value for label, value in values.items() if value is not None}
+            total = sum(weights[label] for label in values)
+            weights = {label: weights[label] / total for label in values} if total else {}
+        if not values and not later:
+            return Score.unscored("no part of the reward can say anything")
         return Score(
             components={**values, **later},
             weights=weights,
-            turn_values=self._turn_values(found),
+            turn_values=() if self.is_mean else self._turn_values(found),
             reason="; ".join(
                 f"{part.label}: {score.reason}"
                 for part, score in zip(self.parts, found, strict=True)

@@ -88,7 +88,7 @@ def offline_examples(episode: Episode, label: bool | None) -> list[OfflineExampl
     credit = Credit(advantages=(0.0,) * len(trace.turns))
     return [
         OfflineExample(
-            sample=replace(sample, temperatures=_above_zero(sample.temperatures)),
+            sample=_as_drawn(sample),
             task_id=trace.task_id,
             label=label,
             reward=episode.score.value,
@@ -97,18 +97,31 @@ def offline_examples(episode: Episode, label: bool | None) -> list[OfflineExampl
     ]
 
 
-def _above_zero(temperatures: Floats) -> Floats:
-    """The likeliest token was taken at temperature 0: no distribution to learn, so that of 1."""
-    return np.where(temperatures > 0, temperatures, 1.0).astype(np.float32)
+def _as_drawn(sample: Sample) -> Sample:
+    """Tokens taken at temperature 0, the likeliest, as those of 1 whose probability is not known.
+
+    There is no distribution at 0 that could be learned, or weighed against.
+    """
+    is_drawn = sample.temperatures > 0
+    return replace(
+        sample,
+        temperatures=np.where(is_drawn, sample.temperatures, 1.0).astype(np.float32),
+        old_logprobs=np.where(is_drawn, sample.old_logprobs, 0.0).astype(np.float32),
+    )
 
 
 def units(rows: Sequence[OfflineExample], kind: str) -> list[tuple[OfflineExample, ...]]:
-    """Divide examples into units: the chosen and the rejected one for `dpo`, else single ones."""
-    if kind != "dpo":
+    """Divide examples into units.
+
+    The chosen and the rejected one for `dpo`, the answers of a group for `grpo`, else single ones.
+    """
+    if kind not in ("dpo", "grpo"):
         return [(row,) for row in rows]
     pairs: dict[str, list[OfflineExample]] = {}
     for row in rows:
         pairs.setdefault(row.pair, []).append(row)
+    if kind == "grpo":
+        return [tuple(group) for group in pairs.values()]
     found = []
     for name, sides in pairs.items():
         if sorted(bool(row.chosen) for row in sides) != [False, True]:
@@ -121,7 +134,7 @@ def units(rows: Sequence[OfflineExample], kind: str) -> list[tuple[OfflineExampl
 
 
 Units = Sequence[tuple[OfflineExample, ...]]
-"""Examples that must be in the same update: one alone, or the two sides of a pair."""
+"""Examples that must be in the same update: one alone, the sides of a pair, or a group."""
 
 Updates = list[list[OfflineExample]]
 """The examples of a step, update by update."""
@@ -188,17 +201,41 @@ class ExampleSteps:
     def _update(self, material: list[OfflineExample]) -> tuple[UpdateReport, dict[str, Any]]:
         """Measure the examples if the method needs it, then update."""
         advantages, loss, figures = self._advantages(material)
-        tokens = sum(int(row.sample.loss_mask.sum()) for row in material)
-        # SFT is a mean over tokens; the advantages of KTO and DPO are derivatives by whole sums.
-        weight = 1.0 / tokens if self.method.kind == "sft" else 1.0
         samples = [
             replace(row.sample, weight=weight, advantages=np.full_like(row.sample.advantages, a))
-            for row, a in zip(material, advantages.tolist(), strict=True)
+            for row, a, weight in zip(
+                material, advantages.tolist(), self._weights(material), strict=True
+            )
         ]
+        if self.method.kind == "grpo":
+            samples = self._with_ratios(samples)
         report = self.learner.update(self._batches(samples), self.objective)
         metrics = {**update_metrics(report), **figures}
         metrics["loss"] = report.loss if loss is None else loss
         return report, metrics
+
+    def _weights(self, rows: Sequence[OfflineExample]) -> list[float]:
+        """What each token of each example counts."""
+        lengths = [int(row.sample.loss_mask.sum()) for row in rows]
+        if self.method.kind == "sft":  # a mean over tokens
+            return [1.0 / sum(lengths)] * len(rows)
+        if self.method.kind == "grpo":  # a mean over each answer's tokens, then over answers
+            return [1.0 / (length * len(rows)) for length in lengths]
+        return [1.0] * len(rows)  # advantages of KTO and DPO are derivatives by whole sums
+
+    def _with_ratios(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Samples with log-probabilities to weigh against; the reference's if none are known."""
+        unknown = [sample for sample in samples if not sample.old_logprobs.any()]
+        batches = self._batches(unknown)
+        found: dict[str, Floats] = {}
+        for batch, measured in zip(batches, self.learner.measure(batches, BASE), strict=True):
+            assert measured.base_logprobs is not None  # it was asked for
+            for number, name in enumerate(batch.sample_ids):
+                found[name] = measured.base_logprobs[batch.term_sample == number]
+        return [
+            _with_logprobs(sample, found[sample.id]) if sample.id in found else sample
+            for sample in samples
+        ]
 
     def _advantages(
         self, rows: list[OfflineExample]
@@ -258,6 +295,13 @@ def logprob_sums(batch: Batch, terms: Floats) -> dict[str, float]:
     return dict(zip(batch.sample_ids, sums.tolist(), strict=True))
 
 
+def _with_logprobs(sample: Sample, of_terms: Floats) -> Sample:
+    """The sample with log-probabilities for its loss tokens, in their order."""
+    logprobs = np.zeros_like(sample.old_logprobs)
+    logprobs[sample.loss_mask] = of_terms
+    return replace(sample, old_logprobs=logprobs)
+
+
 def _array(values: Mapping[str, float], ids: Sequence[str]) -> Floats:
     return np.asarray([values[key] for key in ids], np.float64)
 
@@ -266,9 +310,10 @@ def _array(values: Mapping[str, float], ids: Sequence[str]) -> Floats:
 class HeldOutSteps(ExampleSteps):
     """Example steps that also report metrics of held-out examples.
 
-    `heldout_loss` is the method's loss; for `sft` the mean over tokens. `heldout_in_order` is, for
-    labelled examples, the accuracy of the implicit reward (policy minus base log-probability) on
-    pairs of a good and a bad one.
+    `heldout_loss` is the method's loss; for `sft` the mean over tokens, and none for `grpo`, whose
+    loss is near 0 whatever it learns. `heldout_in_order` is, for labelled and scored examples, the
+    accuracy of the implicit reward (policy minus base log-probability) on pairs of a good and a bad
+    one.
     """
 
     load_heldout: Callable[[], Awaitable[Units]]
@@ -303,10 +348,12 @@ class HeldOutSteps(ExampleSteps):
             tokens = sum(int(row.sample.loss_mask.sum()) for row in rows)
             return {"heldout_loss": -sum(sums[row.id] for row in rows) / tokens}
         policy, base = self._sums(rows)
-        mismatched = self._mismatched_sums(rows) if self.method.needs_mismatched else None
-        _, loss, _ = self.method.advantages(rows, policy, base, mismatched)
-        assert loss is not None  # a method that measures knows its loss
-        found = {"heldout_loss": loss}
+        found: dict[str, float] = {}
+        if self.method.needs_measure:
+            mismatched = self._mismatched_sums(rows) if self.method.needs_mismatched else None
+            _, loss, _ = self.method.advantages(rows, policy, base, mismatched)
+            assert loss is not None  # a method that measures knows its loss
+            found["heldout_loss"] = loss
         share, pairs = share_in_order(rows, policy - base)
         if share is None:
             return found
@@ -314,16 +361,27 @@ class HeldOutSteps(ExampleSteps):
 
 
 def share_in_order(rows: Sequence[OfflineExample], gained: Floats) -> tuple[float | None, int]:
-    """Share of good/bad pairs in which the good one gained more, None without any; and their count.
+    """Share of pairs of a better and a worse one in which the better gained more; and their count.
 
-    The sides of a preference pair are compared with each other; other good examples with all bad
-    ones, which is the area under the ROC curve. Ties count half. `gained`: (N,).
+    The sides of a preference pair and the answers of a group are compared with each other; other
+    good examples with all bad ones, which is the area under the ROC curve. Ties count half; None
+    without any pair. `gained`: (N,).
     """
-    sides: dict[str, tuple[list[int], list[int]]] = {}
+    groups: dict[str, list[int]] = {}
+    known = [_worth(row) for row in rows]
+    worth = np.asarray([math.nan if w is None else w for w in known], np.float64)  # (N,)
     for place, row in enumerate(rows):
-        good = row.chosen if row.pair else row.label
-        if good is not None:
-            sides.setdefault(row.pair, ([], []))[0 if good else 1].append(place)
-    gaps = [np.subtract.outer(gained[good], gained[bad]).ravel() for good, bad in sides.values()]
-    signs = np.sign(np.concatenate(gaps)) if gaps else np.zeros(0)
-    return (float(0.5 + 0.5 * signs.mean()) if signs.size else None), int(signs.size)
+        groups.setdefault(row.pair, []).append(place)
+    signs = [np.zeros(0)]
+    for places in groups.values():
+        is_better = np.subtract.outer(worth[places], worth[places]) > 0
+        signs.append(np.sign(np.subtract.outer(gained[places], gained[places]))[is_better])
+    all_of = np.concatenate(signs)
+    return (float(0.5 + 0.5 * all_of.mean()) if all_of.size else None), int(all_of.size)
+
+
+def _worth(row: OfflineExample) -> float | bool | None:
+    """By what an example is better than another: its side, its score in a group, or its label."""
+    if not row.pair:
+        return row.label
+    return row.reward if row.chosen is None else row.chosen

@@ -24,6 +24,7 @@ from practicum.core.config.reward_config import RewardConfig
 from practicum.core.config.run_config import REFERENCE, DataConfig, RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import ChatCodec, OfflineMethod, Reward
+from practicum.core.private_files import make_private_folder, owner_only
 from practicum.core.sample import Episode, Example, Sample
 from practicum.core.score import Score
 from practicum.core.task import JSON
@@ -229,6 +230,8 @@ def _tokenise(stage: StageData, built: Built, own: "_SampledTokens") -> StageExa
         kept: list[OfflineExample] = []
         for unit in side:
             found = [own.row(example, stage.codec) for example in unit]
+            if built.kind == "grpo":
+                found = [replace(row, pair=unit[0].id) for row in found]
             if all(row.sample.token_ids.size <= stage.longest for row in found):
                 kept += found
             else:
@@ -313,6 +316,13 @@ def _warn(stage: StageData, built: Built, rows: StageExamples) -> None:
             f"{stage.view.algorithm.name} learns from {len(rows.train)} of "
             f"{stage.data.source}; left out: {_reasons(built.left_out)}"
         )
+    assumed = [row for unit in rows.train for row in unit if not row.sample.old_logprobs.any()]
+    if built.kind == "grpo" and assumed:
+        stage.warn(
+            f"{len(assumed)} of the answers have no log-probabilities of this model's recorded; "
+            f"{stage.view.algorithm.name} takes them to be sampled by the policy that it starts "
+            "from, which nothing checks"
+        )
     if built.kind == "kto":
         classes = {row.label for unit in rows.train for row in unit}
         if len(classes) == 1:
@@ -336,12 +346,12 @@ def keep_examples(
     folder: Path, rows: StageExamples, built: Built, question: Mapping[str, JSON]
 ) -> StageExamples:
     """Write the examples; returns them as a resumed run reads them."""
-    folder.parent.mkdir(exist_ok=True)
+    make_private_folder(folder.parent)
     for left in folder.parent.glob(f".{folder.name}.tmp-*"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = folder.with_name(f".{folder.name}.tmp-{os.getpid()}")
     write_dataset(built, temporary, form="jsonl", question=question)
-    with (temporary / ROWS).open("w", encoding="utf-8") as file:
+    with open(temporary / ROWS, "w", encoding="utf-8", opener=owner_only) as file:
         file.writelines(json.dumps(line) + "\n" for line in _lines(rows))
     publish_folder(temporary, folder)
     return read_stage_examples(folder)

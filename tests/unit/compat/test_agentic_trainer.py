@@ -64,6 +64,24 @@ def test_where_it_can_act_inference_is_an_episode(tmp_path: Path) -> None:
     assert isinstance(found["reward"], float)
 
 
+def test_the_solutions_of_an_environment_are_a_training_set(tmp_path: Path) -> None:
+    found = trainer(tmp_path, env="math").prepare_training_data("reference")
+    assert len(found) > 100
+    with pytest.raises(UserError, match=r"name one: AgenticTrainer\(\.\.\., env='math'\)"):
+        trainer(tmp_path).prepare_training_data("reference")
+    with pytest.raises(UserError, match=r"'problem': \.\.\., 'actions'"):
+        trainer(tmp_path, env="math").prepare_training_data([["identify_operation"]])
+
+
+def test_a_problem_may_be_asked_in_words(tmp_path: Path) -> None:
+    one, asked = trainer(tmp_path, env="math"), "Solve for x: 3x + 7 = 16"
+    taken = ["identify_operation", "subtract_terms", "divide_terms", "state_answer"]
+    assert len(one.prepare_training_data([{"problem": asked, "actions": taken}])) == 1
+    (found,) = one.test_inference([asked])
+    assert found["problem"] == asked
+    assert isinstance(found["reward"], float)
+
+
 def test_the_weights_of_the_base_stay_as_they_are(tmp_path: Path) -> None:
     one = trainer(tmp_path)
     model, _, _ = one.setup_model()

@@ -109,13 +109,66 @@ def test_a_reward_that_cannot_say_anything_is_left_out_and_not_zero() -> None:
         compat.BaseReward().compute(trace())
 
 
-def test_rewards_that_need_no_sandbox_are_there_unless_told() -> None:
-    scored = compat.RewardEngine().compute_all(
+def test_all_seven_rewards_are_there_unless_told(tmp_path: Path) -> None:
+    engine = compat.RewardEngine()
+    assert {reward.name for reward in engine.rewards} == {
+        *("code_execution", "syntax", "tool_success", "task_completion", "efficiency", "format"),
+        "learned",
+    }
+    scored = engine.compute_all(
         trace(final_response="<b>12</b>", tool_calls=(call(True),), tasks_completed=1)
     )
     assert scored["format"] < 1.0
     assert scored["task_completion"] == 1.0
-    assert scored["efficiency"] == pytest.approx(0.9)
+    assert scored["efficiency"] == pytest.approx((0.9 + 1 - 3 / 2000) / 2)
+    assert not scored.keys() & {"code_execution", "syntax", "learned"}  # there is nothing to say
+
+
+def test_shell_that_can_be_read_is_told_from_shell_that_cannot() -> None:
+    reward = compat.SyntaxValidationReward()
+    good, bad = "if true; then echo hi; fi", "if true; then"
+    assert reward.compute(trace(final_response=f"```bash\n{good}\n```")) == 1.0
+    assert reward.compute(trace(final_response=f"```bash\n{bad}\n```")) == 0.0
+
+
+def test_a_long_answer_is_not_efficient() -> None:
+    reward = compat.EfficiencyReward()
+    short, long = (reward.compute(trace(final_response="x" * n)) for n in (40, 20_000))
+    assert short == pytest.approx((1 + 1 - 10 / 2000) / 2)
+    assert long == pytest.approx(0.5)  # no calls, and nothing left of the tokens
+    alone = compat.EfficiencyReward(calls=None)
+    assert alone.compute(trace(final_response="x" * 20_000)) == 0.0
+
+
+def test_a_mistake_in_a_reward_s_options_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="efficiency has no option 'token'"):
+        compat.EfficiencyReward(token=3)
+
+
+def test_examples_of_a_dataset_are_text(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"q{n // 2}", "completion": f"a{n}", "reward": float(n % 2), "label": n % 2 == 1}
+        for n in range(4)
+    ]
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert compat.KTOExample(prompt="q0", completion="a1", label=True) in (
+        compat.KTODatasetBuilder(source).examples()
+    )
+    first, second = compat.GRPODatasetBuilder(source).examples()
+    assert first == compat.GRPOExample(prompt="q0", completions=("a0", "a1"), rewards=(0.0, 1.0))
+    assert second.prompt == "q1"
+
+
+def test_examples_are_rows_to_train_on(tmp_path: Path) -> None:
+    examples = [compat.KTOExample(prompt=f"q{n}", completion="a", label=n > 1) for n in range(4)]
+    data = agentic(tmp_path, method="kto").prepare_training_data(examples)  # type: ignore[arg-type]
+    assert len(data) == 4
+
+
+def test_a_name_of_another_system_is_answered_there_too() -> None:
+    with pytest.raises(AttributeError, match=r"'GRPOTrainer'; here it is practicum\.train"):
+        compat.GRPOTrainer  # noqa: B018 - asked for to be refused
 
 
 def test_a_dataset_pipeline_builds_and_writes_what_the_command_builds(tmp_path: Path) -> None:
@@ -142,6 +195,13 @@ def test_hardware_is_detected_and_its_settings_are_a_config() -> None:
 
     config = build_config({"env": "math", **ryzen.get_training_args()})
     assert config.rollouts.group_size == 6
+
+
+def test_a_hardware_config_is_as_detected_but_for_what_is_given() -> None:
+    assert compat.HardwareConfig() == compat.detect_hardware()
+    given = compat.HardwareConfig(cpu_name="AMD Ryzen 9 5950X", ram_gb=40.0, lora_r=16)
+    assert (given.cpu_name, given.ram_gb, given.lora_r) == ("AMD Ryzen 9 5950X", 40.0, 16)
+    assert given.cpu_threads == compat.detect_hardware().cpu_threads
 
 
 def agentic(tmp_path: Path, **more: Any) -> AgenticTrainer:

@@ -60,6 +60,8 @@ def test_a_command_has_one_here_that_is_understood(word: Word) -> None:
         assert f"\n{word.ours.split()[1]}:" in makefile
     elif word.ours.startswith("python "):
         assert (REPOSITORY / word.ours.split()[1]).is_file()
+    elif word.ours.startswith("from "):
+        exec(word.ours, {})
     else:
         assert word.ours.startswith("pip install 'practicum[train]'")
 
@@ -74,7 +76,7 @@ def test_a_verb_is_ours_or_answered(word: Word, capsys: pytest.CaptureFixture[st
         return
     assert word.ours in VERBS
     for typed in (word.theirs, f"{word.theirs}.py", word.theirs.replace("_", "-")):
-        assert in_our_words([typed], VERBS) == [word.ours]
+        assert in_our_words([typed], VERBS)[0] == word.ours
         assert f"{typed} is {word.ours} here" in capsys.readouterr().err
 
 
@@ -211,7 +213,7 @@ def test_the_whole_line_of_the_lora_guide_becomes_ours() -> None:
         "--ppo_epochs 4 --lora_r 16 --lora_alpha 32"
     )
     ours = in_our_words(line.split(), VERBS)
-    assert ours[:3] == ["train", "configs/shell_ppo.yaml", "runs_dir=./lora_checkpoints"]
+    assert ours[:4] == ["train", "configs/shell_ppo.yaml", "--name", "./lora_checkpoints"]
     assert {"steps=10", "algorithm.batch_size=4", "lora.alpha=32"} <= set(ours)
     line = (
         "evaluate_lora --mode evaluate --config_path standard.yaml "
@@ -219,3 +221,55 @@ def test_the_whole_line_of_the_lora_guide_becomes_ours() -> None:
     )
     ours = in_our_words(line.split(), VERBS)
     assert ours == ["eval", "./lora_checkpoints/epoch_10", "--n", "50"]
+
+
+CHECKPOINT = "./lora_checkpoints/epoch_10"
+GUIDE_CONFIG = "configs/experiments/qwen25_32b_instruct/os_interaction/instance/standard.yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [
+        ("scripts/train_lora_rl.sh", "train configs/shell_ppo.yaml --name ./lora_checkpoints"),
+        (
+            f"./scripts/train_lora_rl.sh {GUIDE_CONFIG} ./mine 20 100",
+            "train configs/shell_qwen2.5_32b.yaml --name ./mine steps=20 "
+            "rollouts.tasks_per_step=100",
+        ),
+        (
+            "./scripts/train_lora_rl.sh a/standard.yaml mine",
+            "train configs/shell_ppo.yaml --name ./mine",
+        ),
+        ("train_lora_rl math steps=2", "train math steps=2"),
+        (f"src/train_lora_rl.py --resume_from {CHECKPOINT}", f"train --resume {CHECKPOINT}"),
+        (
+            f"./scripts/evaluate_lora.sh {GUIDE_CONFIG} {CHECKPOINT} evaluate 50",
+            f"eval {CHECKPOINT} --n 50",
+        ),
+        (
+            f"./scripts/evaluate_lora.sh {GUIDE_CONFIG} {CHECKPOINT} both 50",
+            f"export {CHECKPOINT} --to merged --n 50",
+        ),
+        (
+            f"src/evaluate_lora.py --mode merge --config_path {GUIDE_CONFIG} "
+            f"--lora_weights_path {CHECKPOINT} --merged_model_path ./merged_model",
+            f"export {CHECKPOINT} ./merged_model --to merged",
+        ),
+        (
+            f"evaluate_lora --mode=evaluate --lora-weights-path={CHECKPOINT} --use-merged-model "
+            "--merged-model-path=./merged_model --num-samples=50",
+            "eval ./merged_model --env shell --n 50",
+        ),
+    ],
+)
+def test_a_script_of_the_lora_guide_becomes_ours_with_all_its_values(line: str, ours: str) -> None:
+    assert shlex.join(in_our_words(line.split(), VERBS)) == ours
+    parse(f"practicum {ours}")
+
+
+def test_a_resume_that_names_no_run_and_a_script_by_its_path_are_understood() -> None:
+    for line in ("train.py --config configs/tiny.yaml --resume", "train --resume --dry-run"):
+        with pytest.raises(UserError, match="type: practicum train --resume latest"):
+            in_our_words(line.split(), VERBS)
+    assert in_our_words(["tac_rl/train.py", "math"], VERBS) == ["train", "math"]
+    assert in_our_words(["train", "--resume", "runs/a"], VERBS) == ["train", "--resume", "runs/a"]

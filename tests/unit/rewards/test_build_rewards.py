@@ -3,11 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.rewards.traces import make_task, make_trace
 
 from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.parse_config import build_config
 from practicum.core.config.reward_config import COMPONENTS, RewardConfig
 from practicum.core.errors import ConfigError
+from practicum.core.task import Outcome
 from practicum.core.user_code import load_callable
 from practicum.environments.registry import build_environment
 from practicum.rewards.behaviour import (
@@ -163,3 +165,21 @@ def test_components_are_normalised_for_learning_and_not_for_reports() -> None:
     learning: Any = REWARDS.group_reward(config)
     assert learning.rewards == (NormalisedComponents(turns="turns"),)
     assert REWARDS.group_reward(config, compares=False) is None
+
+
+async def test_the_mean_is_of_what_can_be_scored() -> None:
+    parts = ({"name": "syntax", "without": None}, {"name": "format", "weight": 3})
+    words, code = make_trace("words"), make_trace("<b>\n```python\nx =\n```\n")
+    summed = REWARDS.for_traces(composed(*parts))
+    mean = REWARDS.for_traces(composed(*parts, combine="mean"))
+    found = [
+        (await mean.score(make_task(), one, Outcome(success=None))).value for one in (words, code)
+    ]
+    assert found == [1.0, 0.0]
+    half = make_trace("words\n```python\nx =\n```\n")
+    assert (await mean.score(make_task(), half, Outcome(success=None))).value == pytest.approx(
+        3 / 4
+    )
+    assert (await summed.score(make_task(), words, Outcome(success=None))).value is None
+    nothing = REWARDS.for_traces(composed(parts[0], combine="mean"))
+    assert (await nothing.score(make_task(), words, Outcome(success=None))).value is None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,14 +209,45 @@ def test_parsing_runs_nothing_and_survives_anything(language: str, code: str, go
     assert parses(CodeBlock(language, code)) is good
 
 
-async def test_shell_scripts_are_checked_only_in_a_sandbox() -> None:
+@pytest.mark.parametrize(
+    ("script", "good"),
+    [
+        ("if true; then echo hi; fi\n", 1.0),
+        ('for f in *.txt; do\n  wc -l "$f"\ndone\n', 1.0),
+        ("cat <<'END'\nanything (\nEND\n", 1.0),
+        ("if true; then\n", 0.0),
+        ("echo 'open\n", 0.0),
+        ("f() { \n", 0.0),
+        ("x" * 100_001, 0.0),
+    ],
+)
+async def test_shell_is_read_without_a_sandbox(script: str, good: float) -> None:
+    trace = make_trace(fenced(script, "bash"))
+    assert (await SyntaxCheck().score(make_task(), trace, OUTCOME)).value == good
+
+
+@pytest.mark.parametrize("before", ["", "set +n\n", "set -e\n", "#!/bin/bash\n", "x=$("])
+async def test_nothing_of_a_shell_script_that_is_read_is_carried_out(
+    before: str, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    trace = make_trace(fenced(f"{before}touch {made}\n: $(touch {made}) > {made}\n", "bash"))
+    await SyntaxCheck().score(make_task(), trace, OUTCOME)
+    assert not made.exists()
+
+
+async def test_an_answer_without_code_may_be_left_unscored() -> None:
+    trace = make_trace("words")
+    assert (await SyntaxCheck(without=None).score(make_task(), trace, OUTCOME)).value is None
+
+
+async def test_shell_scripts_are_read_in_a_sandbox_where_there_is_one() -> None:
     trace = make_trace(fenced("x = 1") + fenced("if true; then", "bash"))
-    plain = await SyntaxCheck().score(make_task(), trace, OUTCOME)
     boxes = FakeSandboxes(lambda ran: ended(2))
     checked = await SyntaxCheck(sandboxes=BorrowedSandboxes(boxes)).score(
         make_task(), trace, OUTCOME
     )
-    assert (plain.value, checked.value) == (1.0, 0.5)
+    assert checked.value == 0.5
     assert boxes.opened[0][1].ran[0].command == ("bash", "-n")
     none = await SyntaxCheck(without=0.5).score(make_task(), make_trace("words"), OUTCOME)
     assert none.value == 0.5

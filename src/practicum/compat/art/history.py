@@ -18,6 +18,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from practicum.compat.art.trajectories import Trajectory, TrajectoryGroup
+from practicum.core.private_files import make_private_folder, owner_only
 
 SECTIONS = frozenset({"reward", "loss", "throughput", "costs", "time", "data"})
 SPLITS = frozenset({"train", "val", "test"})
@@ -79,8 +80,9 @@ class ModelFolder:
     def add_trajectories(self, groups: Sequence[TrajectoryGroup], split: str, step: int) -> None:
         """Append groups to those of their split and step."""
         folder = self.path / "trajectories" / split
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{step:04d}.jsonl").open("a", encoding="utf-8") as file:
+        make_private_folder(folder)
+        lines = folder / f"{step:04d}.jsonl"
+        with open(lines, "a", encoding="utf-8", opener=owner_only) as file:
             for group in groups:
                 file.write(group.model_dump_json(serialize_as_any=True) + "\n")
 

@@ -178,7 +178,13 @@ class TrainableModel(Model[ConfigType, StateType], Generic[ConfigType, StateType
 
     _internal_config: Any = PrivateAttr(default=None)
 
-    def __init__(self, *, _internal_config: Any = None, **fields: Any) -> None:
+    def __init__(self, *words: Any, _internal_config: Any = None, **fields: Any) -> None:
+        if words:
+            raise UserError(
+                "ART's TrainableModel is given its fields by name: TrainableModel(name=..., "
+                "project=..., base_model=...); TrainableModel(NAME, peft_config) is in "
+                "practicum.compat"
+            )
         super().__init__(**fields)
         self._internal_config = _internal_config
 

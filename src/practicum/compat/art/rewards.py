@@ -22,6 +22,7 @@ from practicum.core.sample import Episode, Group
 from practicum.core.score import JudgeModel, JudgeReply, Score, WeighingModel
 from practicum.core.task import Task
 from practicum.core.trace import Message, Node, Role, ToolCall, Trace
+from practicum.core.trusted_code import remember, trust_secret
 
 PROVIDERS = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -107,6 +108,8 @@ def _on_server(
 ) -> JudgeModel | WeighingModel:
     names = {"temperature": "temperature", "max_tokens": "max_tokens", "timeout": "timeout_s"}
     own = {ours: given[theirs] for theirs, ours in names.items() if theirs in given}
+    if variable:
+        remember(trust_secret(variable, address))  # the caller's own word
     return _judge(endpoint=address, model=model, key_variable=variable, **own)
 
 

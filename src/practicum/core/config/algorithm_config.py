@@ -220,7 +220,7 @@ class OfflineConfig(AlgorithmConfig):
     """Methods that learn from `data`."""
 
     batch: int = Field(default=16, ge=1)
-    """Examples of an update."""
+    """Examples of an update; pairs with `dpo`, groups with `offline_grpo`."""
     updates: int = Field(default=1, ge=1)
     """Updates of a step."""
 
@@ -249,6 +249,21 @@ class WeightedSftConfig(OfflineConfig):
         if self.temperature != 1.0 and self.weigh == "positive":
             raise _mistake("temperature changes nothing with weigh: positive; take one of them out")
         return self
+
+
+class OfflineGrpoConfig(OfflineConfig):
+    """GRPO on recorded groups."""
+
+    name: Literal["offline_grpo"] = "offline_grpo"
+    clip: float = Field(default=0.2, gt=0.0)
+    """The ratio to the policy that answered is clipped to 1 ± this."""
+    max_ratio: float | None = Field(default=2.0, ge=1.0)
+    """A token's ratio counts at most this, also where nothing clips it; null is no limit."""
+    scale: Literal["std", "none"] = "std"
+    """Whether advantages are divided by the group's standard deviation."""
+    reference: Literal["base", "start"] = "start"
+    """Which policy is taken to have given the answers whose log-probabilities were not recorded:
+    the base model, or the policy that the stage started from."""
 
 
 class PreferenceConfig(OfflineConfig):
@@ -325,6 +340,7 @@ _Models = (
     | WeightedSftConfig
     | KtoConfig
     | DpoConfig
+    | OfflineGrpoConfig
 )
 AnyAlgorithm = Annotated[_Models, Field(discriminator="name"), BeforeValidator(_by_name)]
 """The options of any method, told apart by `name`."""

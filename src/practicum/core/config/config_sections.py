@@ -1,9 +1,11 @@
 """Config models of the small sections of a run. The docstring of a field is its help text."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from practicum.core.model_names import model_name
 
 
 class ConfigModel(BaseModel):
@@ -31,7 +33,7 @@ class EnvConfig(ConfigModel):
 class ModelConfig(ConfigModel):
     """Which model acts and learns."""
 
-    name: str = "smollm2-135m"
+    name: Annotated[str, AfterValidator(model_name)] = "smollm2-135m"
     """A known name (`practicum models`), `tiny`, a hub id, a folder or a .gguf file."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the weights; `auto` is float32 on a CPU and bfloat16 on a GPU."""
@@ -100,6 +102,10 @@ class RolloutConfig(ConfigModel):
     """Extra groups a step may try in place of groups whose scores are all equal, as a share of
     `tasks_per_step`; 0 never replaces. A task that a whole group failed is tried again at a higher
     temperature."""
+    jump_start: bool = False
+    """Episodes of tasks that keep failing begin after the first turns of their reference, which are
+    played for them and not learned from: as many as it takes to succeed now and then, and fewer as
+    they do. See docs/curriculum.md."""
     staleness: int = Field(default=0, ge=0)
     """Updates that the weights may be ahead of an episode's oldest tokens when it is learned from.
     With 0 acting and learning take turns; with more, episodes of later steps go on meanwhile."""
@@ -163,7 +169,11 @@ class CheckpointConfig(ConfigModel):
     keep: int = Field(default=3, ge=1)
     """Newest checkpoints kept; the best one is kept besides."""
     layout: Literal["step", "epoch"] = "step"
-    """What their folders are called: `step_10`, or `epoch_10` where a step is an epoch."""
+    """What their folders are called: `step_10`, or `epoch_10` where a step is an epoch; those are
+    linked to in the run's own folder."""
+    adapter_bin: bool = False
+    """Write `adapter_model.bin` beside `adapter_model.safetensors`, for programs that read no
+    other; it is never read here."""
 
 
 class HardwareConfig(ConfigModel):

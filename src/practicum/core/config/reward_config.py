@@ -104,8 +104,8 @@ class CodeExecutionComponent(_OfWrittenText):
     """Whether the code of every turn is run or only that of the last turn that has any."""
     score: Literal["share", "all"] = "share"
     """`share`: of the blocks or tests that went well; `all`: 1 where all did, else 0."""
-    without: float = 0.0
-    """What an episode without code is worth."""
+    without: float | None = 0.0
+    """What an episode without code is worth; null leaves it unscored."""
     timeout_s: float = Field(default=10.0, gt=0.0, le=600.0)
     """For each block or test."""
     memory_mb: int = Field(default=256, ge=32)
@@ -120,10 +120,11 @@ class SyntaxComponent(_OfWrittenText):
     """The share of code blocks that can be parsed."""
 
     name: Literal["syntax"] = "syntax"
-    without: float = 0.0
-    """What an episode without a block that can be checked is worth."""
+    without: float | None = 0.0
+    """What an episode without a block that can be checked is worth; null leaves it unscored."""
     sandbox: str = ""
-    """Kind of sandbox in which shell scripts are checked too; they are left out unless given."""
+    """Kind of sandbox in which bash reads shell scripts; it reads them on this machine unless
+    given, and runs them in neither."""
 
 
 class ToolSuccessComponent(ComponentConfig):
@@ -144,6 +145,9 @@ class EfficiencyComponent(ComponentConfig):
     """Tool calls at which nothing is left."""
     turns: int | None = Field(default=None, ge=1)
     """Turns at which nothing is left."""
+    characters_per_token: float | None = Field(default=None, gt=0.0)
+    """With `tokens`: a turn whose tokens are not known, as in traces of other agents, has one for
+    so many characters; unless given, such an episode is not scored."""
     only_successful: bool = True
     """Whether an episode that did not do its task gets 0: giving up early is not efficient."""
 
@@ -326,9 +330,10 @@ def component_of(value: Any) -> ComponentConfig:
         raise _mistake(f"{value!r} is no component; write it as {{name: outcome, weight: 1.0}}")
     kind = FunctionComponent if ":" in name else COMPONENTS.get(name)
     if kind is None:
+        ranks = "; here it is judge, which ranks a group's episodes" if name == "ruler" else ""
         raise _mistake(
-            f"there is no component {name!r}; there are {', '.join(COMPONENTS)}, and your own "
-            "functions as FILE.py:NAME"
+            f"there is no component {name!r}{ranks}; there are {', '.join(COMPONENTS)}, and your "
+            "own functions as FILE.py:NAME"
         )
     try:
         return kind.model_validate(given)
@@ -376,9 +381,10 @@ class RewardConfig(ConfigModel):
     success_at: float | None = None
     """The score from which an episode counts as a success; what the environment says unless given,
     which is unknown where it cannot tell."""
-    combine: Literal["sum", "normalise"] = "sum"
+    combine: Literal["sum", "normalise", "mean"] = "sum"
     """With `components`: their weighted sum; or each divided by its spread in the group first, so
-    that a part counts by its weight and not by its range."""
+    that a part counts by its weight and not by its range; or the mean by weight of those that can
+    be scored, where otherwise one that cannot leaves the episode unscored."""
 
     @model_validator(mode="before")
     @classmethod
@@ -418,12 +424,17 @@ class RewardConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "RewardConfig":
-        if self.success_at is not None and self.combine != "sum":
+        if self.success_at is not None and self.combine == "normalise":
             raise PydanticCustomError(
                 "reward", "success_at is held against a sum of scores; leave out combine: normalise"
             )
         if not self.components and self.combine != "sum":
             raise PydanticCustomError("reward", "combine is for components; add components: [...]")
+        if self.combine == "mean" and any(isinstance(p, JudgeComponent) for p in self.components):
+            raise PydanticCustomError(
+                "reward",
+                "combine: mean cannot wait for a judge, who scores last; leave one of them out",
+            )
         labels = [part.logged_as for part in self.components]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:

@@ -104,7 +104,7 @@ class DataConfig(ConfigModel):
                 "solutions; take it out, or name a store as the source",
                 {"key": stray[0]},
             )
-        if self.reward is not None and self.reward.combine != "sum":
+        if self.reward is not None and self.reward.combine == "normalise":
             raise PydanticCustomError(
                 "data",
                 "combine: normalise compares the episodes of a group, and traces are scored one by "
@@ -209,7 +209,7 @@ class RunConfig(ConfigModel):
                 raise PydanticCustomError(
                     "stages",
                     "{name} learns from episodes it makes, so the data of {where} would not be "
-                    "used; take it out, or choose sft, weighted_sft, kto or dpo",
+                    "used; take it out, or choose sft, weighted_sft, kto, dpo or offline_grpo",
                     {"name": name, "where": where},
                 )
             if self.rollouts_of(stage).group_size > 1:
@@ -237,7 +237,8 @@ class RunConfig(ConfigModel):
             if not stage.algorithm.is_offline:
                 return (
                     f"{stage.algorithm.name} learns from episodes it makes, and env is none; name "
-                    "an environment, such as env: math, or choose sft, weighted_sft, kto or dpo"
+                    "an environment, such as env: math, or choose sft, weighted_sft, kto, dpo or "
+                    "offline_grpo"
                 )
             if stage.data is not None and stage.data.source == REFERENCE:
                 return (
@@ -307,6 +308,12 @@ class RunConfig(ConfigModel):
     @field_validator("env", mode="before")
     @classmethod
     def _none_is_no_environment(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            raise PydanticCustomError(
+                "env",
+                "a run acts in one environment; name one, and train in the next from where it "
+                "ended, with lora.start=RUN/checkpoints/latest",
+            )
         if not isinstance(value, dict) or value.get("name") != "none":
             return value
         if len(value) > 1:

@@ -34,15 +34,17 @@ def build_method(config: AlgorithmConfig) -> OfflineMethod:
     """The offline method that a config names."""
     from practicum.training.algorithms.dpo import Dpo
     from practicum.training.algorithms.kto import Kto
+    from practicum.training.algorithms.offline_grpo import OfflineGrpo
     from practicum.training.algorithms.sft import Sft, WeightedSft
 
-    methods = (Sft, WeightedSft, Kto, Dpo)
+    methods = (Sft, WeightedSft, Kto, Dpo, OfflineGrpo)
     [method] = [method for method in methods if method.name == config.name]
     return method(config)
 
 
-def likelihood() -> Objective:
-    """The objective of every offline method."""
+def objective_of(method: OfflineMethod) -> Objective:
+    """What an offline method updates by: its own loss where it has one, else the likelihood."""
     from practicum.training.algorithms.losses import Likelihood
+    from practicum.training.algorithms.offline_grpo import OfflineGrpo
 
-    return Likelihood()
+    return method if isinstance(method, OfflineGrpo) else Likelihood()

@@ -32,7 +32,7 @@ where no ratio exceeds C.
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,7 +86,7 @@ class Method:
 class ExampleMethod(Method):
     """An algorithm over recorded examples; see `OfflineMethod`."""
 
-    kind: Literal["sft", "kto", "dpo"]
+    kind: Literal["sft", "kto", "dpo", "grpo"]
     needs_measure: bool = True
     needs_mismatched: bool = False
 
@@ -128,11 +128,7 @@ class OnlineMethod(Method):
 
     def loss(self, terms: LossTerms) -> LossReport:
         """The method's loss, with importance ratios truncated at `max_ratio`."""
-        if self.config.max_ratio is None:
-            return self.own_loss(terms)
-        truncated, exceeded = truncate(terms, self.config.max_ratio)
-        report = self.own_loss(truncated)
-        return replace(report, truncated=(terms.weights * exceeded).sum().detach())
+        return truncated_loss(self.own_loss, terms, self.config.max_ratio)
 
     @abstractmethod
     def own_loss(self, terms: LossTerms) -> LossReport:
@@ -192,6 +188,17 @@ class GroupMethod(KlMethod):
             ]
             for group in groups
         ]
+
+
+def truncated_loss(
+    loss_of: Callable[[LossTerms], LossReport], terms: LossTerms, max_ratio: float | None
+) -> LossReport:
+    """A loss of terms whose importance ratios count at most `max_ratio`; None is no limit."""
+    if max_ratio is None:
+        return loss_of(terms)
+    truncated, exceeded = truncate(terms, max_ratio)
+    report = loss_of(truncated)
+    return replace(report, truncated=(terms.weights * exceeded).sum().detach())
 
 
 def truncate(terms: LossTerms, max_ratio: float) -> tuple[LossTerms, torch.Tensor]:

@@ -125,7 +125,9 @@ def test_an_unknown_key_inside_a_part_is_named_by_its_dotted_path() -> None:
 
 def test_an_unknown_key_like_no_other_lists_what_is_allowed() -> None:
     said = complaint({"env": "math", "checkpoints": {"zzz": 4}})
-    assert said.startswith("run.yaml: unknown key 'checkpoints.zzz'; allowed here: every, keep")
+    assert said.startswith(
+        "run.yaml: unknown key 'checkpoints.zzz'; allowed here: adapter_bin, every, keep"
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,3 +188,8 @@ def test_a_number_in_a_path_is_a_place_in_a_list_and_the_file_is_left_alone() ->
 def test_a_place_that_a_list_does_not_have_is_said(word: str) -> None:
     with pytest.raises(ConfigError, match=r"is a list.*write one of 0 to 1, such as stages\.0"):
         apply_overrides({"stages": [{}, {}]}, [word])
+
+
+def test_several_environments_are_one_after_the_other() -> None:
+    with pytest.raises(ConfigError, match=r"one environment; name one, .* lora\.start=RUN"):
+        build_config({"env": ["math", "shell"]})

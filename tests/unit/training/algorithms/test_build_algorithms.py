@@ -34,7 +34,7 @@ def built(name: str, **options: Any) -> Any:
 def test_every_name_builds_a_method(name: str) -> None:
     method = built(name)
     if ALGORITHMS[name].is_offline:
-        assert method.kind == {"weighted_sft": "sft"}.get(name, name)
+        assert method.kind == {"weighted_sft": "sft", "offline_grpo": "grpo"}.get(name, name)
     else:
         fields = ALGORITHMS[name].model_fields
         assert method.epochs == fields["epochs"].default
@@ -49,7 +49,8 @@ def behaviour(method: Any) -> Any:
         ]
         sums = np.arange(4.0) ** 2, np.zeros(4)
         found, loss, _ = method.advantages(rows, *sums, sums)
-        return found.tolist(), loss
+        own = method.loss(random_terms(0, apart=2.0)).loss if hasattr(method, "loss") else None
+        return found.tolist(), loss, own if own is None else float(own.detach())
     a = make_episode((5, 6), (7,), (8, 9), score=paid(1.0, -2.0, 0.5), name="a")
     b = make_episode((5, 6), (9,), score=paid(0.0, 3.0), name="b", stop=StopReason.MAX_TURNS)
     estimates = {e.trace.id: estimated(e) for e in (a, b)}

@@ -1,5 +1,6 @@
 """GRPO's family through TRL's own trainer: its generation, its advantages, its loss."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,17 @@ from tests.unit.training.algorithms.trl_cases import (
     online_trainer,
     token_logprobs,
 )
+from tests.unit.training.recorded_rows import steps_over, watch_gradients
 
 from practicum.engine.models.lora import trainable
+from practicum.training.algorithms.build_algorithms import objective_of
 from practicum.training.algorithms.cispo import Cispo
 from practicum.training.algorithms.credit import episode_advantages
 from practicum.training.algorithms.dapo import Dapo
 from practicum.training.algorithms.grpo import DrGrpo, Grpo
 from practicum.training.algorithms.gspo import Gspo
+from practicum.training.algorithms.offline_grpo import OfflineGrpo
+from practicum.training.example_steps import OfflineExample, units
 from practicum.training.prefix_tree import build_batches
 
 pytest.importorskip("trl", reason="needs the extra 'peers'; type: pip install 'practicum[peers]'")
@@ -102,3 +107,25 @@ def test_loss_and_gradients_of_an_update_are_trls(case: Any) -> None:
     assert report.clip_share > 0
     assert report.tokens < report.row_tokens
     assert relative_error(watched.gradients, theirs) <= 1e-5
+
+
+def test_recorded_groups_have_trls_loss_and_gradients(case: Any) -> None:
+    method, trainer, inputs = case
+    if method.name != "grpo" or method.config.kl:
+        pytest.skip("TRL's other losses have no form for recorded groups here")
+    names, tensors = zip(*trainable(trainer.model), strict=True)
+    loss = trainer.compute_loss(trainer.model, inputs)
+    theirs = dict(zip(names, torch.autograd.grad(loss, tensors), strict=True))
+    recorded = OfflineGrpo(max_ratio=None)
+    samples = as_samples(inputs, inputs["old_per_token_logps"])
+    rows = [
+        OfflineExample(sample=sample, pair=str(number // GROUP), reward=reward)
+        for number, (sample, reward) in enumerate(zip(samples, REWARDS, strict=True))
+    ]
+    policy = build_policy(max_grad_norm=1e9)
+    steps = steps_over(policy, recorded, units(rows, "grpo"))
+    steps.objective = objective_of(recorded)
+    gradients = watch_gradients(policy)
+    result = steps.learn(1, asyncio.run(steps.gather(1)))
+    assert result.metrics["loss"] == pytest.approx(loss.item(), abs=1e-6)
+    assert relative_error(gradients, theirs) <= 1e-5

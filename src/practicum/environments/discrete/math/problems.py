@@ -399,14 +399,25 @@ def _is_sound(problem: Problem) -> bool:
     return state.ending == "right" and earned == best
 
 
+REQUEST = re.compile(
+    r"(?:please )?(?:solve(?: the equation)?(?: for x)?|(?:find|what is) x(?: if| in| when)?)"
+    r"(?: ?[:,] ?| )(.+?)(?: for x)?[.?!]?",
+    re.IGNORECASE,
+)
+"""How people ask for what an equation holds for; the equation is the group."""
+
+
 def find_problem(text: str) -> Problem:
-    """The problem with this id, or the one that an equation's text makes.
+    """The problem with this id, or the one that an equation makes, alone or in a request.
 
     >>> find_problem("3x + 7 = 16").id
     'math-1-3x+7=16'
+    >>> find_problem("Solve for x: 3x + 7 = 16").id
+    'math-1-3x+7=16'
     """
     match = re.fullmatch(rf"{ENV}-(\d+)-(words-)?(.+)", text.strip())
-    equation = parse_equation(match[3] if match else text)
+    request = REQUEST.fullmatch(" ".join(text.split()))
+    equation = parse_equation(match[3] if match else request[1] if request else text)
     level = int(match[1]) if match else _level_of(equation)
     problem = Problem(level=level, equation=equation, in_words=bool(match and match[2]))
     can_be_told = not problem.in_words or (level > 1 and _level_of(equation) <= 2)

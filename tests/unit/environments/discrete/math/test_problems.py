@@ -196,3 +196,31 @@ def test_what_the_actions_cannot_solve_is_refused_in_one_sentence(text: str) -> 
     with pytest.raises(UserError, match="'3x \\+ 7 = 16'") as caught:
         find_problem(text)
     assert "\n" not in str(caught.value)
+
+
+REQUESTS = (
+    "Solve for x: {}",
+    "solve for x: {}.",
+    "Solve: {}",
+    "Solve {}",
+    "Solve the equation {} for x.",
+    "Please solve for x,  {}",
+    "Find x: {}",
+    "Find x if {}",
+    "What is x in {}?",
+    "  SOLVE FOR X:{} ",
+)
+
+
+@pytest.mark.parametrize("level", ALL_LEVELS)
+def test_a_request_around_an_equation_names_the_same_problem(level: int) -> None:
+    for problem in some(level, "train", 0, 20):
+        plain = find_problem(str(problem.equation))
+        for request in REQUESTS:
+            assert find_problem(request.format(problem.equation)) == plain
+
+
+@pytest.mark.parametrize("text", ["Solve for y: 3x = 6", "Solve", "Solve for x:", "Find x: 3x + 7"])
+def test_a_request_without_an_equation_in_x_is_refused_with_its_words(text: str) -> None:
+    with pytest.raises(UserError, match="write one such as '3x"):
+        find_problem(text)

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec make -C "$(dirname "$0")" demo
