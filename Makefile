@@ -27,10 +27,14 @@ FOR_DEMO := $(VENV)/.ready-for-demo
 FOR_TEST := $(VENV)/.ready-for-test
 INPUTS := Makefile pyproject.toml $(CONSTRAINTS) scripts/make_venv.sh
 
-.PHONY: help demo test rare check clients pins format clean
+.PHONY: help setup demo test rare check clients pins format clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(FOR_DEMO) ## make .venv with what training needs, and look at the machine
+	$(BIN)/practicum doctor
+	@echo "Ready; type: . $(BIN)/activate"
 
 demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show each stage, play two problems
 	$(BIN)/practicum models pull $(MODEL)

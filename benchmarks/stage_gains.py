@@ -71,7 +71,7 @@ def pooled(
     }
     found = [("after", "seeds", "n", "held-out success", "paired gain over the stage before")]
     for before, stage in zip([None, *stages], stages, strict=False):
-        report = build_study_report(stage, evidence[stage].reports)
+        report = build_study_report(evidence[stage])
         gain = compare_studies(evidence[before], evidence[stage]) if before else None
         shown = text(gain.success_difference, "+") if gain else ""
         found.append((stage, str(len(runs)), str(report.n_tasks), text(report.success), shown))

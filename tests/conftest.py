@@ -1,6 +1,7 @@
 """What every test gets: no network, quiet terminals, few threads, a place for runs."""
 
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,10 @@ os.environ["PRACTICUM_TRUST_FILE"] = str(Path(tempfile.gettempdir(), f"trusted-{
 # These make rich and typer draw for a terminal that is not there.
 for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
     os.environ.pop(_name, None)
+
+# Whoever is started in the background of a script ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOMY = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("few", max_examples=100, derandomize=True, **_ROOMY)

@@ -558,7 +558,8 @@ def open_policy(policy: str, config: RunConfig, environment: Environment) -> Pol
     found = find_checkpoint(policy)
     temperature = config.eval.temperature
     if found is None:
-        model = config.model if config.model.name == policy else ModelConfig(name=policy)
+        named = ModelConfig(name=policy)
+        model = config.model if config.model.name == named.name else named
         return load_policy(model, None, config.rollouts, temperature)
     base = base_of_adapter(found.checkpoint.path)
     model = config.model.model_copy(update={"name": base})

@@ -11,7 +11,7 @@ import numpy as np
 from practicum import api
 from practicum.api import Chart, EnvLike, Run
 from practicum.assemble.driver import create_run, open_run_environment
-from practicum.core.checkpoint import EvalReport, Interval
+from practicum.core.checkpoint import Interval
 from practicum.core.config.parse_config import apply_overrides, build_config, changed_keys
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, MissingExtra, UserError
@@ -58,24 +58,37 @@ class Study:
 
     @property
     def evidence(self) -> StudyEvidence:
-        """The last evaluation of each seed that is done."""
-        steps = self.config.steps
-        reports: dict[int, EvalReport] = {}
-        for seed, run in self.runs.items():
-            if is_finished(run.folder, steps) and (found := run.evaluations.get(steps)):
-                reports[seed] = found
-        missing = tuple(seed for seed in self.seeds if seed not in reports)
-        if not reports:
-            raise UserError(
-                f"{self.path} has no seed that is done and evaluated; go on with: practicum train "
-                f"--resume {self.path}"
-            )
-        return StudyEvidence(name=self.name, reports=reports, missing=missing)
+        """The last evaluation of each seed that is done; where none is, what there is so far."""
+        steps, so_far = self.config.steps, None
+        runs = {seed: (run, run.evaluations) for seed, run in self.runs.items()}
+        done = {
+            s: e for s, (run, e) in runs.items() if steps in e and is_finished(run.folder, steps)
+        }
+        if not done:
+            done = {seed: found for seed, (_, found) in runs.items() if found}
+            if not (shared := set.intersection(*map(set, done.values())) if done else set()):
+                raise UserError(f"{self.path} {self._why_unknown}")
+            so_far, steps = (max(shared), steps), max(shared)
+        return StudyEvidence(
+            name=self.name,
+            reports={seed: found[steps] for seed, found in done.items()},
+            missing=tuple(seed for seed in self.seeds if seed not in done),
+            so_far=so_far,
+        )
+
+    @property
+    def _why_unknown(self) -> str:
+        """Why there is no evaluation of it, and what to do."""
+        if self.config.env is None:
+            return "has no environment, and so no success to compare; name one with env=NAME"
+        return (
+            "was not evaluated yet; wait for its first evaluation, or go on with: practicum train "
+            f"--resume {self.path}"
+        )
 
     def report(self, bar: float = BAR) -> StudyReport:
         """Success over seeds and tasks with its interval, and the rest of the table."""
-        found = self.evidence
-        return build_study_report(found.name, found.reports, bar=bar, missing=found.missing)
+        return build_study_report(self.evidence, bar)
 
     def plot(self) -> Chart:
         """Reward and held-out success over the steps, with bands over seeds."""

@@ -10,7 +10,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-TARGETS = {"help", "pins", "demo", "test", "rare", "check", "clients", "format", "clean"}
+TARGETS = {"help", "setup", "pins", "demo", "test", "rare", "check", "clients", "format", "clean"}
 SET_UP_FILES = ("Makefile", "README.md", "CONTRIBUTING.md", ".ci/run", "scripts/make_venv.sh")
 ASKS_FOR_TORCH = re.compile(r"pip3? install[^\n#]*?\btorch\b(==[\d.]+)?")
 
@@ -53,6 +53,25 @@ def test_the_demo_keeps_one_name_for_its_run() -> None:
     names = re.findall(r"(?:--name |runs/)(demo-[\d-]+)", planned)
     assert len(names) == 3
     assert len(set(names)) == 1
+
+
+@pytest.mark.parametrize(("script", "does"), [("setup", "doctor"), ("quick_start", "train")])
+def test_a_script_of_a_guide_calls_make(script: str, does: str) -> None:
+    done = shell(["sh", "-c", f"cd / && '{REPOSITORY}/{script}.sh'"], MAKEFLAGS="n")
+    assert done.returncode == 0, done.stderr
+    assert f"practicum {does}" in done.stdout
+    assert len((REPOSITORY / f"{script}.sh").read_text().splitlines()) == 2
+
+
+def test_what_requirements_ask_for_is_torch_first_and_then_parts_that_there_are() -> None:
+    lines = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    torch, package = [line for line in lines if not line.startswith("#")]
+    assert f"TORCH := {torch}\n" in MAKEFILE
+    asked = re.fullmatch(r"-e \.\[([a-z,]+)\]", package)
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert asked is not None
+    assert "train" in asked[1].split(",")
+    assert set(asked[1].split(",")) <= set(project["optional-dependencies"])
 
 
 def test_continuous_integration_runs_the_test_commands_of_the_readme_and_nothing_else() -> None:

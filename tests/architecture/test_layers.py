@@ -47,9 +47,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("api", "assemble", "delivery", "engine", "environments", "evaluation", "training"),
     },
     "feedback_loop": {
-        *("api", "assemble", "environments", "evaluation", "store", "traces", "training"),
+        *("api", "assemble", "engine", "environments", "evaluation", "store", "traces"),
+        "training",
     },
-    "compat": {"api", "assemble", "config_files", "exports", "traces"},
+    "compat": {"api", "assemble", "config_files", "delivery", "exports", "traces"},
     "cli": {
         *("agents", "api", "assemble", "config_files", "delivery", "engine", "environments"),
         *("evaluation", "exports", "feedback_loop", "sandboxes", "served", "store", "studies"),

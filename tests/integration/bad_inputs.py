@@ -144,7 +144,7 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("GiB", "try"),
     ),
     # Names and folders.
-    "name with a slash": (("train", *TINY, "--name", "a/b"), ("'a/b'", "--name my-run")),
+    "path with a bad name": (("train", *TINY, "--name", "a/b c"), ("'b c'", "--name my-run")),
     "name with a meaning": (("train", *TINY, "--name", "latest"), ("'latest'",)),
     "name that is taken": (("train", *TINY, "runs_dir=.", "--name", "empty"), ("--resume",)),
     "runs in a file": (("train", *TINY, "runs_dir=rows.jsonl"), ("rows.jsonl is a file",)),

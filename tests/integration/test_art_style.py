@@ -71,7 +71,7 @@ def logprobs(model: art.TrainableModel, groups: list[Group]) -> list[float]:
     for episode in groups[0].episodes:
         trace = episode.trace
         samples = episode_samples(trace, Credit(advantages=(0.0,) * len(trace.turns)), 1.0)
-        measured = policy_of(model)._policy.learner.measure(
+        measured = policy_of(model).policy.learner.measure(
             build_batches(samples, 4096), frozenset()
         )
         found.append(float(sum(one.logprobs.sum() for one in measured)))
@@ -261,7 +261,7 @@ async def test_a_backend_is_told_what_a_config_is_told(tmp_path: Path) -> None:
 async def test_a_batch_size_divides_a_step_into_updates(tmp_path: Path) -> None:
     async with registered(tmp_path, overrides=["algorithm.batch_size=2"]) as model:
         await model.train([await group(model, 1.0, 0.0, 0.0, 0.0)])
-        assert steps_taken(policy_of(model)._policy.learner._optimizer) == 2
+        assert steps_taken(policy_of(model).policy.learner._optimizer) == 2
 
 
 async def test_two_models_of_one_backend_do_not_mix(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whole runs with a curriculum, on the tiny model: killed and resumed, and shown."""
 
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,48 @@ main()
 """The command line, killed as soon as step 3 is saved."""
 
 
+NO_REFERENCE = """
+from contextlib import asynccontextmanager
+
+from practicum import ActionForm, ConfigModel, Message, Observation, Outcome, Task
+
+
+class Session:
+    def prompt(self):
+        return [Message(role="user", content="go")]
+
+    def actions(self):
+        return (ActionForm(name="left"), ActionForm(name="right"))
+
+    async def act(self, text):
+        return Observation(message=Message(role="user", content="."), reward=1.0, terminated=True)
+
+    async def outcome(self):
+        return Outcome(success=True, turn_rewards=(1.0,))
+
+
+class Own:
+    name = "own"
+    all_levels = (1,)
+
+    class Options(ConfigModel):
+        pass
+
+    def __init__(self, options):
+        self.options = options
+
+    def tasks(self, split, seed):
+        return iter([Task(id=f"{split}-{n}", env="own", split=split) for n in range(4)])
+
+    @asynccontextmanager
+    async def open(self, task):
+        yield Session()
+
+    def reference(self, task):
+        return ()
+"""
+
+
 def adapter(run: Path) -> bytes:
     return (run / "checkpoints" / "step_5" / "adapter_model.safetensors").read_bytes()
 
@@ -68,12 +111,11 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [dict(row.values) for row in rows if row.kind == "step"]
 
 
-@pytest.mark.rare
-@pytest.mark.parametrize("curriculum", ["adaptive", "phases"])
-def test_a_killed_run_draws_the_same_tasks_and_ends_with_the_same_bytes(
-    tmp_path: Path, practicum: Callable[..., Any], curriculum: str
-) -> None:
-    words = ["train", "math", *SETTINGS, f"curriculum={curriculum}", f"runs_dir={tmp_path}"]
+def killed_and_whole(
+    tmp_path: Path, practicum: Callable[..., Any], *settings: str
+) -> tuple[Path, Path]:
+    """A run, and the same killed after step 3 and resumed; both end with the same bytes."""
+    words = ["train", "math", *SETTINGS, *settings, f"runs_dir={tmp_path}"]
     assert practicum(*words, "--name", "whole").code == 0
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, *words, "--name", "killed"],
@@ -88,6 +130,15 @@ def test_a_killed_run_draws_the_same_tasks_and_ends_with_the_same_bytes(
     assert adapter(resumed) == adapter(whole)
     assert state(resumed) == state(whole)
     assert episodes(resumed) == episodes(whole)
+    return whole, resumed
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize("curriculum", ["adaptive", "phases"])
+def test_a_killed_run_draws_the_same_tasks_and_ends_with_the_same_bytes(
+    tmp_path: Path, practicum: Callable[..., Any], curriculum: str
+) -> None:
+    whole, resumed = killed_and_whole(tmp_path, practicum, f"curriculum={curriculum}")
     kept = [
         {k: v for k, v in row.items() if k.startswith(("mastery", "draws", "phase"))}
         for row in metrics(whole)
@@ -109,3 +160,59 @@ def test_a_curriculum_that_cannot_be_is_one_sentence_and_makes_no_run(
     assert answer.code == 2
     assert "needs at least two levels" in answer.sentence
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_a_killed_run_gives_the_same_jump_starts(
+    tmp_path: Path, practicum: Callable[..., Any], staleness: int
+) -> None:
+    words = (
+        "env.level=1",
+        "rollouts.jump_start=true",
+        "rollouts.max_turns=8",
+        f"rollouts.staleness={staleness}",
+    )
+    if staleness:  # what is sampled beside an update hangs on the machine's pace
+        run = practicum(
+            "train", "math", *SETTINGS, *words, f"runs_dir={tmp_path}", "--name", "whole"
+        )
+        assert run.code == 0, run.err
+        whole = tmp_path / "whole"
+    else:
+        whole, _ = killed_and_whole(tmp_path, practicum, *words)
+    rows = metrics(whole)
+    assert rows[0].get("jump_started_groups") is None
+    assert rows[-1]["jump_started_groups"] > 0
+    assert rows[-1]["given_turns"] > 0
+    assert "kinds" in json.loads(state(whole).rstrip().rstrip(",") + "}")["curriculum"]
+    with SqliteTraceStore(RunDir(whole).traces_path, read_only=True) as store:
+        helped = [e for e in store.episodes(purpose="train") if e.given_turns]
+        assert helped
+        assert all(e.trace.has_logprobs for e in helped)
+        assert not any(e.given_turns for e in store.episodes(purpose="eval"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("own.py:Own",), "has none for its tasks"),
+        (
+            ("math", "agent.name=command", "agent.command=[cat, x]"),
+            "plays a reference's turns to the built-in agent",
+        ),
+    ],
+)
+def test_jump_starts_that_cannot_be_are_one_sentence_and_make_no_run(
+    tmp_path: Path,
+    practicum: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(NO_REFERENCE)
+    answer = practicum("train", *words, "model=tiny", "rollouts.jump_start=true", "eval.n=0")
+    assert answer.code == 2, answer.err
+    assert said in answer.sentence
+    assert not Path("runs").exists()

@@ -108,11 +108,11 @@ def test_a_model_that_is_loaded_is_not_counted_again(tmp_path: Path, free: Free)
 
 async def test_less_free_memory_leaves_the_moments_of_adam(tmp_path: Path, free: Free) -> None:
     async with registered(tmp_path) as model:
-        optimizer = policy_of(model)._policy.learner._optimizer
+        optimizer = policy_of(model).policy.learner._optimizer
         await model.train([await group(model, 0.0, 1.0)])
         free.bytes = 1
         await model.train([await group(model, 0.0, 1.0)])
-        assert policy_of(model)._policy.learner._optimizer is optimizer
+        assert policy_of(model).policy.learner._optimizer is optimizer
         assert steps_taken(optimizer) == 2
 
 

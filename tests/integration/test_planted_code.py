@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,6 +150,12 @@ RUN_VERBS = [
     ("serve", "{run}", "--port", "0"),
     ("runs", "{run}"),
     ("learn", "--from", "{run}/traces.sqlite"),
+    ("traces", "list", "--store", "{run}"),
+    ("traces", "score", "--store", "{run}"),
+    ("watch", "{run}", "--once"),
+    ("compare", "{run}", "{run}"),
+    ("served", "publish", "mine", "{run}"),
+    ("dataset", "build", "--kind", "kto", "--from", "{run}", "--out", "rows"),
 ]
 
 
@@ -166,6 +173,47 @@ def test_a_run_of_a_stranger_runs_nothing_of_theirs(
     assert not stranger.mark.exists(), told
     assert "Traceback" not in told
     assert code == 0 or "practicum trust" in told or words[0] == "learn", told
+
+
+@pytest.mark.slow
+def test_the_gateway_serves_a_run_of_a_stranger_and_runs_nothing_of_theirs(
+    stranger: Stranger, trained: Path
+) -> None:
+    run = stranger.folder / "theirs"
+    shutil.copytree(trained, run)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["env"] = {"name": f"{stranger.code}:Env"}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    words = [sys.executable, "-m", "practicum", "gateway", str(run), "--port", "0"]
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(words, text=True, **told) as process:
+        assert process.stdout is not None
+        said = ""
+        while "http://" not in said and process.poll() is None:
+            said += process.stdout.readline()
+        process.kill()
+    assert not stranger.mark.exists(), said
+    assert "http://" in said or "practicum trust" in said, said
+
+
+def test_a_variable_is_sent_nowhere_before_the_user_agrees(
+    stranger: Stranger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SECRET", "s3cret")
+    judge = {"name": "judge", "model": "m", "key_variable": "MY_SECRET"}
+
+    def config(endpoint: str) -> str:
+        reward = {"components": [{**judge, "endpoint": endpoint}]}
+        return stranger.config({"env": "math", "reward": reward, "eval": {"n": 0}})
+
+    first = config("http://127.0.0.1:9/v1")
+    code, told = typed(capsys, "train", first)
+    assert (code, "MY_SECRET to http://127.0.0.1:9/v1" in told) == (2, True)
+    assert typed(capsys, "trust", first)[0] == 0
+    assert "not checked" not in typed(capsys, "train", first, "--dry-run")[1]
+    elsewhere = typed(capsys, "train", config("http://127.0.0.1:7/v1"), "--dry-run")[1]
+    assert "not checked" in elsewhere
+    assert "s3cret" not in told + elsewhere
 
 
 def test_a_consent_is_asked_once_and_again_when_the_code_has_changed(

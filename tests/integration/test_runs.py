@@ -34,7 +34,6 @@ def test_a_run_leaves_everything_it_promises(practicum, runs_dir: Path, tiny_run
         "README.md",
         "adapter_config.json",
         "adapter_model.safetensors",
-        "base_model.txt",
         "chat_template.jinja",
         "manifest.json",
         "optimizer.safetensors",
@@ -181,6 +180,58 @@ def test_a_trained_policy_is_evaluated_against_others(practicum, runs_dir: Path,
     assert found["comparison"]["n_tasks"] == 6
     for other in ("reference", "random", run / "best", run / "checkpoints/step_2"):
         assert practicum("eval", other, "--env", "math", "--n", 4).code == 0
+
+
+STOPS = """
+import os
+from pathlib import Path
+
+from practicum import Score
+
+COUNT = Path({folder!r}) / "scored"
+
+def score(task, trace, outcome):
+    with COUNT.open("a") as file:
+        file.write(trace.id + "\\n")
+    if len(COUNT.read_text().splitlines()) == {stop}:
+        os._exit(9)
+    return Score(components={{"turns": float(len(trace.turns))}})
+"""
+"""A reward that ends the process at its so many-th episode."""
+
+
+def test_an_evaluation_that_was_killed_goes_on(
+    practicum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRACTICUM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    scored = tmp_path / "scored"
+    words = ("eval", "tiny", "--env", "math", "reward=stops.py:score", "--n", "8", "--json")
+    Path("stops.py").write_text(STOPS.format(folder=str(tmp_path), stop=0))
+    whole = json.loads(practicum(*words).out)["report"]
+    scored.unlink()
+    Path("stops.py").write_text(STOPS.format(folder=str(tmp_path), stop=5))
+    command = [sys.executable, "-m", "practicum", *words]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 9
+    first = scored.read_text().split()
+    again = subprocess.run(
+        [*command, "--resume"], check=False, capture_output=True, text=True, timeout=600
+    )
+    assert again.returncode == 0, again.stderr
+    assert "going on: 4 of 8 episodes are there" in again.stderr
+    second = scored.read_text().split()[len(first) :]
+    assert not set(second) & set(first[:4])  # the fifth was not kept yet when it died
+    assert len(second) == 4
+    report = json.loads(again.stdout)["report"]
+    assert report["reward"] == whole["reward"]
+    assert not list((tmp_path / "cache" / "evaluations").iterdir())
+    told = practicum(*words, "--resume").err
+    assert "nothing to go on with" in told
+
+
+def test_an_evaluation_tells_each_tenth_where_there_is_no_terminal(practicum) -> None:
+    told = practicum("eval", "random", "--env", "math", "--n", 60).err
+    assert [f"{n} of 60 episodes" in told for n in (6, 30, 60, 7)] == [True, True, True, False]
 
 
 def test_the_reference_solves_every_held_out_task(practicum) -> None:

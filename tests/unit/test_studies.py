@@ -11,6 +11,7 @@ from practicum.core.checkpoint import TaskResult
 from practicum.core.config.parse_config import build_config
 from practicum.evaluation.over_seeds import success_interval
 from practicum.evaluation.report import build_report, report_to_json, report_to_row
+from practicum.evaluation.study_report import study_comparison_to_json
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir
 from practicum.store.study_dir import StudyDir
@@ -81,6 +82,42 @@ def test_a_seed_that_is_not_done_is_left_out_and_named(better: pr.Study) -> None
     (better.runs[2].folder.checkpoints_path / "latest").write_text("step_6\n")
     found = better.report()
     assert (found.seeds, found.missing) == ((0, 1, 3), (2,))
+
+
+def unfinished(study: pr.Study, step: int) -> pr.Study:
+    """A study of which every seed was stopped after a step."""
+    for run in study.runs.values():
+        (run.folder.checkpoints_path / "latest").write_text(f"step_{step}\n")
+        for later in range(step + 1, STEPS + 1):
+            (run.path / "evals" / f"step_{later}.json").unlink(missing_ok=True)
+    return study
+
+
+def test_unfinished_runs_are_compared_by_what_they_have_so_far(
+    better: pr.Study, worse: pr.Study
+) -> None:
+    unfinished(better, 4)
+    (better.runs[2].path / "evals" / "step_4.json").unlink()  # this one is behind the others
+    found = pr.compare(worse, better)
+    assert (found.first.so_far, found.second.so_far) == (None, (2, STEPS))
+    assert found.second.seeds == (0, 1, 2, 3)
+    assert "not finished; this is after 2 of 8" in str(better)
+    alone = pr.compare(worse.path / "seed_0", better.path / "seed_1")
+    assert (alone.first.so_far, alone.second.so_far) == (None, (4, STEPS))
+    assert study_comparison_to_json(alone)["second"]["so_far"] == {"step": 4, "of": STEPS}  # type: ignore[index, call-overload]
+
+
+def test_a_seed_without_an_evaluation_is_missing_and_a_study_of_none_says_so(
+    better: pr.Study,
+) -> None:
+    for run in unfinished(better, 0).runs.values():
+        if run.config.seed != 3:
+            (run.path / "evals" / "step_0.json").unlink()
+    found = better.report()
+    assert (found.seeds, found.missing, found.so_far) == ((3,), (0, 1, 2), (0, STEPS))
+    (better.runs[3].path / "evals" / "step_0.json").unlink()
+    with pytest.raises(pr.UserError, match=r"was not evaluated yet; wait .* train --resume"):
+        better.report()
 
 
 def test_a_run_in_a_studys_place_is_one_seed(better: pr.Study, worse: pr.Study) -> None:

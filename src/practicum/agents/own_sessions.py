@@ -112,7 +112,9 @@ def _all_are(kind: type, method: Any, given: Any) -> None:
         raise _wrong(method, given, f"a list of practicum.{kind.__name__}")
     for one in given:
         if not isinstance(one, kind):
-            raise _wrong(method, one, f"a practicum.{kind.__name__} for each of its list")
+            is_plain = kind is ActionForm and isinstance(one, str)
+            form = f", such as practicum.ActionForm(name={one!r})" if is_plain else ""
+            raise _wrong(method, one, f"a practicum.{kind.__name__} for each of its list{form}")
 
 
 async def _answer(kind: type, method: Any, *arguments: str) -> Any:

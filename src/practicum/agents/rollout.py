@@ -6,9 +6,9 @@ A failure of an agent, an environment or a reward is recorded in its episode and
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from practicum.agents.waiting import (
@@ -17,7 +17,7 @@ from practicum.agents.waiting import (
     interrupting_blocked_answers,
     timed_boundary,
 )
-from practicum.core.capabilities import HasSamplingParams
+from practicum.core.capabilities import Guidable, Guide, HasSamplingParams, TimesSampling
 from practicum.core.conversation import (
     REPORTED,
     AgentReport,
@@ -37,7 +37,7 @@ from practicum.core.errors import (
     boundary,
 )
 from practicum.core.interfaces import Agent, Environment, GroupReward, Reward
-from practicum.core.sample import Episode, Group
+from practicum.core.sample import GIVEN_TURNS, Episode, EpisodeSeconds, Group
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Failure, Node, StopReason, ToolSpec, Trace
@@ -90,6 +90,10 @@ class RolloutParts:
     """The score from which an episode counts as a success; None for what its outcome says."""
     slots: asyncio.Semaphore | None = None
     """Limits the episodes of groups that run at once; None for no limit."""
+    guide: Callable[[Task, int], Guide] | None = None
+    """Gives so many first turns of a task's reference solution; None where nobody asks for it."""
+    done: Mapping[str, Episode] = field(default_factory=dict)
+    """Episodes of an earlier attempt that was cut off, by trace id: they are not run again."""
 
 
 def warmed(parts: RolloutParts, factor: float) -> RolloutParts:
@@ -105,6 +109,25 @@ def warmed(parts: RolloutParts, factor: float) -> RolloutParts:
     return replace(parts, converse=converse)
 
 
+def jump_started(parts: RolloutParts, turns: Mapping[str, int]) -> RolloutParts:
+    """The same parts with episodes that begin after so many turns of their task's reference.
+
+    Args:
+        parts: With a `guide`, and conversations that follow one.
+        turns: By the id of the task; 0 begins at the beginning.
+    """
+
+    def converse(task: Task, seed: int) -> RecordedConversation:
+        opened = parts.converse(task, seed)
+        if given := turns.get(task.id, 0):
+            assert parts.guide is not None
+            assert isinstance(opened, Guidable)
+            opened.guide = parts.guide(task, given)
+        return opened
+
+    return replace(parts, converse=converse)
+
+
 async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
     """Opens a session, runs the agent in it, collects the outcome and scores it."""
     with answer_timeout(parts.answer_timeout_s):
@@ -113,12 +136,12 @@ async def run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int)
 
 async def _run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
     started, clock = time.time(), time.monotonic()
-    conversation = parts.converse(task, seed)
+    conversation, judging = parts.converse(task, seed), Stopwatch()
     outcome: Outcome | None = None
     failure: Failure | None = None
     try:
         outcome, stop = await _run_session(
-            parts, Assignment(task=task, trace_id=trace_id), conversation
+            parts, Assignment(task=task, trace_id=trace_id), conversation, judging
         )
     except RolloutFailure as error:
         is_environment = isinstance(error, EnvironmentFailure)
@@ -136,8 +159,43 @@ async def _run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int
         duration_s=time.monotonic() - clock,
         tools=conversation.tools,
     )
-    score = await _score(parts.reward, task, trace, outcome)
-    return _with_success(Episode(trace=trace, outcome=outcome, score=score), parts.success_at)
+    if outcome is not None and isinstance(conversation, Guidable) and conversation.given_turns:
+        outcome = _after_given(outcome, conversation.given_turns)
+    with judging:
+        score = await _score(parts.reward, task, trace, outcome)
+    sampling = conversation.sampling_s if isinstance(conversation, TimesSampling) else 0.0
+    elsewhere = max(0.0, time.monotonic() - clock - sampling - judging.seconds)
+    episode = Episode(
+        trace=trace,
+        outcome=outcome,
+        score=score,
+        seconds=EpisodeSeconds(sampling, elsewhere, judging.seconds),
+    )
+    return _with_success(episode, parts.success_at)
+
+
+class Stopwatch:
+    """Adds up the seconds of the blocks it is used for."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.monotonic() - self._started
+
+
+def _after_given(outcome: Outcome, turns: int) -> Outcome:
+    """The outcome of an episode whose first turns were given: their rewards are not the policy's.
+
+    Its evidence says how many there were.
+    """
+    own = outcome.turn_rewards[turns:]
+    evidence: dict[str, JSON] = {**outcome.evidence, GIVEN_TURNS: turns}
+    return replace(outcome, turn_rewards=own, evidence=evidence)
 
 
 def _with_success(episode: Episode, success_at: float | None) -> Episode:
@@ -150,7 +208,10 @@ def _with_success(episode: Episode, success_at: float | None) -> Episode:
 
 
 async def _run_session(
-    parts: RolloutParts, assignment: Assignment, conversation: RecordedConversation
+    parts: RolloutParts,
+    assignment: Assignment,
+    conversation: RecordedConversation,
+    judging: Stopwatch,
 ) -> tuple[Outcome, StopReason]:
     name = f"environment {parts.environment.name!r}"
     async with timed_boundary(EnvironmentFailure, name):
@@ -159,7 +220,8 @@ async def _run_session(
     try:
         with boundary(AgentFailure, f"agent {type(parts.agent).__name__}"):
             report = await _run_agent(parts, assignment, session, conversation)
-        outcome = await _judge(session, name, is_late=report.stop is StopReason.TIMED_OUT)
+        with judging:
+            outcome = await _judge(session, name, is_late=report.stop is StopReason.TIMED_OUT)
     except BaseException:
         # The first error is the one reported, so errors of closing are dropped; cancellation
         # passes through.
@@ -298,7 +360,8 @@ async def run_groups(
 
     async def one(task: Task, position: int, number: int) -> Episode:
         trace_id = f"{label}/{position}/{task.id}/{number}"
-        episode = await run_with_retries(parts, task, trace_id, seed)
+        known = parts.done.get(trace_id)
+        episode = known or await run_with_retries(parts, task, trace_id, seed)
         on_episode(episode)
         return episode
 

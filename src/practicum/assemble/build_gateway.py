@@ -9,6 +9,8 @@ from practicum.assemble.policies import PolicyHandle, json_grammars, load_policy
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 from practicum.engine.planning.machine import give_back_heap, use_one_heap
 from practicum.gateway.capture import CapturedConversation
+from practicum.gateway.key_watch import ControlKey as ControlKey
+from practicum.gateway.key_watch import KeySource as KeySource
 from practicum.gateway.rollouts import OpenRollouts, RolloutController
 from practicum.gateway.standalone import GatewayPlan as GatewayPlan
 from practicum.gateway.standalone import Serving as Serving
@@ -37,7 +39,7 @@ async def serve_gateway(
         plan: How.
         store: Where traces go when rollouts are closed; None keeps none.
         ready: Told where the gateway is, once it listens.
-        say: Told what could not be kept at the end, and where it is instead.
+        say: Told what could not be kept at the end, where it is instead, and of the control key.
     """
     model = served.model
     assert model is not None  # scripted policies are not served
@@ -55,6 +57,6 @@ async def serve_gateway(
         grammars = json_grammars(model.tokenizer)
         built = partial(build_gateway, served.name, grammars and grammars(), plan)
         await serve_rollouts(
-            built, control, plan, ready, lambda episode, why: say(put_aside(episode, why))
+            built, control, plan, ready, lambda episode, why: say(put_aside(episode, why)), say
         )
         return kept.count

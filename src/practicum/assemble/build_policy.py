@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from practicum.core.config.algorithm_config import (
     DistillConfig,
     KlConfig,
+    OfflineGrpoConfig,
     PpoConfig,
     PreferenceConfig,
 )
@@ -106,6 +107,7 @@ def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPol
         config.seed,
         max_slots=given.kv_slots,
         checkpointed=given.checkpointed,
+        adapter_bin=config.checkpoints.adapter_bin,
     )
 
 
@@ -123,7 +125,7 @@ def learner_settings(config: RunConfig, stage: TrainingStageConfig) -> "LearnerS
         weight_decay=algorithm.weight_decay,
         max_grad_norm=algorithm.max_grad_norm,
         max_logprob_gap=config.hardware.gap_limit(dtype),
-        held_to_start=isinstance(algorithm, KlConfig | PreferenceConfig)
+        held_to_start=isinstance(algorithm, KlConfig | PreferenceConfig | OfflineGrpoConfig)
         and algorithm.reference == "start",
         value_lr=value_lrs[0] if value_lrs else None,
     )

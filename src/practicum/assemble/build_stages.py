@@ -1,5 +1,6 @@
 """The stages of a run: what each learns from, by which method."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,13 @@ from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Curriculum, Environment, Teacher
 from practicum.engine.planning.machine import placement
-from practicum.environments.reference_policies import Imitator
+from practicum.environments.reference_policies import Imitator, ReferenceGuide
 from practicum.store.run_dir import RunDir
-from practicum.training.algorithms.build_algorithms import build_algorithm, build_method, likelihood
+from practicum.training.algorithms.build_algorithms import (
+    build_algorithm,
+    build_method,
+    objective_of,
+)
 from practicum.training.curriculum import SharedCurriculum
 from practicum.training.example_steps import HeldOutSteps
 from practicum.training.loop import TrainingObserver
@@ -70,8 +75,12 @@ def _rollouts(
 ) -> RolloutSteps:
     explore = sampling_params(view.rollouts, view.rollouts.temperature)
     handle = trained_policy(view.model.name, policy, explore)
+    parts = handle.parts(environment, view, run=run.path, learns=True)
+    if view.rollouts.jump_start:
+        imitator = Imitator(view.model.name, policy.sampler.spell, policy.codec)
+        parts = replace(parts, guide=partial(ReferenceGuide, imitator, environment))
     return RolloutSteps(
-        parts=handle.parts(environment, view, run=run.path, learns=True),
+        parts=parts,
         rollouts=view.rollouts,
         seed=view.seed,
         micro_batch_tokens=view.algorithm.micro_batch_tokens,
@@ -119,7 +128,7 @@ def _examples(stage: "StageData", policy: "TorchPolicy", first: int) -> HeldOutS
         is_reported=lambda step: step == last or bool(every and step % every == 0),
         is_reported_before=view.eval.before,
         method=stage.method,
-        objective=likelihood(),
+        objective=objective_of(stage.method),
         learner=policy.learner,
         batch=view.algorithm.batch,
         first=first,

@@ -1,6 +1,7 @@
 """The one driver of a run: from its config to a trained policy, whoever asks for it."""
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -91,6 +92,26 @@ Observe = Callable[[OpenRun], AbstractContextManager[TrainingObserver]]
 """Who is told how a run goes on, made when everything is loaded and open for as long as it runs."""
 
 
+def check_launcher() -> list[str]:
+    """What there is to say of a launcher of many processes that has started this one.
+
+    Raises:
+        UserError: it has started several, each of which would train the same run.
+    """
+    processes = os.environ.get("WORLD_SIZE") or "1"
+    if processes != "1":
+        raise UserError(
+            f"a launcher has started this process as one of {processes} (WORLD_SIZE), and a run is "
+            "one process on one device; type the command without accelerate launch or torchrun"
+        )
+    if "ACCELERATE_MIXED_PRECISION" in os.environ:
+        return [
+            "accelerate launch changes nothing here: a run is one process on one device; leave it "
+            "out"
+        ]
+    return []
+
+
 def open_run_environment(config: RunConfig) -> Environment | None:
     """The environment of a run with its reward checked; None where the run does not act.
 
@@ -149,6 +170,7 @@ async def train_run_async(
             memory was planned before it was loaded.
         plan: The memory plan, if it was made already.
     """
+    of_launcher = check_launcher()
     if resumed is None:
         check_place(Path(config.runs_dir), name)
     environment = open_run_environment(config)
@@ -176,7 +198,7 @@ async def train_run_async(
             trainer_for(config, run, policy, observer, environment) as trainer,
         ):
             told = [*odd_settings(config, detect_machine()), *shared_tasks(config, environment)]
-            for sentence in told:
+            for sentence in [*of_launcher, *told]:
                 observer.warned(sentence)
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)

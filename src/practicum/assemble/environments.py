@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from practicum.agents.own_sessions import check_own_session
-from practicum.core.capabilities import Closable, HasLevels, InSandboxes
+from practicum.core.capabilities import Closable, HasLevels, HasReference, InSandboxes
 from practicum.core.config.config_sections import EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
@@ -21,7 +21,7 @@ from practicum.environments.registry import (
     first_tasks,
 )
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
-from practicum.training.curricula.build_curriculum import build_curriculum
+from practicum.training.curricula.build_curriculum import build_curriculum, by_kind
 from practicum.training.curriculum import SharedCurriculum
 
 
@@ -95,7 +95,35 @@ def _levels(environment: Environment, config: EnvConfig) -> tuple[int, ...]:
 def curriculum_of(
     config: RunConfig, environment: Environment | None, warn: Callable[[str], None] | None = None
 ) -> SharedCurriculum:
-    """The curriculum of a run, over the levels that `env.level` names or else all there are."""
+    """The curriculum of a run, by kind of task, with jump starts where a stage asks for them."""
+    curriculum = _curriculum_of(config, environment, warn)
+    if environment is None:
+        return curriculum
+    rollouts = [config.rollouts_of(s) for s in config.all_stages if not s.algorithm.is_offline]
+    helped = [one.max_turns for one in rollouts if one.jump_start]
+    if helped:
+        _check_jump_starts(config, environment)
+    return by_kind(curriculum, environment, min(helped, default=0))
+
+
+def _check_jump_starts(config: RunConfig, environment: Environment) -> None:
+    if config.agent.is_program:
+        raise UserError(
+            f"rollouts.jump_start plays a reference's turns to the built-in agent, and agent is "
+            f"{config.agent.name!r}, a program; take one of them out"
+        )
+    first = first_tasks(environment, "train", config.seed, 1)[0]
+    if not isinstance(environment, HasReference) or not environment.reference(first):
+        raise UserError(
+            f"rollouts.jump_start plays the first turns of a reference, and {environment.name!r} "
+            "has none for its tasks; take it out"
+        )
+
+
+def _curriculum_of(
+    config: RunConfig, environment: Environment | None, warn: Callable[[str], None] | None
+) -> SharedCurriculum:
+    """The curriculum over the levels that `env.level` names or else all there are."""
     env, plan = config.env, config.curriculum
     build = partial(build_curriculum, plan, environment, config.seed)
     if env is None or environment is None or plan.name == "none":

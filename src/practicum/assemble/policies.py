@@ -1,10 +1,11 @@
 """Whoever acts: a model, an adapter, a scripted policy, a person."""
 
 from asyncio import Semaphore
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from practicum.agents.build_agents import build_agent, build_loop, program_limits
@@ -17,7 +18,7 @@ from practicum.core.errors import MissingExtra
 from practicum.core.interfaces import Environment, Sampler
 from practicum.core.sample import Episode, Group
 from practicum.core.sampling import ActionForm, SamplingParams
-from practicum.core.task import Task
+from practicum.core.task import JSON, Task
 from practicum.engine.models.loading import locate_model
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
@@ -28,6 +29,7 @@ from practicum.gateway.rollout_server import ProgramConversation, RolloutServer
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import ReportedScore
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.store.unfinished_evaluation import UnfinishedEvaluation
 
 if TYPE_CHECKING:
     from practicum.engine.policy import TorchPolicy
@@ -221,11 +223,16 @@ async def evaluate_policy(
     name: str = "",
     run: Path | None = None,
     on_groups: Callable[[Sequence[Group]], None] = lambda groups: None,
+    done: Mapping[str, Episode] = MappingProxyType({}),
 ) -> Evaluation:
-    """A policy on the config's held-out tasks; `run` is the folder of its run, where it has one."""
+    """A policy on the config's held-out tasks.
+
+    `run` is the folder of its run, where it has one; `done` are the episodes of an evaluation that
+    was cut off, by trace id.
+    """
     tasks = heldout_tasks(environment, config.eval.n, config.eval.seed)
     return await evaluate(
-        handle.parts(environment, config, run=run),
+        replace(handle.parts(environment, config, run=run), done=done),
         tasks,
         attempts=config.eval.k,
         seed=config.eval.seed,
@@ -234,6 +241,19 @@ async def evaluate_policy(
         on_episode=on_episode,
         on_groups=on_groups,
     )
+
+
+def unfinished_evaluation(
+    handle: PolicyHandle, config: RunConfig, *, resume: bool
+) -> UnfinishedEvaluation:
+    """What is kept of an evaluation while it goes on; with `resume` what one before had done."""
+    asked = config.model_dump(mode="json", include={"env", "agent", "reward", "model", "eval"})
+    question: dict[str, JSON] = {
+        **asked,
+        "rollouts": config.rollouts.model_dump(mode="json"),
+        "fingerprint": handle.fingerprint,
+    }
+    return UnfinishedEvaluation(question, resume=resume)
 
 
 FAILED = "eval_failures.sqlite"

@@ -65,13 +65,13 @@ class SharedPolicy:
         self.checkpoints = CheckpointStore(folder)
         self.checkpoints.recover()
         self._seed = config.seed
-        self._policy: TorchPolicy = build_policy(config)
+        self.policy: TorchPolicy = build_policy(config)
         self._settings: LearnerSettings = learner_settings(config, config.all_stages[0])
         params = sampling_params(config.rollouts, config.rollouts.temperature)
         self.step = self._resume()
         # Other draws after a resume than before it.
         seed = turn_seed(config.seed, self.step)
-        self.turns = SharedConversation(self._policy.sampler, self._policy.codec, params, seed)
+        self.turns = SharedConversation(self.policy.sampler, self.policy.codec, params, seed)
         self._serving: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -80,7 +80,7 @@ class SharedPolicy:
         found = self.checkpoints.load_latest().checkpoint
         if found is None:
             return 0
-        learner = self._policy.learner
+        learner = self.policy.learner
         # The optimizer is read back into one with the rate it was saved with.
         saved = json.loads((found.path / SETTINGS).read_text())
         self._settings = replace(self._settings, lr=saved["lr"])
@@ -117,7 +117,7 @@ class SharedPolicy:
 
         rollouts = OpenRollouts()
         rollout = rollouts.open(self.turns, RolloutLimits(concurrency=0))
-        grammars = JsonGrammars(self._policy.tokenizer)
+        grammars = JsonGrammars(self.policy.tokenizer)
         gateway = Gateway(rollouts, GatewaySettings(), (name,), grammars=grammars)
         async with gateway.serving():
             ready.set_result(gateway.endpoint(rollout))
@@ -144,7 +144,7 @@ class SharedPolicy:
             if trained:
                 settings = learner_settings(config, stage)
                 if settings != self._settings:
-                    self._policy.learner.retune(settings)
+                    self.policy.learner.retune(settings)
                     self._settings = settings
                 report = self._update(trained, config)
             self.step = step
@@ -157,7 +157,7 @@ class SharedPolicy:
         )
 
     def _update(self, groups: Sequence[Group], config: RunConfig) -> UpdateReport | None:
-        learner, stage = self._policy.learner, config.all_stages[0]
+        learner, stage = self.policy.learner, config.all_stages[0]
         chosen = stage.algorithm.for_episodes(sum(len(group.usable) for group in groups))
         algorithm = build_algorithm(chosen, config.rollouts)
         budget = stage_view(config, stage).algorithm.micro_batch_tokens
@@ -177,7 +177,7 @@ class SharedPolicy:
         return report
 
     def _save(self) -> Checkpoint:
-        learner = self._policy.learner
+        learner = self.policy.learner
 
         def write(folder: Path) -> None:
             learner.save(folder)

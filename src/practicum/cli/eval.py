@@ -1,6 +1,6 @@
 """`practicum eval`: held-out scores with intervals, and paired comparisons."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from practicum.core.checkpoint import EvalReport
     from practicum.core.config.run_config import RunConfig
     from practicum.core.interfaces import Environment
-    from practicum.core.sample import Group
+    from practicum.core.sample import Episode, Group
+    from practicum.store.unfinished_evaluation import UnfinishedEvaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,9 @@ class EvalOptions:
     store: Annotated[
         str, typer.Option(metavar="FILE", help="Keep all episodes there, not only failed ones.")
     ] = ""
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with one that was cut off, typed alike.")
+    ] = False
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 
 
@@ -66,6 +70,8 @@ def evaluate(told: EvalOptions) -> None:
     practicum eval my-adapter --env math                        an exported adapter or model
 
     practicum eval my.gguf --env math model.runtime=llama.cpp   as llama.cpp's users run it
+
+    practicum eval runs/demo --n 500 --resume                   go on with one that was cut off
 
     practicum eval reference --env math                         the environment's own solution
     """
@@ -84,11 +90,11 @@ def evaluate(told: EvalOptions) -> None:
     environment = open_environment(config.env)
     heldout_tasks(environment, config.eval.n, config.eval.seed)  # before a model is loaded
     console = Console(stderr=True)
-    found = _evaluate(told.policy, config, environment, console, told.store)
+    found = _evaluate(told.policy, config, environment, console, told)
     other = None
     if told.against is not None:
         named = config.model.name if told.against == "base" else told.against
-        other = _evaluate(named, config, environment, console, told.store)
+        other = _evaluate(named, config, environment, console, told)
     _show(found, other, told.json_output)
     if not told.json_output and find_checkpoint(told.policy) is not None:
         Console().print(ONE_SEED, highlight=False)
@@ -120,37 +126,71 @@ class _Evaluated(NamedTuple):
 
 
 def _evaluate(
-    policy: str, config: "RunConfig", environment: "Environment", console: "Console", store: str
+    policy: str,
+    config: "RunConfig",
+    environment: "Environment",
+    console: "Console",
+    told: EvalOptions,
 ) -> _Evaluated:
     from practicum.api import find_checkpoint, open_policy
-    from practicum.assemble.policies import evaluate_policy, keep_evaluated
+    from practicum.assemble.policies import evaluate_policy, keep_evaluated, unfinished_evaluation
     from practicum.cli.progress import EpisodeBar
     from practicum.engine.compute_thread import run_to_end
     from practicum.environments.registry import run_and_close
 
+    def tell(sentence: str) -> None:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
     found = find_checkpoint(policy)
     if found is not None:
         for damaged in found.damaged:
-            console.print(f"warning: passed over: {damaged.reason}", markup=False, soft_wrap=True)
-        taken = found.checkpoint
-        console.print(f"taking {taken.path}", markup=False, highlight=False, soft_wrap=True)
+            tell(f"warning: passed over: {damaged.reason}")
+        tell(f"taking {found.checkpoint.path}")
     handle: PolicyHandle = open_policy(policy, config, environment)
     kept = ""
 
     def keep(groups: "Sequence[Group]") -> None:
         nonlocal kept
-        count, kept = keep_evaluated(groups, handle.fingerprint, store)
+        count, kept = keep_evaluated(groups, handle.fingerprint, told.store)
         if kept:
-            what = "episodes" if store else "failed episodes"
-            told = f"{count} {what} kept; look at them: practicum traces list --store {quote(kept)}"
-            console.print(told, markup=False, highlight=False, soft_wrap=True)
+            what = "episodes" if told.store else "failed episodes"
+            shown = f"practicum traces list --store {quote(kept)}"
+            tell(f"{count} {what} kept; look at them: {shown}")
 
-    with EpisodeBar(console, f"evaluating {policy}", config.eval.n * config.eval.k) as bar:
+    total = config.eval.n * config.eval.k
+    with (
+        unfinished_evaluation(handle, config, resume=told.resume) as unfinished,
+        EpisodeBar(console, f"evaluating {policy}", total) as bar,
+    ):
+        _tell_of_earlier(unfinished, tell, total, resumes=told.resume)
+
+        def episode_done(episode: "Episode") -> None:
+            unfinished.keep(episode)
+            bar.episode_done(episode)
+
         work = evaluate_policy(
-            handle, environment, config, bar.episode_done, policy, on_groups=keep
+            handle,
+            environment,
+            config,
+            episode_done,
+            policy,
+            on_groups=keep,
+            done=dict(unfinished.done),
         )
         report = run_to_end(run_and_close(environment, work)).report
     return _Evaluated(report, kept)
+
+
+def _tell_of_earlier(
+    unfinished: "UnfinishedEvaluation", tell: Callable[[str], None], total: int, *, resumes: bool
+) -> None:
+    """Say what is gone on with, or could have been."""
+    if resumes and not unfinished.done:
+        tell("nothing to go on with: no evaluation like this was cut off; it begins anew")
+    elif resumes:
+        tell(f"going on: {len(unfinished.done)} of {total} episodes are there")
+    elif unfinished.was_cut_off:
+        tell("one like this was cut off before; it begins anew, --resume would have gone on")
 
 
 def _show(found: _Evaluated, other: _Evaluated | None, json_output: bool) -> None:

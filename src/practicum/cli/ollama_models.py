@@ -74,9 +74,15 @@ def rm(tag: Annotated[str, typer.Argument(help="Its name in Ollama.")]) -> None:
 @app.command()
 def run(
     tag: Annotated[str, typer.Argument(help="Its name in Ollama.")],
-    prompt: Annotated[str, typer.Argument(help="What to ask.")],
+    prompt: Annotated[
+        str | None, typer.Argument(help="What to ask; without it, talk in Ollama's own window.")
+    ] = None,
 ) -> None:
-    """Ask a model of Ollama's something."""
+    """Ask a model of Ollama's something, or talk with it."""
     from practicum.delivery.ollama_program import run as ask
+    from practicum.delivery.ollama_program import talk
 
-    typer.echo(ask(tag, prompt))
+    if prompt is None:
+        talk(tag)
+    else:
+        typer.echo(ask(tag, prompt))

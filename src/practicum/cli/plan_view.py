@@ -25,6 +25,7 @@ def print_plan(
     import yaml
     from rich.console import Console
 
+    from practicum.engine.models.catalog import NO_GGUF, find_known
     from practicum.engine.planning.config_checks import odd_settings
     from practicum.engine.planning.machine import thread_count
 
@@ -36,6 +37,9 @@ def print_plan(
     console.print(f"\nresolved: {told}", markup=False, soft_wrap=True)
     for sentence in odd_settings(config, machine):
         console.print(f"warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
+    known = find_known(config.model.name)
+    if known is not None and known.hub_id is None:
+        console.print(f"{known.name} {NO_GGUF}", markup=False, soft_wrap=True)
     print_memory(console, plan, config.model.name)
 
 
@@ -76,6 +80,9 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
     total, free = format_bytes(plan.total_bytes), format_bytes(plan.available_bytes)
     if plan.fits:
         console.print(f"[green]fits[/]: needs about {total}, {free} free")
+        if plan.least is not None:
+            least = f"{format_bytes(plan.least.bytes)} with {' '.join(plan.least.settings)}"
+            console.print(f"slower, about {least}", markup=False)
         return
     console.print(f"[red]does not fit[/]: needs about {total}, {free} free")
     console.print(_advice_table(plan))

@@ -50,10 +50,15 @@ class ShownBars:
         self._bars.stop()
 
 
+WORTH_TELLING = 50
+"""Episodes from which an evaluation tells of each tenth where no bar can be seen."""
+
+
 class EpisodeBar(ShownBars):
-    """A bar that counts episodes, for an evaluation."""
+    """A bar that counts episodes, for an evaluation; in a file or a pipe a line for each tenth."""
 
     def __init__(self, console: Console, label: str, total: int) -> None:
+        self._console, self._label, self._total = console, label, total
         self._bars = _bar(console)
         self._task = self._bars.add_task(label, total=total)
         self._failures = FirstFailures(lambda sentence: _warn(console, sentence))
@@ -65,6 +70,14 @@ class EpisodeBar(ShownBars):
         if episode.trace.id not in self._counted:
             self._counted.add(episode.trace.id)
             self._bars.advance(self._task)
+            self._tell_tenth(len(self._counted))
+
+    def _tell_tenth(self, count: int) -> None:
+        total, tenth = self._total, 10 * count // self._total if self._total else 0
+        is_new = tenth > 10 * (count - 1) // total if total else False
+        if is_new and total >= WORTH_TELLING and not self._console.is_terminal:
+            told = f"{self._label}: {count} of {total} episodes"
+            self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 def _warn(console: Console, sentence: str) -> None:

@@ -1,6 +1,7 @@
 """`practicum train`: run the loop."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +30,7 @@ def train(
         str | None, typer.Option(metavar="RUN[/step_N]|STUDY", help="Go on; a step: as a new run.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="ID", help="What to call the run's folder.")
+        str | None, typer.Option(metavar="ID", help="The run's folder in runs; or ./ID.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the resolved config and the plan, and stop.")
@@ -56,12 +57,13 @@ def train(
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
     """
+    overrides = [*(overrides or []), *_place_of(name)]
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
-        go_on(study, ([source] if source else []) + (overrides or []), parallel)
+        go_on(study, ([source] if source else []) + overrides, parallel)
         return
-    config, run = _resolve(source, overrides or [], resume, name, makes=not dry_run)
+    config, run = _resolve(source, overrides, resume, name, makes=not dry_run)
     if not dry_run:  # said before what trains is loaded, which takes a moment
         print(f"loading {config.model.name}", file=sys.stderr, flush=True)
     from practicum.assemble.driver import train_run
@@ -72,15 +74,19 @@ def train(
     if seeds is not None:
         from practicum.cli.study import start_study
 
-        start_study(config, seeds, name, parallel)
+        start_study(config, seeds, name and Path(name).name, parallel)
         return
-    _finish(train_run(config, observe, name=name, resumed=run))
+    _finish(train_run(config, observe, name=name and Path(name).name, resumed=run))
+
+
+def _place_of(name: str | None) -> list[str]:
+    """What a name that is a path says of the folder that the run's own lies in."""
+    is_path = name is not None and any(one in name for one in "/\\")
+    return [f"runs_dir={Path(name).parent}"] if name and is_path else []
 
 
 def _study(resume: str, seeds: str | None, name: str | None) -> "StudyDir | None":
     """The study that is to go on; None where it is a run."""
-    from pathlib import Path
-
     from practicum.core.errors import UserError
     from practicum.store.study_dir import find_study
 

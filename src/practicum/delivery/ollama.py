@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from practicum.core.errors import UserError
+from practicum.core.sample import Episode
 
 MODELFILE = "Modelfile"
 PROFILE = "hosting_profile.json"
@@ -108,3 +109,10 @@ def _quoted(text: str) -> str:
             f"a Modelfile cannot hold the text {text[-40:]!r}; export the file alone: --to gguf"
         )
     return f'"""{text}"""'
+
+
+def shared_system(episodes: Sequence[Episode]) -> str:
+    """The system message of all episodes; empty where they have none or several."""
+    first = [next(episode.trace.messages()) for episode in episodes]
+    told = {message.content if message.role == "system" else "" for message in first}
+    return told.pop() if len(told) == 1 else ""

@@ -95,6 +95,13 @@ def run(tag: str, prompt: str) -> str:
     return _ollama("run", tag, prompt).strip()
 
 
+def talk(tag: str) -> None:
+    """Let the user talk with a model, as `ollama run` does by itself."""
+    ended = subprocess.call([_program(), "run", tag])
+    if ended:
+        raise UserError(f"ollama run {tag} ended with {ended}; ollama list shows what there is")
+
+
 def origins(exports: Path) -> dict[str, dict[str, str]]:
     """Of each tag made from an export below a folder, where it comes from."""
     found = {}
@@ -117,10 +124,15 @@ def _remember(folder: Path, made: list[Created]) -> None:
     file.write_text(json.dumps(kept, indent=2) + "\n")
 
 
-def _ollama(*words: str) -> str:
+def _program() -> str:
     program = shutil.which("ollama")
     if program is None:
         raise UserError("ollama is not on this machine; install it from https://ollama.com")
+    return program
+
+
+def _ollama(*words: str) -> str:
+    program = _program()
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace"

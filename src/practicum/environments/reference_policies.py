@@ -248,6 +248,27 @@ class SpelledReference(_FollowsReference, CapturedConversation):
         """There is nothing to forget."""
 
 
+class ReferenceGuide:
+    """The first turns of a task's reference solution, with the tokens of a model."""
+
+    def __init__(
+        self, imitator: Imitator, environment: Environment, task: Task, turns: int
+    ) -> None:
+        self._reference = Reference(environment, task)
+        self._spell = imitator.spell
+        self._left = turns
+        self._has_begun = False
+
+    def __call__(self, messages: Sequence[Message], actions: Actions) -> Completion | None:
+        """The next turn; None once as many as were asked for are given."""
+        if self._has_begun:
+            self._reference.observe(messages[-1].content)
+        self._has_begun = True
+        turn = self._reference.next_turn() if self._left else None
+        self._left -= 1
+        return None if turn is None else self._spell(turn, actions)
+
+
 def random_conversation(seed: int) -> ScriptedConversation:
     """A `Conversation` that writes uniformly random actions."""
     rng = random.Random(seed)

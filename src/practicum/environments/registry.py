@@ -163,6 +163,19 @@ def _load(plugin: EntryPoint) -> EnvironmentClass:
     return _checked(loaded, plugin.value)
 
 
+THEIR_METHODS = {
+    "reset": "`open`, which gives a session",
+    "get_valid_actions": "the session's `actions`",
+    "step": "the session's `act`",
+}
+"""What other systems' environments have, and where that is here."""
+
+
+def _in_our_words(loaded: Any) -> str:
+    had = [f"its {name} is {ours}" for name, ours in THEIR_METHODS.items() if hasattr(loaded, name)]
+    return f"; {', '.join(had)}: begin with examples/01_own_environment.py" if had else ""
+
+
 def _checked(loaded: Any, place: str) -> EnvironmentClass:
     needed = ("Options", "all_levels", "tasks", "open")
     missing = [part for part in needed if not hasattr(loaded, part)]
@@ -170,7 +183,7 @@ def _checked(loaded: Any, place: str) -> EnvironmentClass:
         raise UserError(
             f"the environment {place!r} has no {' and no '.join(missing)}{place_of(loaded)}; its "
             "class needs `class Options(practicum.ConfigModel)`, `all_levels = (1,)`, `tasks` and "
-            "`open`, as docs/environments.md shows"
+            f"`open`, as docs/environments.md shows{_in_our_words(loaded)}"
         )
     kind: EnvironmentClass = loaded
     is_model = isinstance(kind.Options, type) and issubclass(kind.Options, BaseModel)

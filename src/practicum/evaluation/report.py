@@ -1,6 +1,7 @@
 """Evaluation reports: built from task results, shown as tables, written to JSON and back."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from shlex import quote
 from typing import Any, TypeVar
@@ -193,11 +194,26 @@ def _caption(report: EvalReport) -> str:
         parts.append(masked_words(report.masked, report.attempts))
     if report.success is None:
         parts.append(UNKNOWN)
+    if report.not_comparable:
+        parts.append(not_comparable_words(report))
     if report.duration_s:
         parts.append(f"{report.duration_s:.0f} s")
     return ", ".join(parts)
 
 
+def not_comparable_words(report: EvalReport) -> str:
+    """How many of its tasks rest on stand-ins, and on which."""
+    kinds = Counter(one for task in report.tasks for one in task.stand_ins)
+    named = [one for one, _ in kinds.most_common(MOST_STAND_INS)]
+    more = f" and {len(kinds) - len(named)} more" if len(kinds) > len(named) else ""
+    return (
+        f"NOT COMPARABLE with scores from where the tasks come from: {report.not_comparable} of "
+        f"{len(report.tasks)} tasks rest on stand-ins ({', '.join(named)}{more})"
+    )
+
+
+MOST_STAND_INS = 3
+"""Stand-ins that are named one by one."""
 UNKNOWN = "success is unknown: say what counts with reward.success_at=SCORE"
 """Where neither the environment nor the config says whether a task was done."""
 
@@ -302,6 +318,8 @@ def _comparison_caption(report: EvalReport, against: EvalReport, comparison: Com
         for side in (against, report)
         if side.masked
     ]
+    if report.not_comparable:
+        lines.append(f"{not_comparable_words(report)}.")
     return Text("\n".join(lines))
 
 
@@ -321,6 +339,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "masked": report.masked,
         "attempts": report.attempts,
         "counts_masked": report.counts_masked,
+        "not_comparable": report.not_comparable,
         **_beside_to_json(report),
         "duration_s": report.duration_s,
         "tasks": [
@@ -330,6 +349,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
                 "successes": list(task.successes),
                 "rewards": list(task.rewards),
                 "turns": list(task.turns),
+                **({"stand_ins": list(task.stand_ins)} if task.stand_ins else {}),
             }
             for task in report.tasks
         ],
@@ -384,6 +404,7 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
             successes=tuple(task["successes"]),
             rewards=tuple(task["rewards"]),
             turns=tuple(task["turns"]),
+            stand_ins=tuple(task.get("stand_ins", ())),
         )
         for task in value["tasks"]
     )

@@ -41,6 +41,8 @@ class StudyReport:
     """Those that were evaluated."""
     missing: tuple[int, ...]
     """Seeds of the study that were not."""
+    so_far: tuple[int, int] | None
+    """The step that no seed has gone on from yet and how many there will be; None when done."""
     n_tasks: int
     left_out: int
     """Tasks at which some seed has no scored attempt."""
@@ -98,26 +100,30 @@ class StudyComparison:
         return f"{second} succeeds {word} often than {first}: {shown}, {over}."
 
 
-def build_study_report(
-    name: str,
-    reports: dict[int, EvalReport],
-    *,
-    bar: float = BAR,
-    missing: Sequence[int] = (),
-) -> StudyReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyEvidence:
+    """A study by its name and the evaluations of its seeds."""
+
+    name: str
+    reports: dict[int, EvalReport]
+    missing: tuple[int, ...] = ()
+    so_far: tuple[int, int] | None = None
+    """The step that the evaluations are of and how many there will be, where none is done."""
+
+
+def build_study_report(evidence: StudyEvidence, bar: float = BAR) -> StudyReport:
     """The report of a study from the evaluation of each seed."""
-    return _study_report(name, gather_scores(list(reports.values())), tuple(reports), bar, missing)
+    return _study_report(evidence, gather_scores(list(evidence.reports.values())), bar)
 
 
-def _study_report(
-    name: str, scores: SeedScores, seeds: tuple[int, ...], bar: float, missing: Sequence[int]
-) -> StudyReport:
+def _study_report(evidence: StudyEvidence, scores: SeedScores, bar: float) -> StudyReport:
     check_bar(bar)
     return StudyReport(
-        name=name,
+        name=evidence.name,
         env=scores.env,
-        seeds=seeds,
-        missing=tuple(missing),
+        seeds=tuple(evidence.reports),
+        missing=evidence.missing,
+        so_far=evidence.so_far,
         n_tasks=scores.n_tasks,
         left_out=scores.left_out,
         success=success_interval(scores.success, scores.attempts),
@@ -136,15 +142,6 @@ def check_bar(bar: float) -> None:
     """Refuse a bar that no success can be held against."""
     if not 0 < bar <= 1:
         raise UserError(f"--bar {bar:g} cannot be used; give a share above 0 up to 1, such as 0.8")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyEvidence:
-    """A study by its name and the evaluations of its seeds."""
-
-    name: str
-    reports: dict[int, EvalReport]
-    missing: tuple[int, ...] = ()
 
 
 def compare_studies(
@@ -173,8 +170,8 @@ def compare_studies(
         "reward": (ours.reward[:, paid], theirs.reward[:, others]),
     }
     return StudyComparison(
-        first=build_study_report(first.name, first.reports, bar=bar, missing=first.missing),
-        second=_study_report(second.name, ours, tuple(second.reports), bar, second.missing),
+        first=build_study_report(first, bar),
+        second=_study_report(second, ours, bar),
         n_tasks=len(shared),
         success_difference=difference_interval(*pairs["success"]),
         reward_difference=difference_interval(*pairs["reward"], bounded=False),
@@ -223,6 +220,9 @@ def _show(interval: Interval, *, signed: bool = False) -> str:
 
 def _notes(report: StudyReport) -> list[str]:
     notes = []
+    if report.so_far is not None:
+        step, steps = report.so_far
+        notes.append(f"{report.name}: not finished; this is after {step} of {steps} steps.")
     if len(report.seeds) == 1:
         notes.append(f"{report.name} is {ONE_SEED}; its intervals are over tasks only.")
     elif report.at_bar.value == 1:
@@ -275,6 +275,7 @@ def study_to_json(report: StudyReport) -> dict[str, JSON]:
         "env": report.env,
         "seeds": list(report.seeds),
         "missing": list(report.missing),
+        "so_far": report.so_far and {"step": report.so_far[0], "of": report.so_far[1]},
         "n_tasks": report.n_tasks,
         "left_out": report.left_out,
         "success": report.success.to_json(),

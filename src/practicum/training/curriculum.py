@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
+from practicum.core.capabilities import GivesJumpStarts
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Curriculum
 from practicum.core.sample import Group
@@ -141,6 +142,10 @@ class StepTasks:
     def observe(self, group: Group) -> None:
         """Passed on to the ledger, in the name of the step."""
         self.ledger.observe_in(self.step, group)
+
+    def given_turns(self, task: Task) -> int:
+        """How many turns of the task's reference its episodes begin after, as the ledger says."""
+        return self.ledger.given_turns(task) if isinstance(self.ledger, GivesJumpStarts) else 0
 
     def state(self) -> dict[str, JSON]:
         """The ledger's."""

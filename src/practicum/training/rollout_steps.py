@@ -8,13 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 
-from practicum.agents.rollout import RolloutParts, run_groups, warmed
-from practicum.core.capabilities import ReportsMastery
+from practicum.agents.rollout import RolloutParts, jump_started, run_groups, warmed
+from practicum.core.capabilities import GivesJumpStarts, ReportsMastery
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import (
@@ -67,6 +67,11 @@ class CollectedStep:
     def everything(self) -> tuple[Group, ...]:
         """All groups."""
         return self.groups + self.hotter
+
+    @property
+    def unaided(self) -> tuple[Group, ...]:
+        """Those at the run's own temperature whose episodes did all by themselves."""
+        return tuple(group for group in self.groups if not group.is_jump_started)
 
     @property
     def flat_share(self) -> float:
@@ -177,14 +182,17 @@ def _words(trace: Trace) -> list[str]:
 
 
 def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
-    """Metrics of the episodes. Masked and unscored ones are counted but not averaged in."""
+    """Metrics of the episodes. Masked and unscored ones are counted but not averaged in.
+
+    Reward and success are of what the policy did from the beginning by itself.
+    """
     episodes = [e for g in collected.groups for e in g.episodes]
-    values = [v for g in collected.groups for v in g.values]
-    outcomes = [e.outcome.success for e in episodes if e.is_usable and e.outcome is not None]
-    known = [float(success) for success in outcomes if success is not None]
+    values = [v for g in collected.unaided for v in g.values]
     return {
         "reward": fmean(values) if values else None,
-        "success": fmean(known) if known else None,
+        "success": _success(collected.unaided),
+        **_jump_start_metrics(collected.groups),
+        **_time_metrics(collected.everything),
         "episodes": len(episodes),
         "groups": len(collected.everything),
         "trained_groups": len(collected.trained),
@@ -199,6 +207,38 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
         "unreadable_turns": unreadable_turns([e.trace for e in episodes]),
         "sampled_tokens": sum(e.trace.sampled_tokens for e in episodes),
         **reward_metrics(collected.groups),
+    }
+
+
+def _success(groups: Iterable[Group]) -> float | None:
+    """The share of usable episodes that succeed; None where it is known of none."""
+    outcomes = [e.outcome.success for g in groups for e in g.usable if e.outcome is not None]
+    known = [float(success) for success in outcomes if success is not None]
+    return fmean(known) if known else None
+
+
+def _jump_start_metrics(groups: Sequence[Group]) -> dict[str, JSON]:
+    started = [group for group in groups if group.is_jump_started]
+    if not started:
+        return {}
+    return {
+        "jump_started_groups": len(started),
+        "jump_start_success": _success(started),
+        "given_turns": fmean(e.given_turns for g in started for e in g.usable),
+    }
+
+
+def _time_metrics(groups: Sequence[Group]) -> dict[str, JSON]:
+    """How long episodes took, and of all of them together what they waited for."""
+    spent = [e.seconds for g in groups for e in g.episodes if e.seconds is not None]
+    if not spent:
+        return {}
+    return {
+        "median_episode_s": median(one.total for one in spent),
+        "slowest_episode_s": max(one.total for one in spent),
+        "sampling_s": sum(one.sampling for one in spent),
+        "environment_s": sum(one.environment for one in spent),
+        "judging_s": sum(one.judging for one in spent),
     }
 
 
@@ -339,8 +379,12 @@ class RolloutSteps:
         started = time.monotonic()
 
         async def run(tasks: list[Task], round_number: int, heat: float) -> list[Group]:
+            parts = self.parts if heat == 1.0 else warmed(self.parts, heat)
+            if self.rollouts.jump_start and isinstance(curriculum, GivesJumpStarts):
+                given = {task.id: curriculum.given_turns(task) for task in tasks}
+                parts = jump_started(parts, given)
             return await run_groups(
-                self.parts if heat == 1.0 else warmed(self.parts, heat),
+                parts,
                 tasks,
                 self.rollouts.group_size,
                 label=f"train/{step}/{round_number}",

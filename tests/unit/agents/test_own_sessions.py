@@ -105,7 +105,8 @@ class Raising(Lamp):
         (NothingToDo, "has no outcome and no actions and no act"),
         (
             Named,
-            r"`actions` \(.*, line \d+\) gives 'press', and should give a practicum.ActionForm",
+            r"`actions` \(.*, line \d+\) gives 'press', and should give a practicum.ActionForm "
+            r"for each of its list, such as practicum.ActionForm\(name='press'\)",
         ),
         (Text, "`prompt` .* gives 'the lamp is off', and should give a list of practicum.Message"),
         (AtOnce, "`act` .* gives one Observation, .*write `async def act`"),

@@ -11,6 +11,7 @@ from practicum.core.errors import EnvironmentFailure, PolicyMismatch, UserError
 from practicum.core.score import Score
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import StopReason, Trace
+from practicum.gateway.scripted_conversation import ScriptedConversation
 
 
 async def test_an_episode_is_played_closed_and_scored() -> None:
@@ -151,3 +152,33 @@ async def test_a_cancelled_episode_is_closed_and_stays_cancelled(fails_in: str) 
     with pytest.raises(asyncio.CancelledError):
         await job
     assert environment.opened == environment.closed == 1
+
+
+class Waiting(ScriptedConversation):
+    """Says that it waited for the model for longer than the episode took."""
+
+    sampling_s = 3600.0
+
+
+async def test_an_episode_says_where_its_time_went() -> None:
+    plain = await run_episode(make_parts(CountingEnvironment()), make_task(), "one", seed=0)
+    assert plain.seconds is not None
+    assert plain.seconds.sampling == 0.0
+    assert plain.seconds.environment > 0.0
+    assert plain.seconds.judging > 0.0
+    assert plain.seconds.total >= plain.trace.duration_s
+
+    def converse(task: Task, seed: int) -> Waiting:
+        return Waiting(lambda actions: "next", name="slow")
+
+    parts = make_parts(CountingEnvironment(), converse=converse)
+    slow = await run_episode(parts, make_task(), "one", seed=0)
+    assert slow.seconds is not None
+    assert (slow.seconds.sampling, slow.seconds.environment) == (3600.0, 0.0)
+
+
+async def test_a_failed_episode_says_where_its_time_went_too() -> None:
+    environment = CountingEnvironment(fails_in="outcome")
+    episode = await run_episode(make_parts(environment), make_task(), "one", seed=0)
+    assert episode.seconds is not None
+    assert episode.seconds.environment > 0.0

@@ -129,6 +129,11 @@ def test_each_type_gets_a_tag_and_a_silent_model_is_removed(calls: Path, tmp_pat
     assert calls.read_text().splitlines()[-1] == "rm silent"
 
 
+def test_without_a_question_ollama_itself_talks_with_the_user(calls: Path) -> None:
+    ollama_program.talk("small")
+    assert calls.read_text().splitlines() == ["run small"]
+
+
 def test_what_ollama_says_against_it_is_told(calls: Path) -> None:
     with pytest.raises(UserError, match=r"ollama rm missing failed .*not found"):
         ollama_program.remove("missing")

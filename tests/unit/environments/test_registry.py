@@ -299,3 +299,24 @@ def test_a_level_that_a_class_does_not_list_is_refused_with_those_it_does(
         with pytest.raises(ConfigError, match=r"no level 3; there are 1, 2, so write env.level=1"):
             build_environment("leveled.py:Garden", {"level": level})
     build_environment("leveled.py:Garden", {"level": [2, 1]})
+
+
+def test_a_class_of_another_systems_manner_is_told_what_its_methods_are_here(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "theirs.py"
+    file.write_text(
+        "class Mine:\n"
+        "    def reset(self): ...\n"
+        "    def get_valid_actions(self): return ['left']\n"
+        "    def step(self, action): ...\n"
+    )
+    with pytest.raises(UserError) as refused:
+        environment_class(f"{file}:Mine")
+    for told in (
+        "has no Options and no all_levels and no tasks and no open",
+        "its reset is `open`",
+        "its get_valid_actions is the session's `actions`",
+        "its step is the session's `act`: begin with examples/01_own_environment.py",
+    ):
+        assert told in str(refused.value)

@@ -174,6 +174,25 @@ def test_the_table_shows_every_score_with_interval_and_n() -> None:
     assert "ALARM" not in text
 
 
+def test_scores_that_rest_on_stand_ins_are_not_comparable_wherever_they_are_shown() -> None:
+    tasks = [make_task(str(i), [i % 2 == 0]) for i in range(4)]
+    rest = [replace(tasks[0], stand_ins=("scripted colleagues",)), *tasks[1:]]
+    said = "NOT COMPARABLE with scores from where the tasks come from: 1 of 4 tasks rest on "
+    plain, marked = make_report(tasks), make_report(rest)
+    value = json.loads(json.dumps(report_to_json(marked)))
+    assert value["not_comparable"] == 1
+    assert [one.get("stand_ins") for one in value["tasks"]] == [
+        ["scripted colleagues"],
+        *[None] * 3,
+    ]
+    assert report_from_json(value) == marked
+    for report, is_marked in ((marked, True), (plain, False), (report_from_json(value), True)):
+        against = compare_reports(report, plain)
+        for table in (render_report(report), render_comparison(report, plain, against)):
+            text = " ".join(shown(table).split())
+            assert (f"{said}stand-ins (scripted colleagues)" in text) == is_marked
+
+
 def test_many_masked_attempts_are_an_alarm_and_count_as_failed() -> None:
     report = make_report([make_task(str(i), [None if i < 11 else True]) for i in range(20)])
     assert format_interval(report.success) == "0.450 [0.258, 0.658]"

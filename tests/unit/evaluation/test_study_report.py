@@ -77,13 +77,13 @@ def test_a_single_run_is_told_to_be_one_seed() -> None:
     found = compare_studies(evidence("run", scores(0.5, seeds=1)), evidence("study", scores(0.9)))
     assert f"run is {ONE_SEED}" in shown(render_study_comparison(found))
     assert found.success_difference.method == "tasks, t; one seed"
-    alone = build_study_report("run", evidence("run", scores(0.5, seeds=1)).reports)
+    alone = build_study_report(evidence("run", scores(0.5, seeds=1)))
     assert "(one seed)" in shown(render_study(alone))
 
 
 def test_a_study_shows_each_seed_and_which_are_missing() -> None:
-    reports = evidence("s", scores(0.5)).reports
-    text = shown(render_study(build_study_report("s", reports, missing=(7, 9))))
+    found = replace(evidence("s", scores(0.5)), missing=(7, 9))
+    text = shown(render_study(build_study_report(found)))
     assert "seed 3 success" in text
     assert "not finished and left out: seed 7, 9" in text
 
@@ -122,7 +122,9 @@ def test_a_study_says_what_its_masked_attempts_would_make_of_it(
 
     shared = [column for column in zip(*seeds, strict=True) if None not in column]
     assume(shared and all(any(s is not None for s in row) for row in seeds))
-    found = build_study_report("s", {seed: one(row) for seed, row in enumerate(seeds)})
+    found = build_study_report(
+        StudyEvidence(name="s", reports={seed: one(row) for seed, row in enumerate(seeds)})
+    )
     masked = sum(s is None for row in seeds for s in row)
     solved = sum(s is True for row in seeds for s in row)
     assert found.masked == masked

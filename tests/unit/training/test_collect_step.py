@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from tests.unit.training.algorithms.cases import make_episode, whole
 
-from practicum.core.sample import Episode, Group
+from practicum.core.sample import GIVEN_TURNS, Episode, EpisodeSeconds, Group
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, Trace
 from practicum.training.algorithms.grpo import Grpo
@@ -151,3 +151,33 @@ async def test_nothing_is_replaced_where_that_is_not_wanted() -> None:
 def test_only_known_failures_are_unsolved(success: bool | None, unsolved: bool) -> None:
     group = episodes(Task(id="0", env="e", split="train"), (1.0, 1.0), success)
     assert is_unsolved(group) is unsolved
+
+
+def test_a_step_says_what_its_episodes_waited_for() -> None:
+    task = Task(id="0", env="e", split="train")
+    spent = [EpisodeSeconds(1.0, 0.5, 0.5), EpisodeSeconds(2.0, 5.5, 0.5)]
+    made = episodes(task, (1.0, 0.0), None).episodes
+    timed = tuple(replace(e, seconds=one) for e, one in zip(made, spent, strict=True))
+    groups = (Group(task=task, episodes=timed),)
+    metrics = rollout_metrics(CollectedStep(trained=groups, groups=groups))
+    assert (metrics["median_episode_s"], metrics["slowest_episode_s"]) == (5.0, 8.0)
+    spent = [metrics[f"{word}_s"] for word in ("sampling", "environment", "judging")]
+    assert spent == [3.0, 6.0, 1.0]
+    untimed = (Group(task=task, episodes=made),)
+    assert "median_episode_s" not in rollout_metrics(CollectedStep(trained=(), groups=untimed))
+
+
+def test_what_was_begun_with_help_is_not_in_a_steps_success() -> None:
+    task = Task(id="0", env="e", split="train")
+    alone = episodes(task, (1.0, 0.0), False)
+    helped = Group(
+        task=task,
+        episodes=tuple(
+            replace(e, outcome=Outcome(success=True, evidence={GIVEN_TURNS: 2}))
+            for e in episodes(task, (5.0, 5.0), True).episodes
+        ),
+    )
+    metrics = rollout_metrics(CollectedStep(trained=(), groups=(alone, helped)))
+    assert (metrics["reward"], metrics["success"], metrics["episodes"]) == (0.5, 0.0, 4)
+    assert (metrics["jump_started_groups"], metrics["jump_start_success"]) == (1, 1.0)
+    assert metrics["given_turns"] == 2

@@ -47,13 +47,35 @@ def mastery_lines(view: RunView, canvas: Canvas) -> list[Text]:
     return lines
 
 
+MOST_UNSOLVED = 12
+"""Kinds of tasks that are named."""
+
+
+def unsolved_line(view: RunView, canvas: Canvas) -> list[Text]:
+    """The kinds of tasks that practice never solved; none where there is one kind or none left."""
+    row = view.last_step
+    unsolved = row.values.get("unsolved_kinds") if row is not None else None
+    if row is None or not isinstance(unsolved, list) or not unsolved:
+        return []
+    kinds = row.number("kinds") or 0.0
+    if kinds < 2:
+        return []
+    named = ", ".join(_name(str(kind)) for kind in unsolved[:MOST_UNSOLVED])
+    more = f" and {len(unsolved) - MOST_UNSOLVED} more" if len(unsolved) > MOST_UNSOLVED else ""
+    told = f"never solved in practice: {len(unsolved)} of {kinds:.0f} kinds of tasks: {named}{more}"
+    return [canvas.text(told)]
+
+
 def _buckets(row: StepRow) -> list[str]:
     return [key.removeprefix(MASTERY) for key in row.values if key.startswith(MASTERY)]
 
 
 def _name(bucket: str) -> str:
     """A level as people write it; other names as they are."""
-    return bucket.replace("level_", "level ", 1) if bucket.startswith("level_") else bucket
+    if not bucket.startswith("level_"):
+        return bucket
+    level, _, about = bucket.removeprefix("level_").partition("_")
+    return f"level {level} {about.removeprefix('family_')}".strip()
 
 
 def _phase(row: StepRow) -> list[str]:

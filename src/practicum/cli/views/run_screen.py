@@ -179,6 +179,7 @@ def _describe_last_step(row: StepRow, canvas: Canvas) -> Text:
         None
         if acting is None or learning is None
         else f"acting {acting:.1f} s, learning {learning:.1f} s",
+        *_episode_times(row),
         f"tree {rows / unique:.1f}× smaller" if rows and unique else None,
     ]
     line = canvas.text("last step", "dim")
@@ -187,6 +188,18 @@ def _describe_last_step(row: StepRow, canvas: Canvas) -> Text:
             line = line.append(canvas.separator).append_text(fact)
     line.no_wrap = True
     return line
+
+
+def _episode_times(row: StepRow) -> list[str]:
+    """How long its episodes took, and what they waited for."""
+    median, slowest = row.number("median_episode_s"), row.number("slowest_episode_s")
+    spent = {word: row.number(f"{word}_s") for word in ("sampling", "environment", "judging")}
+    known = {word: seconds for word, seconds in spent.items() if seconds is not None}
+    if median is None or slowest is None or not sum(known.values()):
+        return []
+    total = sum(known.values())
+    told = ", ".join(f"{word} {seconds / total:.0%}" for word, seconds in known.items())
+    return [f"episodes {median:.1f} s, slowest {slowest:.1f} s", told]
 
 
 def render_alerts(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from practicum.cli.views.alerts import alarms_of, find_alerts
 from practicum.cli.views.charts import Canvas
-from practicum.cli.views.mastery_view import mastery_lines
+from practicum.cli.views.mastery_view import mastery_lines, unsolved_line
 from practicum.cli.views.run_screen import (
     STATUS_STYLES,
     render_alerts,
@@ -239,7 +239,7 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
     if comparison:
         parts.append(canvas.text(comparison, "bold"))
     parts += [canvas.heading("checkpoints"), canvas.text(_checkpoints_line(view))]
-    parts += mastery_lines(view, canvas)
+    parts += [*mastery_lines(view, canvas), *unsolved_line(view, canvas)]
     parts += [canvas.text(line) for line in _heldout_rows(view)]
     if view.steps:
         parts += [canvas.heading("last steps"), _steps_table(view.steps[-STEPS_SHOWN:], canvas)]

@@ -18,6 +18,7 @@ from practicum.core.task import Task
 from practicum.training.curricula.adaptive import AdaptivePicker
 from practicum.training.curricula.measured_tasks import MeasuredTasks
 from practicum.training.curricula.phases import PhasePicker, spread_levels
+from practicum.training.curricula.task_kinds import TaskKinds
 from practicum.training.curricula.task_sources import (
     LOOKAHEAD,
     LevelStreams,
@@ -29,11 +30,14 @@ from practicum.training.curricula.task_sources import (
 from practicum.training.curriculum import SharedCurriculum, TaskLedger
 
 ABOUT = {
+    "family": ("family",),
     "skill": ("domain", "skill", "skills"),
     "domain": ("domain",),
     "service": ("service", "services"),
 }
 """Keys of a task's data that say what it is about, by what `curriculum.by` calls it."""
+NOTHING = "no_skill"
+"""The bucket of tasks that do not say."""
 
 
 def build_curriculum(
@@ -123,7 +127,7 @@ def _adaptive_source(
             "an environment with the option level, and goes by level then; take it out"
         )
     ahead = list(islice(open_stream(), LOOKAHEAD))
-    kinds = ("level", "skill", "task") if config.by == "auto" else (config.by,)
+    kinds = ("level", "family", "skill", "task") if config.by == "auto" else (config.by,)
     for kind in kinds:
         levels = sorted({task.level for task in ahead})
         if kind == "level" and len(levels) > 1:
@@ -147,7 +151,25 @@ def _named_in(keys: Sequence[str], task: Task) -> str:
         f"{key}_{'+'.join(map(str, value)) if isinstance(value, list) else value}"
         for key, value in said
     ]
-    return "_".join(words) or "no_skill"
+    return "_".join(words) or NOTHING
+
+
+def by_kind(curriculum: SharedCurriculum, environment: Environment, max_turns: int) -> TaskKinds:
+    """The curriculum by kind of task: by level, and by family or skill where tasks name one.
+
+    Args:
+        curriculum: Chooses the tasks.
+        environment: Has their references.
+        max_turns: Of episodes that may be given a jump start; 0 gives none.
+    """
+
+    def kind_of(task: Task) -> str:
+        about = "family" if task.data.get("family") else "skill"
+        named = _named_in(ABOUT[about], task)
+        level = level_bucket(task.level)
+        return level if named == NOTHING else f"{level}_{named}"
+
+    return TaskKinds(curriculum, environment, kind_of, max_turns)
 
 
 def _repeats(environment: Environment, ahead: Sequence[Task]) -> bool:

@@ -36,12 +36,15 @@ class GroupResult:
 
 
 def read_result(group: Group) -> GroupResult | None:
-    """The result of a group; None when none of its episodes can be used."""
+    """The result of a group; None when none of its episodes can be used.
+
+    What a jump-started group does with the rest of its tasks says nothing of success at them.
+    """
     usable = group.usable
     if not usable:
         return None
     outcomes = [e.outcome.success for e in usable if e.outcome is not None]
-    known = [success for success in outcomes if success is not None]
+    known = [success for success in outcomes if success is not None and not group.is_jump_started]
     success = sum(known) / len(known) if known else None
     worth: float | None = None
     if len(usable) > 1:

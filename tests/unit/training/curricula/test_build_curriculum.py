@@ -11,14 +11,13 @@ from tests.unit.training.curricula.simulated_groups import make_group, make_task
 
 from practicum.assemble.driver import open_run_environment
 from practicum.assemble.environments import curriculum_of
-from practicum.core.capabilities import ReportsMastery
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import ConfigError
 from practicum.core.task import Split, Task
 from practicum.environments.registry import build_environment
 from practicum.training.curricula.build_curriculum import build_curriculum
 from practicum.training.curricula.measured_tasks import MeasuredTasks
-from practicum.training.curriculum import TaskLedger
+from practicum.training.curricula.task_kinds import TaskKinds
 
 
 @dataclass
@@ -84,12 +83,14 @@ def of_run(values: dict[str, Any], warnings: list[str] | None = None) -> Any:
 
 def test_without_a_word_it_is_the_environments_own_order() -> None:
     found = of_run({"env": "math", "seed": 3})
-    assert type(found) is TaskLedger
-    assert not isinstance(found, ReportsMastery)
+    assert isinstance(found, TaskKinds)
+    assert found.metrics() == {"kinds": 0, "unsolved_kinds": []}
     own = build_environment("math", {}).tasks("train", 3)
     assert found.next_tasks(20) == list(islice(own, 20))
-    assert found.state() == {"drawn": 20}
-    assert type(of_run({"env": "math", "curriculum": "none"})) is TaskLedger
+    assert found.state() == {"drawn": 20, "kinds": {}}
+    assert of_run({"env": "math", "seed": 3, "curriculum": "none"}).next_tasks(5) == list(
+        islice(build_environment("math", {}).tasks("train", 3), 5)
+    )
 
 
 def test_levels_come_before_skills_and_skills_before_tasks() -> None:
