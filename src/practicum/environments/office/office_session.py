@@ -11,7 +11,7 @@ from practicum.core.trace import Message, Role, ToolCall, ToolSpec
 from practicum.environments.office.office_plan import WORKSPACE
 from practicum.environments.office.office_tools import ToolSet, script_of, specs_of
 from practicum.environments.shell.plan_of_task import Plan
-from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn
+from practicum.environments.shell.protocol import Protocol, bash_turn, finish_turn, one_act
 from practicum.environments.shell.shell_session import (
     OUTPUT_PREFIX,
     Limits,
@@ -53,7 +53,7 @@ You are then shown what they print. When the task is done, write:
 Act: finish
 If the task asks a question, answer it instead:
 Act: answer(42)
-Each turn holds one Act. There are {rounds} turns."""
+{one_act}"""
 
 TOOL_FORM = """Call one tool a turn: bash runs commands and shows what they print, answer gives \
 the answer where the task asks a question, finish says that the task is done. There are {rounds} \
@@ -102,7 +102,8 @@ class _OfficeSession(ShellSession):
         self._grader = grader
 
     def _rules(self, form: str) -> list[Message]:
-        form = form.format(rounds=self._episode.limits.rounds)
+        rounds = self._episode.limits.rounds
+        form = form.format(rounds=rounds, one_act=one_act(rounds, MACHINE.reading))
         return self._opening(f"{RULES}\n{form}")
 
     async def outcome(self) -> Outcome:

@@ -17,11 +17,14 @@ script or a list of them. `check.kind` is one of:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from practicum.core.task import JSON, Task
 
 LANGUAGES = ("bash", "python")
+
+Reading = Literal["first", "last"]
+"""Which `Act:` of a turn counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,11 @@ class Plan:
     def takes_answers(self) -> bool:
         """Whether the check uses the policy's answer."""
         return self.check["kind"] in ("match", "chain")
+
+    @property
+    def reading(self) -> Reading:
+        """Which `Act:` of a turn counts: the first, or the last one known in AgentBench's tasks."""
+        return "last" if self.source == "agent_bench" else "first"
 
     def chain(self) -> Sequence[Script]:
         """The scripts of a `chain`, the reference in the place of null."""

@@ -8,9 +8,10 @@ A turn of the text protocol:
     ls /tmp
     ```
 
-After `Act:` comes `bash`, `finish` or `answer(...)`. As in LifelongAgentBench, the first `Act:` of
-a turn counts and there are no answers; or as in AgentBench, the last valid one counts. All blocks
-marked `bash` are run, one after the other.
+After `Act:` comes `bash`, `finish` or, where a task asks something, `answer(...)`. The first `Act:`
+of a turn counts, as in LifelongAgentBench; in AgentBench's tasks the last valid one, as there. So a
+turn that runs commands and says at once that it is done runs them and sees what they print. All
+blocks marked `bash` are run, one after the other. The rules say so.
 """
 
 import re
@@ -20,10 +21,15 @@ from typing import Literal
 from practicum.core.task import JSON
 from practicum.core.tool_calls import write_tool_call
 from practicum.core.trace import Message, Role, ToolCall, ToolSpec
-from practicum.environments.shell.plan_of_task import Plan, Script
+from practicum.environments.shell.plan_of_task import Plan, Reading, Script
 
 
-def text_rules(rounds: int, cwd: str, takes_answers: bool) -> str:
+def one_act(rounds: int, reading: Reading) -> str:
+    """What the rules say of turns: how many there are, and which `Act:` of one counts."""
+    return f"Each turn holds one Act: of several the {reading} counts. There are {rounds} turns."
+
+
+def text_rules(rounds: int, cwd: str, takes_answers: bool, reading: Reading) -> str:
     """The system prompt of the text protocol."""
     answers = (
         "When the task asks a question, answer it, and write nothing but the answer between the "
@@ -42,8 +48,7 @@ def text_rules(rounds: int, cwd: str, takes_answers: bool) -> str:
         f"{_shell_facts(cwd)}\n"
         f"{answers}"
         "When the task is done, write:\n"
-        "Act: finish\n"
-        f"Each turn holds one Act. There are {rounds} turns."
+        f"Act: finish\n{one_act(rounds, reading)}"
     )
 
 
@@ -95,9 +100,6 @@ TOOLS = (
 ACT = re.compile(r"Act:\s*(.+)")
 BLOCK = re.compile(r"```bash\n(.*?)\n```", re.DOTALL)
 
-Reading = Literal["first", "last"]
-"""Which `Act:` of a turn counts."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
@@ -108,12 +110,12 @@ class Action:
     """The script, the answer, or why the turn is invalid."""
 
 
-def read_action(text: str, reading: Reading = "first") -> Action:
+def read_action(text: str, reading: Reading = "first", *, takes_answers: bool = True) -> Action:
     r"""The action a turn asks for; `invalid` where it asks for none.
 
-    >>> read_action("Act: bash\n```bash\nls\n```")
+    >>> read_action("Act: bash\n```bash\nls\n```\nAct: finish")
     Action(kind='bash', content='ls')
-    >>> read_action("Act: answer(42)", "last")
+    >>> read_action("Act: answer(42)")
     Action(kind='answer', content='42')
     >>> read_action("ls -l").content
     'there is no line with Act: in it'
@@ -121,13 +123,11 @@ def read_action(text: str, reading: Reading = "first") -> Action:
     words = [found.strip() for found in ACT.findall(text)]
     if not words:
         return Action(kind="invalid", content="there is no line with Act: in it")
-    if reading == "first":
-        action = _action(words[0], text, takes_answers=False)
-        wrong = f"Act: {words[0][:80]!r} is neither bash nor finish"
-        return action or Action(kind="invalid", content=wrong)
-    known = (_action(word, text, takes_answers=True) for word in reversed(words))
-    wrong = f"Act: {words[-1][:80]!r} is neither bash nor finish nor answer(...)"
-    return next((a for a in known if a is not None), Action(kind="invalid", content=wrong))
+    tried = words[:1] if reading == "first" else words[::-1]
+    known = "bash, finish or answer(...)" if takes_answers else "bash or finish"
+    wrong = Action(kind="invalid", content=f"Act: {tried[0][:80]!r} is not {known}")
+    found = (_action(word, text, takes_answers=takes_answers) for word in tried)
+    return next((action for action in found if action is not None), wrong)
 
 
 def _action(word: str, text: str, *, takes_answers: bool) -> Action | None:

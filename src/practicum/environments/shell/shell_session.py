@@ -224,9 +224,8 @@ class ShellTextSession(ShellSession):
 
     def prompt(self) -> list[Message]:
         """The rules, and what is to be done."""
-        episode = self._episode
-        rules = text_rules(episode.limits.rounds, episode.plan.cwd, episode.plan.takes_answers)
-        return self._opening(rules)
+        plan, rounds = self._episode.plan, self._episode.limits.rounds
+        return self._opening(text_rules(rounds, plan.cwd, plan.takes_answers, plan.reading))
 
     def actions(self) -> tuple[ActionForm, ...]:
         """None: the policy writes freely."""
@@ -236,8 +235,8 @@ class ShellTextSession(ShellSession):
         """Carry out what the text asks for; text that asks for nothing ends the episode."""
         episode = self._episode
         episode.begin_round()
-        reading: Literal["first", "last"] = "last" if episode.plan.takes_answers else "first"
-        action = read_action(text, reading)
+        plan = episode.plan
+        action = read_action(text, plan.reading, takes_answers=plan.takes_answers)
         if action.kind == "bash":
             return _observed(await episode.run(action.content), "user", episode.status)
         if action.kind == "invalid":

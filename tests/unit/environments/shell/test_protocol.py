@@ -6,6 +6,7 @@ from practicum.environments.shell.protocol import (
     bash_turn,
     finish_turn,
     read_action,
+    text_rules,
 )
 
 
@@ -34,12 +35,12 @@ def test_finish_is_read_as_loosely_as_bash(text: str) -> None:
         ("", "no line with Act:"),
         ("act: bash", "no line with Act:"),
         ("```bash\nls\n```", "no line with Act:"),
-        ("Act: look around", "neither bash nor finish"),
-        ("Act: answer(42)", "neither bash nor finish"),
+        ("Act: look around", "not bash or finish"),
+        ("Act: answer(42)", "not bash or finish"),
     ],
 )
 def test_anything_else_is_invalid_and_says_why(text: str, why: str) -> None:
-    action = read_action(text)
+    action = read_action(text, takes_answers=False)
     assert action.kind == "invalid"
     assert why in action.content
 
@@ -52,6 +53,12 @@ def test_the_first_act_counts_or_the_last_one_that_is_known() -> None:
     assert read_action(BOTH, "last").kind == "bash"
     assert read_action(f"{BOTH}\nAct: hmm", "last").kind == "bash"
     assert read_action("Act: hmm\nAct: finish", "first").kind == "invalid"
+
+
+def test_the_rules_say_which_of_several_acts_counts() -> None:
+    for reading in ("first", "last"):
+        rules = text_rules(5, "/", True, reading)  # type: ignore[arg-type]
+        assert f"Each turn holds one Act: of several the {reading} counts." in rules
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,16 @@ async def test_a_turn_in_no_known_form_ends_the_episode_which_is_checked_all_the
     assert outcome.evidence["reason"] == "there is no line with Act: in it"
 
 
+@pytest.mark.parametrize("source", ["generated", "office", "agent_bench"])
+async def test_commands_with_a_finish_behind_them_are_run_and_seen(source: str) -> None:
+    environment, machines = make_environment()
+    task = make_task(source=source, check={"kind": "match", "answer": "7"})
+    seen, _ = await play(environment, task, [f"{SOLVE}\nAct: finish"])
+    is_run = source != "agent_bench"  # whose last Act counts, as in its own loop
+    assert seen[0].terminated is not is_run
+    assert (REFERENCE in [script_in(ran) for ran in machines.opened[0][1].ran]) is is_run
+
+
 async def test_the_last_round_is_carried_out_and_ends_the_episode() -> None:
     environment, _ = make_environment(rounds=2)
     seen, outcome = await play(environment, make_task(), [LOOK, SOLVE])
