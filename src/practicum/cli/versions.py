@@ -7,7 +7,7 @@ import typer
 if TYPE_CHECKING:
     from practicum.store.served_versions import ServedVersion
 
-app = typer.Typer(help="Versions of served models: list, publish, promote or refuse, roll back.")
+app = typer.Typer(help="Versions of served models: publish, promote, refuse, roll back.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A name in served/, or the folder of one.")

@@ -111,6 +111,20 @@ def rounded_policy() -> TorchPolicy:
     return TorchPolicy.build(loaded, FULL, LearnerSettings(lr=1e-2, max_logprob_gap=0.5), 0)
 
 
+def few_far_away(count: int) -> Any:
+    return np.where(np.arange(count) % 5 == 0, 7.0, 0.0)
+
+
+def test_in_low_precision_a_few_unlucky_tokens_stop_nothing_and_other_weights_do() -> None:
+    batches = sampled_batches(rounded_policy(), 10_000)
+    report = rounded_policy().learner.update(moved(batches, few_far_away), Grpo())
+    assert report.applied
+    assert report.logprob_gap < 0.5 < 7.0 == pytest.approx(report.largest_gap, abs=0.1)
+    wrong = moved(batches, lambda count: np.where(np.arange(count) % 2, 1.2, 0.0))
+    with pytest.raises(PolicyMismatch, match="limit 5e-01"):
+        rounded_policy().learner.update(wrong, Grpo())
+
+
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_in_low_precision_rounding_is_no_change_of_the_policy(epochs: int) -> None:
     batches = sampled_batches(rounded_policy(), 10_000)

@@ -187,7 +187,8 @@ class HardwareConfig(ConfigModel):
     allows. Recorded in the run, because another number gives other bits."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
     """Sampler/learner distance that stops the run: root mean square over a step's tokens, in
-    float32 also ten times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16."""
+    float32 also ten times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16, where
+    a token counts at most twice the limit."""
 
     def gap_limit(self, dtype: str) -> float:
         """The limit on the sampler/learner distance for weights of this precision."""

@@ -19,6 +19,7 @@ from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head, Predictions, ValueHead
 from practicum.engine.learning.memory_fit import MemoryFit
 from practicum.engine.learning.micro_batches import (
+    FARTHEST,
     LARGEST_TO_TYPICAL,
     BatchTensors,
     Gap,
@@ -336,7 +337,7 @@ class TorchLearner:
 
         def compare(part: Batch) -> None:
             tensors = BatchTensors.of(part, self._device)
-            totals.gap += measure_gap(self._predict(tensors)[0], tensors)
+            totals.gap += self._gap(self._predict(tensors)[0], tensors)
 
         with torch.no_grad():
             for minibatch in minibatches if self._has_dropout else minibatches[1:]:
@@ -355,7 +356,7 @@ class TorchLearner:
         def own(part: Batch) -> dict[str, Floats]:
             tensors = BatchTensors.of(part, self._device)
             predictions = self._predict(tensors)[0]
-            totals.gap += measure_gap(predictions, tensors)
+            totals.gap += self._gap(predictions, tensors)
             return {"own": tensors.unrounded(predictions).old_logprobs.float().cpu().numpy()}
 
         return replace(batch, term_old_logprob=self._fit.by_term(batch, own)["own"])
@@ -399,7 +400,7 @@ class TorchLearner:
         base = self._base_logprobs(tensors) if compare else None
         with self._learning():
             predictions, values = self._predict(tensors, objective.loss_needs)
-        gap = measure_gap(predictions, tensors) if checked else Gap()
+        gap = self._gap(predictions, tensors) if checked else Gap()
         if checked and self._rounds:
             tensors = tensors.unrounded(predictions)
         terms = _terms(tensors, predictions, values, base)
@@ -447,6 +448,10 @@ class TorchLearner:
         reference = self._held.in_place if self._held is not None else self._model.disable_adapter
         with torch.no_grad(), reference():
             return self._predict(tensors)[0].logprobs[tensors.term_decision]
+
+    def _gap(self, predictions: Predictions, tensors: BatchTensors) -> Gap:
+        counted = FARTHEST * self._settings.max_logprob_gap if self._rounds else math.inf
+        return measure_gap(predictions, tensors, counted)
 
     def _check_gap(self, gap: Gap) -> None:
         limit = self._settings.max_logprob_gap

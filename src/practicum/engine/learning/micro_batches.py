@@ -78,14 +78,21 @@ class BatchTensors:
         return replace(self, old_logprobs=own)
 
 
+FARTHEST = 2.0
+"""How many limits one token counts at most in low precision: a quarter of the tokens must be so far
+away before a run stops."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """How far the learner's log-probabilities are from the sampler's, over some tokens.
 
     Rounding leaves the same root mean square however many tokens there are, while the largest of
     them grows with their number: so the first is held to a limit, and the second to a wider one.
-    In low precision the second says nothing: a sure policy may give one token of fifty thousand,
-    drawn by luck, a log-probability that is 7 away, and the learner goes by its own.
+    In low precision the second says nothing: a sure policy may give a token that was drawn by luck a
+    log-probability that is 7 away, and the learner goes by its own. One such token among thirty
+    would be half of the first, so there a token counts at most `FARTHEST` limits: other weights are
+    far from most tokens, rounding from few.
     """
 
     tokens: int = 0
@@ -110,10 +117,11 @@ class Gap:
         return self.root_mean_square <= limit and self.largest <= largest
 
 
-def measure_gap(predictions: Predictions, tensors: BatchTensors) -> Gap:
+def measure_gap(predictions: Predictions, tensors: BatchTensors, counted: float = math.inf) -> Gap:
     """Distances to what the sampler recorded; infinite when anything is not a number.
 
-    Only of tokens that the present weights have sampled: of others it says nothing.
+    Only of tokens that the present weights have sampled: of others it says nothing. A token counts
+    at most as if it were `counted` away in the root mean square.
     """
     distance = (predictions.logprobs[tensors.term_decision].detach() - tensors.old_logprobs).abs()
     if tensors.checked is not None:
@@ -123,7 +131,8 @@ def measure_gap(predictions: Predictions, tensors: BatchTensors) -> Gap:
     largest = float(distance.max())
     if not math.isfinite(largest):
         return Gap(distance.numel(), math.inf, math.inf)
-    return Gap(distance.numel(), float(distance.double().square().sum()), largest)
+    counts = distance.double().clamp(max=counted)
+    return Gap(distance.numel(), float(counts.square().sum()), largest)
 
 
 Halves = tuple[Batch, Batch, Bools]

@@ -22,6 +22,7 @@ from practicum.environments.office.build_company import build_company
 from practicum.environments.office.companies import Companies
 from practicum.environments.office.company_state import Company
 from practicum.environments.office.folders import disk_bytes, remove_folder
+from practicum.environments.office.office_client import OfficeError
 from practicum.environments.office.services.all_services import SERVICES
 from practicum.environments.office.services.web import Request, Response
 from practicum.environments.office.services.web_server import WebServer
@@ -284,10 +285,12 @@ def test_what_is_not_there_is_removed_without_a_word(tmp_path: Path) -> None:
     assert Path(__file__).exists()
 
 
-def deep_branch(company: Any) -> None:
-    """Folders as deep as a path can be, by way of a branch's name."""
+def test_a_name_of_a_branch_makes_no_deep_folders(own_companies: Companies) -> None:
+    company = own_companies.open_now(SEED)
     fields = {"branch": "a/" * 1200 + "a", "ref": "main"}
-    company.office.gitlab("POST", "projects/root%2Fshop/repository/branches", fields)
+    with pytest.raises(OfficeError, match="Branch name is invalid"):
+        company.office.gitlab("POST", "projects/root%2Fshop/repository/branches", fields)
+    company.close()
 
 
 @pytest.fixture
@@ -300,7 +303,7 @@ def own_companies() -> Iterator[Companies]:
 def test_a_company_of_deep_folders_ends_alone(own_companies: Companies) -> None:
     deep, other = own_companies.open_now(SEED), own_companies.open_now(SEED)
     folder = deep._folder
-    deep_branch(deep)
+    nest(folder / "deep", 1200)
     deep.close()
     until = time.monotonic() + 60
     while any(folder.iterdir()) and time.monotonic() < until:
@@ -318,7 +321,7 @@ def test_closing_removes_deep_folders_that_a_killed_company_left(own_companies: 
     deep = own_companies.open_now(SEED)
     root = own_companies._root
     assert root is not None
-    deep_branch(deep)
+    nest(deep._folder / "deep", 1200)
     os.kill(deep.pid, 9)
     deep.close()
     own_companies.close()
