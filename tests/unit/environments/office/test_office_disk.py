@@ -240,11 +240,14 @@ def test_faults_without_end_fill_no_disk(snapshot: Path, tmp_path: Path) -> None
 
 
 def nest(folder: Path, depth: int) -> None:
-    """Folders in folders, deeper than a path can say."""
+    """Folders in folders, deeper than a path can say, of whoever owns the one they are in."""
+    owner = folder.parent.stat().st_uid
     folder.mkdir()
+    os.chown(folder, owner, -1)
     place = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("aaaa", dir_fd=place)
+        os.chown("aaaa", owner, -1, dir_fd=place)
         inner = os.open("aaaa", os.O_RDONLY, dir_fd=place)
         os.close(place)
         place = inner
