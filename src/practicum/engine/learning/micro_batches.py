@@ -90,9 +90,9 @@ class Gap:
     Rounding leaves the same root mean square however many tokens there are, while the largest of
     them grows with their number: so the first is held to a limit, and the second to a wider one.
     In low precision the second says nothing: a sure policy may give a token that was drawn by luck
-    a log-probability that is 7 away, and the learner goes by its own. A few such tokens would decide
-    the first as well, so there one counts at most `FARTHEST` limits: other weights are far from most
-    tokens, rounding from few.
+    a log-probability that is 7 away, and the learner goes by its own. A few such tokens would
+    decide the first as well, so there one counts at most `FARTHEST` limits: other weights are far
+    from most tokens, rounding from few.
     """
 
     tokens: int = 0
