@@ -126,7 +126,7 @@ def _curriculum_of(
     """The curriculum over the levels that `env.level` names or else all there are."""
     env, plan = config.env, config.curriculum
     build = partial(build_curriculum, plan, environment, config.seed)
-    if env is None or environment is None or plan.name == "none":
+    if env is None or environment is None or plan.name in ("auto", "none"):
         return build()
     if "level" not in environment_class(env.name).Options.model_fields:
         return build()

@@ -16,6 +16,12 @@ class NoCurriculumConfig(ConfigModel):
     name: Literal["none"] = "none"
 
 
+class AutoCurriculumConfig(ConfigModel):
+    """Adaptive by family where tasks name several families, else the environment's own order."""
+
+    name: Literal["auto"] = "auto"
+
+
 class MeasuredConfig(ConfigModel):
     """What the curricula that measure success have in common."""
 
@@ -83,7 +89,7 @@ def _by_name(value: Any) -> Any:
 
 
 AnyCurriculum = Annotated[
-    NoCurriculumConfig | PhasesConfig | AdaptiveConfig,
+    AutoCurriculumConfig | NoCurriculumConfig | PhasesConfig | AdaptiveConfig,
     Field(discriminator="name"),
     BeforeValidator(_by_name),
 ]

@@ -26,7 +26,7 @@ from practicum.core.config.config_sections import (
     RolloutConfig,
     WarmStartConfig,
 )
-from practicum.core.config.curriculum_config import AnyCurriculum, NoCurriculumConfig
+from practicum.core.config.curriculum_config import AnyCurriculum, AutoCurriculumConfig
 from practicum.core.config.reward_config import RewardConfig
 
 REFERENCE = "reference"
@@ -142,9 +142,10 @@ class RunConfig(ConfigModel):
     """Folder that holds the run's folder."""
     lora: LoraConfig = LoraConfig(preset="full")
     """light, attention or full, or the fields spelled out."""
-    curriculum: AnyCurriculum = NoCurriculumConfig()
-    """none, phases or adaptive, or its name and options: which tasks, given how earlier ones went;
-    see docs/curriculum.md."""
+    curriculum: AnyCurriculum = AutoCurriculumConfig()
+    """auto, none, phases or adaptive, or its name and options: which tasks, given how earlier ones
+    went. `auto` is adaptive by family where tasks name several, and none elsewhere; see
+    docs/curriculum.md."""
     rollouts: RolloutConfig = RolloutConfig()
     agent: AgentConfig = AgentConfig()
     """Who does the work: a loop over the environment's actions or tools, or a program of your own;

@@ -1,8 +1,12 @@
-"""The adaptive sampler: Thompson sampling of the bucket whose next group is worth most.
+"""The adaptive sampler: weight goes to the buckets whose next groups are worth most.
 
 What the groups of a bucket are worth (`GroupResult.worth`) has a Beta posterior. Each draw takes a
-sample from every posterior and goes to the bucket with the highest, so weight is where groups have
-variance and where little is known. Buckets that were never tried share one posterior, that of first
+sample from every posterior, so weight is where groups have variance and where little is known. Of
+levels, which build on one another, the one with the highest sample is drawn (Thompson sampling). Of
+families, skills and tasks each is drawn in proportion to its sample: they do not build on one
+another, and the one that varies most, should it never be learned, would take half of all draws.
+
+Buckets that were never tried share one posterior, that of first
 groups, and so do those whose groups are flat: among a hundred posteriors of their own one would
 always have a high sample by chance. So do those that were never solved though their scores differ;
 of these the easiest level goes first, since pay without success is easiest come by where success is
@@ -41,6 +45,9 @@ taught something."""
 SHARED = ("new", "unsolved", "flat")
 """Kinds of buckets that share a posterior."""
 
+LEAST_WORTH = 1e-3
+"""Below what a sample counts as this much, so that each bucket has its place in the order."""
+
 POOL_MEMORY = 32.0
 """Groups after which a group counts half in what buckets share."""
 
@@ -63,6 +70,18 @@ class SharedWorth:
         return rng.betavariate(1.0 + self.worth, 1.0 + self.flat)
 
 
+def _in_proportion(
+    worth: Mapping[str, float], of_flat: float, flat: Sequence[str], rng: random.Random
+) -> list[str]:
+    """Buckets as they are drawn without replacement, by weight; all that are flat weigh as one.
+
+    The largest of `log(u) / weight` is each with the chance of its share (Efraimidis and Spirakis).
+    """
+    weights = [*((weight, [bucket]) for bucket, weight in worth.items()), (of_flat, flat)]
+    keys = [(math.log(1.0 - rng.random()) / max(w, LEAST_WORTH), part) for w, part in weights]
+    return [bucket for _, part in sorted(keys, reverse=True) for bucket in part]
+
+
 class AdaptivePicker:
     """A `BucketPicker` that puts weight where groups have variance."""
 
@@ -77,7 +96,7 @@ class AdaptivePicker:
         self.mastery: dict[str, Mastery] = {}
 
     def rank(self, buckets: Sequence[str], draw: int, last: Mapping[str, int]) -> list[str]:
-        """The longest waiting, the forgotten, or the order of one sample from each posterior."""
+        """The longest waiting, the forgotten, or an order by one sample from each posterior."""
         waiting = sorted(buckets, key=lambda bucket: last.get(bucket, -1))
         if draw % self._every == self._every - 1:
             return waiting
@@ -88,11 +107,15 @@ class AdaptivePicker:
             return [*forgotten, *(bucket for bucket in waiting if bucket not in forgotten)]
         kinds = {b: self._kind(b) if b in last else "new" for b in waiting}
         parts = {kind: [b for b in waiting if kinds[b] == kind] for kind in SHARED}
-        if self._ordered:
-            parts["unsolved"].sort(key=buckets.index)
         mean = self._mean_worth()
-        ranked = [(self._sample(b, mean, rng), [b]) for b in waiting if not kinds[b]]
-        ranked += [(self._shared[kind].sample(rng), part) for kind, part in parts.items()]
+        worth = {b: self._sample(b, mean, rng) for b in waiting if not kinds[b]}
+        shared = {kind: self._shared[kind].sample(rng) for kind in SHARED}
+        if not self._ordered:
+            worth |= {b: shared[kind] for b, kind in kinds.items() if kind in ("new", "unsolved")}
+            return _in_proportion(worth, shared["flat"], parts["flat"], rng)
+        parts["unsolved"].sort(key=buckets.index)
+        ranked = [(sample, [b]) for b, sample in worth.items()]
+        ranked += [(shared[kind], part) for kind, part in parts.items()]
         ranked.sort(key=lambda pair: -pair[0])
         return [bucket for _, part in ranked for bucket in part]
 

@@ -8,6 +8,7 @@ from practicum.core.capabilities import every_task
 from practicum.core.config.curriculum_config import (
     AdaptiveConfig,
     AnyCurriculum,
+    AutoCurriculumConfig,
     MeasuredConfig,
     NoCurriculumConfig,
     PhasesConfig,
@@ -38,6 +39,8 @@ ABOUT = {
 """Keys of a task's data that say what it is about, by what `curriculum.by` calls it."""
 NOTHING = "no_skill"
 """The bucket of tasks that do not say."""
+PEEKED = 64
+"""Tasks that are looked at for families where no curriculum is named."""
 
 
 def build_curriculum(
@@ -59,6 +62,8 @@ def build_curriculum(
     if environment is None:
         return TaskLedger(lambda: iter(()))
     open_stream = partial(environment.tasks, "train", seed)
+    if isinstance(config, AutoCurriculumConfig):
+        config = _by_itself(open_stream)
     if isinstance(config, NoCurriculumConfig):
         return TaskLedger(open_stream)
     wanted = _wanted_levels(config, levels)
@@ -73,6 +78,12 @@ def build_curriculum(
         return _over(config, LookAhead(open_stream, _level_of), found, seed)
     source, found = _adaptive_source(config, environment, open_stream)
     return _over(config, source, found, seed)
+
+
+def _by_itself(open_stream: Callable[[], Iterator[Task]]) -> NoCurriculumConfig | AdaptiveConfig:
+    """By family where the next tasks name several: one that never succeeds is not half of a run."""
+    families = {task.data.get("family") for task in islice(open_stream(), PEEKED)} - {None}
+    return AdaptiveConfig(by="family") if len(families) > 1 else NoCurriculumConfig()
 
 
 def _wanted_levels(config: MeasuredConfig, levels: Sequence[int]) -> Sequence[int]:

@@ -259,12 +259,38 @@ def test_while_nothing_is_solved_the_easiest_level_goes_first_and_then_the_next(
 
 def test_mastered_buckets_count_half() -> None:
     """Two levels of equal variance, of which one is mastered by its bound."""
-    curriculum = adaptive(levels({1: 1, 2: 1}), min_episodes=8, threshold=0.5, explore=0.01)
     drawn: Counter[int] = Counter()
-    for _ in range(400):
-        (task,) = curriculum.next_tasks(1)
-        drawn[task.level] += 1
-        solved = [n != 0 if task.level == 1 else n == 0 for n in range(8)]
-        curriculum.observe(make_group(task, solved))
-    assert curriculum.metrics()["mastered"] == 1
-    assert drawn[2] > 3 * drawn[1]
+    for seed in SEEDS:
+        source = levels({1: 1, 2: 1})
+        curriculum = adaptive(source, seed, min_episodes=8, threshold=0.5, explore=0.01)
+        for _ in range(400):
+            (task,) = curriculum.next_tasks(1)
+            drawn[task.level] += 1
+            solved = [n != 0 if task.level == 1 else n == 0 for n in range(8)]
+            curriculum.observe(make_group(task, solved))
+        assert curriculum.metrics()["mastered"] == 1
+    assert 1.7 < drawn[2] / drawn[1] < 2.5
+
+
+def by_family(task: Task) -> str:
+    return f"family_{task.data['family']}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_many_families_none_gets_half_of_the_draws(seed: int) -> None:
+    """One always varies and is never learned, ten vary at times, and ten never do."""
+    rng = random.Random(seed)
+    stream = (make_task(f"t{n}", family=str(rng.randrange(21))) for n in count())
+    curriculum = adaptive(LookAhead(lambda: stream, by_family), seed)
+    drawn: Counter[int] = Counter()
+    for _ in range(60):
+        for task in curriculum.next_tasks(8):
+            family = int(task.data["family"])
+            drawn[family] += 1
+            varies = family == 0 or (family <= 10 and rng.random() < 0.5)
+            curriculum.observe(make_group(task, [varies and n % 2 == 0 for n in range(8)]))
+    most, count_of_most = drawn.most_common(1)[0]
+    assert most == 0
+    assert 0.07 < count_of_most / 480 < 0.25
+    middle = sum(drawn[n] for n in range(1, 11))
+    assert middle > 3 * sum(drawn[n] for n in range(11, 21))

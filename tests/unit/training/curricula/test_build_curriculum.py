@@ -18,6 +18,7 @@ from practicum.environments.registry import build_environment
 from practicum.training.curricula.build_curriculum import build_curriculum
 from practicum.training.curricula.measured_tasks import MeasuredTasks
 from practicum.training.curricula.task_kinds import TaskKinds
+from practicum.training.curriculum import TaskLedger
 
 
 @dataclass
@@ -114,6 +115,34 @@ def test_what_is_measured_can_be_named() -> None:
         built(with_levels, name="adaptive", by="skill")
 
 
+def with_families() -> Iterator[Task]:
+    return (make_task(f"t{n}", family="ab"[n % 2]) for n in count())
+
+
+def with_one_family() -> Iterator[Task]:
+    return (make_task(f"t{n}", family="a") for n in count())
+
+
+def test_where_no_curriculum_is_named_families_are_measured_and_nothing_else() -> None:
+    assert build_config({"env": "math"}).curriculum.name == "auto"
+    assert buckets(built(with_families, name="auto")) == {"family_a", "family_b"}
+    for stream in (plain, with_levels, with_skills, with_one_family):
+        settings = build_config({"env": "math"}).curriculum
+        found = build_curriculum(settings, Stream(stream), seed=0)
+        assert isinstance(found, TaskLedger)
+        assert [task.id for task in found.next_tasks(5)] == [f"t{n}" for n in range(5)]
+
+
+def test_a_run_of_math_keeps_its_order_and_a_run_of_office_goes_by_family() -> None:
+    plain_order = of_run({"env": {"name": "math", "level": [1, 2]}})
+    same = of_run({"env": {"name": "math", "level": [1, 2]}, "curriculum": "none"})
+    assert [t.id for t in plain_order.next_tasks(20)] == [t.id for t in same.next_tasks(20)]
+    office = of_run({"env": {"name": "office", "level": [1, 2]}})
+    drawn = office.next_tasks(40)
+    assert {task.split for task in drawn} == {"train"}
+    assert len({task.data["family"] for task in drawn}) > 10
+
+
 def test_nothing_to_choose_between_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match=r"nothing to choose between.*curriculum: none"):
         built(plain, name="adaptive")
@@ -170,7 +199,7 @@ def test_a_run_is_told_of_a_curriculum_that_cannot_be_before_anything_is_made() 
 @pytest.mark.parametrize(
     ("curriculum", "sentence"),
     [
-        ("rising", "curriculum.name = 'rising' cannot be used.*none, phases, adaptive"),
+        ("rising", "curriculum.name = 'rising' cannot be used.*auto, none, phases, adaptive"),
         ({"threshold": 0.5}, "options need the curriculum's name; add name: adaptive"),
         ({"name": "none", "threshold": 0.5}, "unknown key 'curriculum.threshold'"),
         ({"name": "phases", "explore": 0.5}, "unknown key 'curriculum.explore'"),
