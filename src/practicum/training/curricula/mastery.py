@@ -33,16 +33,18 @@ class GroupResult:
     """Share of the episodes that succeed; None where unknown."""
     episodes: int
     """Episodes whose success is known."""
+    says_success: bool = True
+    """Whether it was asked: a group that was given a part, or lost, says nothing of success."""
 
 
-def read_result(group: Group) -> GroupResult | None:
-    """The result of a group; None when none of its episodes can be used.
+def read_result(group: Group) -> GroupResult:
+    """The result of a group; one of which no episode can be used taught nothing.
 
     What a jump-started group does with the rest of its tasks says nothing of success at them.
     """
     usable = group.usable
     if not usable:
-        return None
+        return GroupResult(worth=0.0, success=None, episodes=0, says_success=False)
     outcomes = [e.outcome.success for e in usable if e.outcome is not None]
     known = [success for success in outcomes if success is not None and not group.is_jump_started]
     success = sum(known) / len(known) if known else None
@@ -52,7 +54,12 @@ def read_result(group: Group) -> GroupResult | None:
         differs = max(group.values) - min(group.values) >= 1e-9
         is_decided = success is None or 0.0 < success < 1.0
         worth = (1.0 if is_decided else PARTIAL_WORTH) if differs else 0.0
-    return GroupResult(worth=worth, success=success, episodes=len(known))
+    return GroupResult(
+        worth=worth,
+        success=success,
+        episodes=len(known),
+        says_success=not group.is_jump_started,
+    )
 
 
 def wilson_bounds(share: float, trials: float) -> tuple[float, float]:

@@ -88,9 +88,7 @@ class MeasuredTasks:
         bucket = buckets.pop(0)
         if not buckets:
             del self._open[group.task.id]
-        result = read_result(group)
-        if result is not None:
-            self._picker.observe(bucket, result)
+        self._picker.observe(bucket, read_result(group))
 
     def _next(self) -> DrawnTask:
         drawn = self._again.popleft() if self._again else self._choose()

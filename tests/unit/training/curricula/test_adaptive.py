@@ -294,3 +294,15 @@ def test_of_many_families_none_gets_half_of_the_draws(seed: int) -> None:
     assert 0.07 < count_of_most / 480 < 0.25
     middle = sum(drawn[n] for n in range(1, 11))
     assert middle > 3 * sum(drawn[n] for n in range(11, 21))
+
+
+def test_a_family_whose_episodes_are_always_lost_is_not_what_a_run_is_spent_on() -> None:
+    stream = (make_task(f"t{n}", family=str(n % 4)) for n in count())
+    curriculum = adaptive(LookAhead(lambda: stream, by_family))
+    drawn: Counter[str] = Counter()
+    for _ in range(200):
+        (task,) = curriculum.next_tasks(1)
+        family = str(task.data["family"])
+        drawn[family] += 1
+        curriculum.observe(make_group(task, [] if family == "0" else [True, False] * 4))
+    assert drawn["0"] < 200 * 0.15

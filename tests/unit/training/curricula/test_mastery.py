@@ -42,13 +42,12 @@ def mastery(shares: list[float], memory: float = FOREVER, episodes: int = 8) -> 
 def test_a_group_is_worth_what_its_variance_teaches(
     solved: list[bool | None], scores: list[float], worth: float | None
 ) -> None:
-    result = read_result(make_group(TASK, solved, scores))
-    assert result is not None
-    assert result.worth == worth
+    assert read_result(make_group(TASK, solved, scores)).worth == worth
 
 
-def test_a_group_without_a_usable_episode_says_nothing() -> None:
-    assert read_result(make_group(TASK, [])) is None
+def test_a_group_without_a_usable_episode_taught_nothing_and_says_nothing_of_success() -> None:
+    lost = read_result(make_group(TASK, []))
+    assert (lost.worth, lost.success, lost.says_success) == (0.0, None, False)
 
 
 @pytest.mark.parametrize(("solved", "n"), [(0, 5), (3, 10), (45, 50), (20, 20)])

@@ -47,13 +47,13 @@ def test_a_resumed_run_first_does_what_was_under_way_and_observes_nothing_twice(
     assert resumed.draw(4, 5) == ledger.draw(4, 5)
 
 
-def test_masked_groups_are_not_observed() -> None:
+def test_masked_groups_count_as_flat_and_say_nothing_of_success() -> None:
     ledger = curriculum()
     (task,) = ledger.next_tasks(1)
     ledger.observe(make_group(task, []))
-    state: Any = ledger.state()
-    assert state["picker"]["observed"] == 0
-    assert "mastery_level_1" not in ledger.metrics()
+    metrics = ledger.metrics()
+    assert metrics[f"mastery_level_{task.level}"] is None
+    assert metrics["uniform_flat_share"] == 1.0
 
 
 @pytest.mark.parametrize("staleness", [1, 2])

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.unit.training.curricula.simulated_groups import level_tasks, make_gro
 
 from practicum.core.config.curriculum_config import PhasesConfig
 from practicum.core.errors import UserError
+from practicum.core.sample import GIVEN_TURNS
+from practicum.core.task import Outcome
 from practicum.training.curricula.measured_tasks import MeasuredTasks
 from practicum.training.curricula.phases import PhasePicker, spread_levels
 from practicum.training.curricula.task_sources import LevelStreams
@@ -111,3 +114,16 @@ def test_unknown_success_is_said_rather_than_waited_for() -> None:
     (task,) = tasks.next_tasks(1)
     with pytest.raises(UserError, match=r"goes by success.*curriculum: adaptive"):
         tasks.observe(make_group(task, [None, None], [1.0, 0.0]))
+
+
+def test_groups_that_were_given_a_part_or_lost_move_no_phase_and_stop_nothing() -> None:
+    tasks = curriculum()
+    for _ in range(20):
+        (task,) = tasks.next_tasks(1)
+        group = make_group(task, [True, True])
+        started = Outcome(success=True, evidence={GIVEN_TURNS: 2})
+        given = tuple(replace(episode, outcome=started) for episode in group.episodes)
+        tasks.observe(replace(group, episodes=given))
+        (task,) = tasks.next_tasks(1)
+        tasks.observe(make_group(task, []))
+    assert tasks.metrics()["phase"] == 1

@@ -120,8 +120,8 @@ def test_the_state_of_a_run_without_kinds_is_taken() -> None:
 
 def test_what_is_done_after_a_jump_start_is_no_success_at_the_task() -> None:
     result = read_result(group(TASK, MIXED, 3))
-    assert result is not None
     assert (result.success, result.episodes, result.worth) == (None, 0, 1.0)
+    assert not result.says_success
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(1, 9))))
