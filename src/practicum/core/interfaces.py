@@ -15,11 +15,11 @@ classes. The records they exchange are in the other files of this room; optional
 environment, codec or sampler are in `capabilities`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from practicum.core.command import CommandResult, SandboxSpec
 from practicum.core.loss import LossReport, LossTerms
@@ -37,6 +37,8 @@ from practicum.core.sampling import ActionForm, Actions, Completion, SamplingReq
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Split, Task, as_reward
 from practicum.core.trace import Message, StopReason, ToolCall, Tools, ToolSpec, Trace
+
+T = TypeVar("T")
 
 # Which tasks, and where they are done.
 
@@ -435,10 +437,16 @@ class Teacher(Protocol):
 
 
 class Learner(Protocol):
-    """Updates the weights that the sampler draws from."""
+    """Updates weights and publishes them to the sampler, by a version that each token names."""
 
     def update(self, batches: Sequence[Batch], objective: Objective) -> "UpdateReport":
-        """One optimizer step for each minibatch of each of the objective's epochs."""
+        """One optimizer step for each minibatch of each of the objective's epochs; published."""
+
+    def publish(self) -> str:
+        """Let the sampler draw from the weights as they are now; their version."""
+
+    async def beside_loop(self, work: Callable[[], T]) -> T:
+        """Do work that updates where updates are computed, while the event loop goes on."""
 
     def measure(self, batches: Sequence[Batch], needs: frozenset[Need]) -> "list[Measured]":
         """Forward passes only: log-probabilities of the terms, and what `needs` asks for."""

@@ -55,6 +55,19 @@ def computed(function: Callable[P, T]) -> Callable[P, T]:
     return in_thread
 
 
+async def beside_loop(work: Callable[[], T]) -> T:
+    """Do work in the thread that computes while the event loop goes on.
+
+    Not even a cancellation leaves before it is done.
+    """
+    job = asyncio.get_running_loop().run_in_executor(compute_thread(), work)
+    try:
+        return await asyncio.shield(job)
+    except asyncio.CancelledError:
+        await asyncio.wait([job])
+        raise
+
+
 @computed
 def pin_threads(count: int) -> None:
     """Use exactly `count` threads inside operations: one thread and two give different bits."""

@@ -56,36 +56,26 @@ class TorchPolicy:
         model = attach_adapter(loaded.module, lora, seed, known_base(loaded.name)[0])
         model.eval()
         torch.manual_seed(seed)  # dropout draws from torch's own generator, and nothing else does
-        known: list[str] = []  # the fingerprint, until the next update
 
         def read() -> str:
             return policy_fingerprint(model, loaded.fingerprint)
 
-        def remembered() -> str:
-            if not known:
-                known.append(read())
-            return known[0]
-
+        published = [read()]
         decoder = decoder_of(model.get_base_model())
         sampler = TorchEngine(
             model.get_base_model(),
             decoder,
             loaded.tokenizer,
             loaded.codec,
-            fingerprint=remembered,
+            fingerprint=lambda: published[0],
             max_slots=max_slots,
         )
-
-        def changed() -> None:
-            known.clear()
-            sampler.forget()
-
         learner = TorchLearner(
             model,
             decoder,
             settings,
             fingerprint=read,
-            on_update=changed,
+            publish=lambda version: published.__setitem__(0, version),
             describe=partial(describe_adapter, loaded.name, loaded.tokenizer, as_bin=adapter_bin),
             checkpointed=checkpointed,
         )

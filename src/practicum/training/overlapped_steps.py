@@ -10,17 +10,15 @@ updates when it is trained on. Where a group is slow the learner waits for it wh
 the next k steps go on. No group is discarded, and which task belongs to which step does not depend
 on timing.
 
-An update runs in the sampler's thread between two decode steps, so it has the weights to itself.
-The event loop keeps running, so tools, sandboxes and servers are served. Completions in flight then
-continue with the new weights from the tokens they have.
+The event loop keeps running during an update, so tools, sandboxes and servers are served.
+Completions in flight then continue with the new weights from the tokens they have.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -39,15 +37,6 @@ from practicum.training.rollout_steps import (
 )
 from practicum.training.stages import StepResult
 
-T = TypeVar("T")
-
-
-class YieldingSampler(Sampler, Protocol):
-    """A sampler that can pause for an update."""
-
-    async def between_steps(self, work: Callable[[], T]) -> T:
-        """Run `work` in the sampler's thread between two decode steps."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredStep:
@@ -64,7 +53,7 @@ class OverlappedSteps:
 
     steps: RolloutSteps
     """Rolls out the groups of one step and trains on them."""
-    sampler: YieldingSampler
+    sampler: Sampler
     ledger: SharedCurriculum
     staleness: int
     last: int
@@ -106,7 +95,7 @@ class OverlappedSteps:
         return rollouts, time.monotonic()
 
     async def learn(self, step: int, material: GatheredStep) -> StepResult:
-        """Update in the sampler's thread; the event loop keeps running."""
+        """Update; the event loop keeps running."""
         requested = time.monotonic()
 
         def update() -> StepResult:
@@ -119,7 +108,7 @@ class OverlappedSteps:
             result.metrics["pause_s"] = paused_s
             return result
 
-        return await self.sampler.between_steps(update)
+        return await self.steps.learner.beside_loop(update)
 
     def _update(self, step: int, rollouts: StepRollouts) -> StepResult:
         assert self._weights is not None

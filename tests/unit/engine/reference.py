@@ -4,7 +4,7 @@ import asyncio
 import copy
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ def build_policy(lora: LoraConfig = FULL, *, seed: int = 0, **settings: Any) -> 
     """A policy over a fresh copy of the tiny model, with an adapter that is not zero."""
     policy = build_fresh_policy(lora, seed=seed, **settings)
     perturb(policy.model, seed=seed + 1)
+    policy.learner.publish()
     return policy
 
 
@@ -64,7 +65,9 @@ def tiny() -> LoadedModel:
     return load_for_policy("tiny", "float32", "cpu")
 
 
-def build_engine(policy: TorchPolicy, max_slots: int = 65_536) -> TorchEngine:
+def build_engine(
+    policy: TorchPolicy, max_slots: int = 65_536, fingerprint: Callable[[], str] | None = None
+) -> TorchEngine:
     """Another sampler over the policy's weights, with a cache of its own."""
     loaded = tiny()
     return TorchEngine(
@@ -72,7 +75,7 @@ def build_engine(policy: TorchPolicy, max_slots: int = 65_536) -> TorchEngine:
         policy.decoder,
         loaded.tokenizer,
         loaded.codec,
-        fingerprint=policy.learner.fingerprint,
+        fingerprint=fingerprint or policy.sampler.fingerprint,
         max_slots=max_slots,
     )
 

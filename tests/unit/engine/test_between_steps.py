@@ -1,4 +1,4 @@
-"""Updates between two steps of the sampler, while completions are under way."""
+"""New weights between two steps of the sampler, while completions are under way."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ async def interrupted(
     begin = engine.passes
     while engine.passes < begin + after:
         await asyncio.sleep(0)
-    await engine.between_steps(work)
+    await policy.learner.beside_loop(work)
     return await running
 
 
@@ -42,9 +42,14 @@ def move(policy: TorchPolicy) -> Callable[[], None]:
     def work() -> None:
         policy.decoder.release()
         perturb(policy.model, seed=9, size=0.1)
-        policy.learner._on_update()
+        policy.learner.publish()
 
     return work
+
+
+def publish_the_same(policy: TorchPolicy) -> Callable[[], None]:
+    """A version with another name, of the same weights."""
+    return lambda: policy.learner._publish("the same weights again")
 
 
 REQUESTS = [
@@ -93,7 +98,7 @@ async def test_an_interruption_that_changes_nothing_changes_no_token() -> None:
     requests = random_requests(8, count=8)
     whole = await sample_all(policy.sampler, requests)
     policy.sampler.forget()
-    parts = await interrupted(policy, requests, lambda: None, after=2)
+    parts = await interrupted(policy, requests, publish_the_same(policy), after=2)
     assert [c.token_ids for c in parts] == [c.token_ids for c in whole]
     for one, other in zip(parts, whole, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
@@ -107,9 +112,9 @@ async def test_no_step_is_computed_meanwhile_and_the_event_loop_goes_on(
     engine, inside, together = policy.sampler, threading.Event(), []
     step = engine._step
 
-    def watched() -> None:
+    def watched() -> bool:
         together.append(inside.is_set())
-        step()
+        return step()
 
     def work() -> int:
         inside.set()
@@ -129,7 +134,7 @@ async def test_no_step_is_computed_meanwhile_and_the_event_loop_goes_on(
     ticking = asyncio.create_task(tick())
     running = asyncio.ensure_future(sample_all(engine, random_requests(2, count=4)))
     await asyncio.sleep(0)
-    assert await engine.between_steps(work) == 7
+    assert await policy.learner.beside_loop(work) == 7
     await running
     ticking.cancel()
     assert together
@@ -144,16 +149,16 @@ async def test_work_that_fails_is_its_callers_alone() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await policy.sampler.between_steps(fail)
+        await policy.learner.beside_loop(fail)
     running = asyncio.ensure_future(sample_all(policy.sampler, REQUESTS))
     await asyncio.sleep(0)
     with pytest.raises(ValueError, match="no"):
-        await policy.sampler.between_steps(fail)
+        await policy.learner.beside_loop(fail)
     assert len(await running) == len(REQUESTS)
     assert_no_slot_is_lost(policy.sampler)
 
 
-def test_the_lock_goes_with_the_event_loop() -> None:
+def test_an_engine_goes_from_event_loop_to_event_loop() -> None:
     policy = build_policy()
     for _ in range(2):
-        asyncio.run(interrupted(policy, REQUESTS[:2], lambda: None, after=1))
+        asyncio.run(interrupted(policy, REQUESTS[:2], publish_the_same(policy), after=1))

@@ -35,7 +35,7 @@ def test_stale_tokens_are_learned_from_where_none_is_marked() -> None:
     policy = build_policy()
     batches = sampled_batches(policy)
     perturb(policy.model, seed=3, size=0.05)
-    policy.learner._on_update()
+    policy.learner.publish()
     with pytest.raises(PolicyMismatch):
         policy.learner.update(batches, Grpo())
     with pytest.raises(PolicyMismatch):

@@ -236,13 +236,14 @@ async def test_what_has_no_alternative_costs_no_step(
 async def test_a_completion_begun_before_an_update_goes_on_in_its_form(
     policy: TorchPolicy, grammar: TokenGrammar
 ) -> None:
-    engine, heard = build_engine(policy), list[int]()
+    versions, heard = ["0"], list[int]()
+    engine = build_engine(policy, fingerprint=lambda: versions[-1])
     [request] = formed(grammar, 1)
     job = asyncio.create_task(engine.sample(replace(request, on_tokens=heard.extend)))
     for count in (3, 8, 13):
         while len(heard) < count:
             await asyncio.sleep(0)
-        await engine.between_steps(lambda: None)
+        versions.append(str(count))
     completion = await job
     assert tuple(heard) == completion.token_ids
     undisturbed = await build_engine(policy).sample(request)

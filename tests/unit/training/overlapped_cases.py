@@ -73,6 +73,14 @@ class FakeLearner:
             fingerprint=self.weights.fingerprint,
         )
 
+    async def beside_loop(self, work: Callable[[], Any]) -> Any:
+        job = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait([job])  # as the real one: nobody leaves before it is done
+            raise
+
     def scale_rate(self, share: float) -> None:
         pass
 
@@ -84,18 +92,10 @@ class FakeLearner:
 
 
 class FakeSampler:
-    """Gives the weights away for work in a thread; has nothing to forget."""
+    """Has nothing to forget."""
 
     def __init__(self) -> None:
         self.forgotten = 0
-
-    async def between_steps(self, work: Callable[[], Any]) -> Any:
-        job = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            return await asyncio.shield(job)
-        except asyncio.CancelledError:
-            await asyncio.wait([job])  # as the real one: nobody leaves before it is done
-            raise
 
     def forget(self) -> None:
         self.forgotten += 1

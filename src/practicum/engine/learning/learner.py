@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,7 +14,7 @@ from practicum.core.errors import CheckpointError, PolicyMismatch
 from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Floats
-from practicum.engine.compute_thread import computed
+from practicum.engine.compute_thread import beside_loop, computed
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head, Predictions, ValueHead
 from practicum.engine.learning.memory_fit import MemoryFit
@@ -207,6 +207,9 @@ class LearnerSettings:
     """Compare with the adapter as it is when these settings are taken, not with the base model."""
 
 
+T = TypeVar("T")
+
+
 class TorchLearner:
     """Owns the optimizer; shares the module with the sampler."""
 
@@ -217,7 +220,7 @@ class TorchLearner:
         settings: LearnerSettings,
         *,
         fingerprint: Callable[[], str],
-        on_update: Callable[[], None],
+        publish: Callable[[str], None],
         describe: Callable[[Path], None],
         checkpointed: bool = False,
     ) -> None:
@@ -228,7 +231,7 @@ class TorchLearner:
         self._head = Head(model.get_base_model())
         self._settings = settings
         self._fingerprint = fingerprint
-        self._on_update, self._describe = on_update, describe
+        self._publish, self._describe = publish, describe
         self._value_head = _value_head(model) if settings.value_lr is not None else None
         self._parameters = [p for _, p in trainable(model)]
         self._has_dropout = any(
@@ -277,8 +280,19 @@ class TorchLearner:
         return self._fingerprint()
 
     @computed
+    def publish(self) -> str:
+        """Let the sampler go on with the weights as they are now: it shares the tensors."""
+        version = self._fingerprint()
+        self._publish(version)
+        return version
+
+    async def beside_loop(self, work: Callable[[], T]) -> T:
+        """Do work in the thread that computes, where updates wait for nobody."""
+        return await beside_loop(work)
+
+    @computed
     def update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
-        """One optimizer step for each minibatch of each of the objective's epochs.
+        """One optimizer step for each minibatch of each of the objective's epochs; published.
 
         All of them or none: where a loss or gradient is not finite, weights and moments are again
         what they were before the first step.
@@ -287,6 +301,15 @@ class TorchLearner:
             PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
                 not been touched.
         """
+        try:
+            report = self._update(batches, objective)
+        except BaseException:
+            self.publish()  # it may have broken off between two optimizer steps
+            raise
+        self._publish(report.fingerprint)
+        return report
+
+    def _update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
         self._decoder.release()
         totals, grad_norm, applied = UpdateTotals(), 0.0, True
         minibatches = _by_minibatch(batches)
@@ -320,11 +343,9 @@ class TorchLearner:
             if not applied:
                 break
             self._optimizer.step()
-            self._on_update()
         self._optimizer.zero_grad(set_to_none=True)
         if not applied and before is not None:
             before.restore()
-            self._on_update()
         return self._report(batches, totals, grad_norm, applied)
 
     def _check_ahead(
@@ -514,7 +535,7 @@ class TorchLearner:
         for part in (self._value_head, self._held):
             if part is not None:
                 part.load(folder)
-        self._on_update()
+        self.publish()
 
 
 def _value_head(model: Any) -> ValueHead:

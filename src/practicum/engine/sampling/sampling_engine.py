@@ -7,20 +7,24 @@ in the thread that also learns, so that the event loop goes on serving whoever i
 token: sandboxes, servers, clients. All that is shared with callers belongs to the event loop and
 changes between steps only; with no outside delays the order of everything is fixed, so the same
 seed gives the same bits.
+
+Weights change between two steps, and by a new version the engine knows it: completions under way go
+on from the tokens they have, computed anew, and are recorded as begun with the weights of their
+first token.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from practicum.core.errors import ContextFull, UserError
 from practicum.core.sampling import ActionForm, Completion, SamplingRequest
 from practicum.engine.chat.template_codec import TemplateCodec
-from practicum.engine.compute_thread import compute_thread
+from practicum.engine.compute_thread import beside_loop, computed
 from practicum.engine.decoder.attention import KvPool
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head
@@ -30,29 +34,6 @@ from practicum.engine.sampling.decode_run import DecodeRun, begin_decode_run
 from practicum.engine.sampling.draw import RandomStream
 from practicum.engine.sampling.scheduler import PrefixCache, SlotAllocator, StepSlots, plan_step
 from practicum.engine.sampling.token_sampler import TokenSampler
-
-
-class StepLock:
-    """One lock for whoever computes with the weights; who asked first is first.
-
-    Event loops come and go while an engine stays, and a lock belongs to one of them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.is_resting = False
-        """Whether an update has the weights now."""
-
-    def turn(self) -> asyncio.Lock:
-        """To be held for a step, or for an update; free, it is taken without waiting at all."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._lock, self._loop = asyncio.Lock(), loop
-        return self._lock
-
-
-T = TypeVar("T")
 
 STEP_TOKENS = 4096
 """Tokens computed at once on a CPU; a longer prompt goes alone."""
@@ -116,13 +97,13 @@ class TorchEngine:
         self._arrived: list[PendingCompletion] = []  # while a step was computed
         self._waiting: deque[PendingCompletion] = deque()
         self._active: list[PendingCompletion] = []
-        self._failed: list[PendingCompletion] = []  # in this step, before they had a place
+        self._over: list[PendingCompletion] = []  # in this step, without a place in it
         self._decode_run: DecodeRun | None = None
         self._chooser = TokenSampler(self._head, codec)
         self._driver: asyncio.Task[None] | None = None
         self._usual_tokens = USUAL_TOKENS
-        self._steps = StepLock()
-        self._thread = compute_thread()
+        self._version = fingerprint()
+        """The weights that the cache and the rows under way were computed with."""
         self.computed_tokens = 0
         """Tokens sent through the model so far."""
         self.passes = 0
@@ -163,37 +144,24 @@ class TorchEngine:
             self._driver = loop.create_task(self._drive())
         return await row.future
 
+    @computed
     def forget(self) -> None:
         """Drop the cache, as after an update of the weights."""
-        if self._steps.is_resting:
-            return  # all is dropped when the update is over
         self._drop_cancelled()
         if self._active or self._waiting or self._arrived:
             raise RuntimeError("the cache cannot be dropped while completions are under way")
+        self._version = self._fingerprint()
         self._places.clear()
         self._decoder.release()
         self._head.release()
 
-    async def between_steps(self, work: Callable[[], T]) -> T:
-        """Do what changes the weights in the sampling thread, while nothing is sampled.
-
-        Completions under way go on afterwards from the tokens they have, computed anew. They are
-        recorded as begun with the weights of their first token.
-        """
-        async with self._steps.turn():
-            for row in (*self._active, *self._waiting):
-                if row.sampled and not row.begun_with:
-                    row.begun_with = self._fingerprint()
-            self._steps.is_resting = True
-            try:
-                return await self._in_thread(work)
-            finally:
-                self._steps.is_resting = False
-                self._start_over()
-
     def _start_over(self) -> None:
         """Put the rows under way back among those that wait, and drop all that was computed."""
         self._drop_decode_run()
+        for row in (*self._active, *self._waiting):
+            if row.sampled and not row.begun_with:
+                row.begun_with = self._version
+        self._version = self._fingerprint()
         for row in self._active:
             self._places.let_go(row)
         self._waiting.extendleft(reversed(self._active))
@@ -262,15 +230,14 @@ class TorchEngine:
         try:
             while self._arrived or self._waiting or self._active:
                 await self._settle()
-                async with self._steps.turn():
-                    self._drop_cancelled()
-                    self._finish_forced()
-                    await self._in_thread(self._step)
-                    self._answer()
+                self._drop_cancelled()
+                while not await beside_loop(self._step):
+                    pass  # new weights: the rows under way have been put back
+                self._answer()
         except BaseException as error:
             self._drop_decode_run()
-            rows = [*self._active, *self._waiting, *self._arrived, *self._failed]
-            self._active, self._waiting, self._arrived, self._failed = [], deque(), [], []
+            rows = [*self._active, *self._waiting, *self._arrived, *self._over]
+            self._active, self._waiting, self._arrived, self._over = [], deque(), [], []
             for row in rows:
                 self._places.let_go(row)
             self.forget()  # a step that broke off has placed paths it never computed
@@ -284,15 +251,15 @@ class TorchEngine:
 
     def _answer(self) -> None:
         """Tell listeners what is new, and callers whose completion is over."""
-        for row in self._active:
+        for row in (*self._over, *self._active):
             row.tell()
+        for row in self._over:
+            self._complete(row)
+        self._over.clear()
         for row in [r for r in self._active if r.is_over]:
             self._end_decode_run()  # where a listener failed, it is still under way
             self._complete(row)
             self._active.remove(row)
-        for row in self._failed:
-            self._complete(row)
-        self._failed.clear()
 
     async def _settle(self) -> None:
         """Let callers bring their next request, and take in those that came."""
@@ -304,19 +271,15 @@ class TorchEngine:
         self._waiting += self._arrived
         self._arrived.clear()
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Do it beside the event loop; not even a cancellation leaves before it is done."""
-        job = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        try:
-            return await asyncio.shield(job)
-        except asyncio.CancelledError:
-            await asyncio.wait([job])
-            raise
-
     @torch.inference_mode()
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Compute a step; False where there are new weights, so that rows must begin again."""
+        if self._fingerprint() != self._version:
+            self._start_over()
+            return False
+        self._finish_forced()
         if not self._active and not self._waiting:
-            return
+            return True
         self._decoder.prepare()
         self._head.prepare()
         if not self._advance_decode_run():
@@ -324,6 +287,7 @@ class TorchEngine:
             states = self._compute(placed)
             if self._active:
                 self._chooser.choose(self._active, placed.end_states(states))
+        return True
 
     def _advance_decode_run(self) -> bool:
         """A step of the decode run under way, or of a new one where every row is ready for it."""
@@ -404,9 +368,8 @@ class TorchEngine:
             if row.walk is not None and not row.sampled:
                 row.append_forced()
                 if row.is_over:
-                    row.tell()
-                    self._complete(row)
                     self._waiting.remove(row)
+                    self._over.append(row)
 
     def _place_rows(self) -> StepSlots:
         """Give every row its slots, admitting as many waiting rows as fit."""
@@ -422,7 +385,7 @@ class TorchEngine:
                     break
                 self._waiting.popleft()
                 row.failure = UserError("the KV cache is too small for a single completion")
-                self._failed.append(row)
+                self._over.append(row)
                 continue
             self._waiting.popleft()
             self._active.append(row)
@@ -453,4 +416,4 @@ class TorchEngine:
         if row.failure is not None:
             row.future.set_exception(row.failure)
         else:
-            row.future.set_result(row.completion(row.begun_with or self._fingerprint()))
+            row.future.set_result(row.completion(row.begun_with or self._version))
