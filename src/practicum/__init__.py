@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
     from practicum.feedback_loop import Learned, learn, served_model
+    from practicum.own_loop import Policy
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
@@ -97,6 +98,7 @@ __all__ = [
     "Observation",
     "Outcome",
     "Played",
+    "Policy",
     "PracticumError",
     "Recorder",
     "Records",
@@ -140,7 +142,7 @@ _MODULES = (
     *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
-    *("studies", "api", "compat.pipeline", "exports", "feedback_loop"),
+    *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
 )
 """Where the names above are, the modules that load fastest first."""
 

@@ -302,7 +302,7 @@ async def train_async(
     if resume is not None:
         config, run = resumed_config(resume, as_words(options), name)
     else:
-        config = build_config(apply_overrides(_run_values(env), as_words(options)), "train")
+        config = config_of(env, options)
     lines = TrainingLines(steps=config.steps, is_quiet=quiet)
     trained: TrainedRun = await train_run_async(config, lines.observe, name=name, resumed=run)
     return Run(trained.run)
@@ -474,6 +474,11 @@ def _env_values(env: EnvLike) -> dict[str, Any]:
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
     remember(consents_to(values))  # the caller's own word
     return {key: register(one) if callable(one) else one for key, one in values.items()}
+
+
+def config_of(env: EnvLike | None, options: Mapping[str, Any]) -> RunConfig:
+    """The config that an environment and keyword options come to."""
+    return build_config(apply_overrides(_run_values(env), as_words(options)), "train")
 
 
 def _run_values(env: EnvLike | None) -> dict[str, Any]:

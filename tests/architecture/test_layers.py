@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shipped_configs": set(),
     "config_files": {"engine", "shipped_configs", "store"},
     "api": {"assemble", "config_files", "engine", "environments", "evaluation", "store"},
+    "own_loop": {"agents", "api", "assemble", "training"},
     "studies": {"api", "assemble", "evaluation", "store"},
     "served": {
         *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
@@ -59,8 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "art": {"compat"},
     "__main__": {"cli"},
     "__init__": {
-        *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "studies"),
-        "traces",
+        *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "own_loop"),
+        *("studies", "traces"),
     },
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""

@@ -14,6 +14,7 @@ from practicum.core.config.config_sections import ModelConfig
 from practicum.core.config.reward_config import JudgeComponent, LearnedComponent
 from practicum.core.config.run_config import RunConfig, TrainingStageConfig
 from practicum.core.errors import MissingExtra
+from practicum.core.interfaces import LivePolicy
 from practicum.core.user_code import names_code
 from practicum.engine.models.loading import check_model_name, locate_model
 from practicum.engine.planning.machine import (
@@ -37,7 +38,6 @@ from practicum.rewards.learned.labeler import load_labeler
 if TYPE_CHECKING:
     from practicum.engine.learning.learner import LearnerSettings
     from practicum.engine.planning.memory import FrozenRole
-    from practicum.engine.policy import TorchPolicy
 
 
 def frozen_models(config: RunConfig) -> list[FrozenModel]:
@@ -85,7 +85,7 @@ def fitting_plan(config: RunConfig) -> MemoryPlan | None:
     return plan
 
 
-def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> "TorchPolicy":
+def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> LivePolicy:
     """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
     MissingExtra.unless("torch", "train", f"training {config.model.name!r}")
     locate_model(config.model.name)  # before torch is loaded: the hub may have no such model

@@ -9,7 +9,7 @@ from practicum.assemble.policies import sampling_params, trained_policy
 from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
 from practicum.core.config.run_config import RunConfig
-from practicum.core.interfaces import Curriculum, Environment, Teacher
+from practicum.core.interfaces import Curriculum, Environment, LivePolicy, Teacher
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import Imitator, ReferenceGuide
 from practicum.store.run_dir import RunDir
@@ -26,13 +26,12 @@ from practicum.training.rollout_steps import RolloutSteps
 from practicum.training.stages import StepSource, TrainingStage
 
 if TYPE_CHECKING:
-    from practicum.engine.policy import TorchPolicy
     from practicum.training.stage_data import StageData
 
 
 def build_stages(
     run: RunDir,
-    policy: "TorchPolicy",
+    policy: LivePolicy,
     environment: Environment | None,
     curriculum: SharedCurriculum,
     observer: TrainingObserver,
@@ -68,7 +67,7 @@ def build_stages(
 def _rollouts(
     view: RunConfig,
     run: RunDir,
-    policy: "TorchPolicy",
+    policy: LivePolicy,
     environment: Environment,
     curriculum: Curriculum,
     observer: TrainingObserver,
@@ -77,7 +76,7 @@ def _rollouts(
     handle = trained_policy(view.model.name, policy, explore)
     parts = handle.parts(environment, view, run=run.path, learns=True)
     if view.rollouts.jump_start:
-        imitator = Imitator(view.model.name, policy.sampler.spell, policy.codec)
+        imitator = Imitator(view.model.name, policy.spell, policy.codec)
         parts = replace(parts, guide=partial(ReferenceGuide, imitator, environment))
     return RolloutSteps(
         parts=parts,
@@ -97,28 +96,28 @@ def _stage_data(
     view: RunConfig,
     number: int,
     run: RunDir,
-    policy: "TorchPolicy",
+    policy: LivePolicy,
     environment: Environment | None,
     observer: TrainingObserver,
 ) -> "StageData":
     from practicum.assemble.datasets import build_dataset
     from practicum.training.stage_data import StageData
 
-    imitator = Imitator(view.model.name, policy.sampler.spell, policy.codec)
+    imitator = Imitator(view.model.name, policy.spell, policy.codec)
     return StageData(
         view=view,
         number=number,
         method=build_method(view.algorithm),
         run=run.path,
         codec=policy.codec,
-        longest=int(policy.model.get_base_model().config.max_position_embeddings),
+        longest=policy.max_positions,
         build=partial(build_dataset, environment=environment, imitator=imitator),
         reward_for=REWARDS.for_traces,
         warn=observer.warned,
     )
 
 
-def _examples(stage: "StageData", policy: "TorchPolicy", first: int) -> HeldOutSteps:
+def _examples(stage: "StageData", policy: LivePolicy, first: int) -> HeldOutSteps:
     view = stage.view
     assert isinstance(view.algorithm, OfflineConfig)
     last, every = first + view.steps - 1, view.eval.every
@@ -138,7 +137,7 @@ def _examples(stage: "StageData", policy: "TorchPolicy", first: int) -> HeldOutS
     )
 
 
-def _teacher(view: RunConfig, policy: "TorchPolicy") -> Teacher | None:
+def _teacher(view: RunConfig, policy: LivePolicy) -> Teacher | None:
     """The teacher a config names: a model here, or an endpoint; None where it names none."""
     if not isinstance(view.algorithm, DistillConfig):
         return None

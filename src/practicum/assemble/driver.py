@@ -28,7 +28,7 @@ from practicum.core.capabilities import IsTestSet, sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
-from practicum.core.interfaces import Environment
+from practicum.core.interfaces import Environment, LivePolicy
 from practicum.core.sample import Episode
 from practicum.core.sampling import Actions
 from practicum.core.task import Task
@@ -65,7 +65,6 @@ from practicum.training.warm_start import end_imitation, fitting_eval, settle_wa
 
 if TYPE_CHECKING:
     from practicum.engine.planning.memory_plan import MemoryPlan
-    from practicum.engine.policy import TorchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class OpenRun:
 
     run: RunDir
     config: RunConfig
-    policy: "TorchPolicy"
+    policy: LivePolicy
     environment: Environment | None  # None where the run learns from recorded examples alone
     note: str = ""  # what was decided about it before it began, in a sentence
 
@@ -85,7 +84,7 @@ class TrainedRun:
 
     run: RunDir
     result: TrainingResult
-    policy: "TorchPolicy"
+    policy: LivePolicy
 
 
 Observe = Callable[[OpenRun], AbstractContextManager[TrainingObserver]]
@@ -153,7 +152,7 @@ async def train_run_async(
     *,
     name: str | None = None,
     resumed: RunDir | None = None,
-    policy: "TorchPolicy | None" = None,
+    policy: LivePolicy | None = None,
     plan: "MemoryPlan | None" = None,
 ) -> TrainedRun:
     """Train a run to its end: a new one, or one that goes on.
@@ -226,7 +225,7 @@ def train_run(config: RunConfig, observe: Observe, **options: Any) -> TrainedRun
 def trainer_for(
     config: RunConfig,
     run: RunDir,
-    policy: "TorchPolicy",
+    policy: LivePolicy,
     observer: TrainingObserver,
     environment: Environment | None = None,
 ) -> Iterator[Trainer]:
@@ -302,7 +301,7 @@ def read_evaluations(run: RunDir) -> dict[int, EvalReport]:
     return {step: report_from_json(found) for step, found in run.evaluations().items()}
 
 
-async def ask(policy: "TorchPolicy", config: RunConfig, question: str) -> str:
+async def ask(policy: LivePolicy, config: RunConfig, question: str) -> str:
     """What the policy answers to a question, with its likeliest tokens."""
     conversation = _handle(policy, config).converse(
         Task(id="question", env=config.env_name, split="heldout"), config.seed
@@ -312,7 +311,7 @@ async def ask(policy: "TorchPolicy", config: RunConfig, question: str) -> str:
 
 
 async def play_tasks(
-    policy: "TorchPolicy | Sequence[PolicyHandle]", config: RunConfig, named: Sequence[str]
+    policy: LivePolicy | Sequence[PolicyHandle], config: RunConfig, named: Sequence[str]
 ) -> list[Episode]:
     """The policy, or one for each task, at tasks of its environment, such as `3x + 7 = 16`."""
     handles = policy if isinstance(policy, Sequence) else [_handle(policy, config)] * len(named)
@@ -326,14 +325,14 @@ async def play_tasks(
     return await run_and_close(environment, play())
 
 
-def _handle(policy: "TorchPolicy", config: RunConfig) -> PolicyHandle:
+def _handle(policy: LivePolicy, config: RunConfig) -> PolicyHandle:
     """The policy as it is evaluated."""
     params = sampling_params(config.rollouts, config.eval.temperature)
     return trained_policy(config.model.name, policy, params)
 
 
 def _practice(
-    policy: "TorchPolicy", environment: Environment | None, config: RunConfig
+    policy: LivePolicy, environment: Environment | None, config: RunConfig
 ) -> RolloutParts:
     """What episodes are made with that are as warm as in practice, and teach nothing."""
     assert environment is not None

@@ -15,7 +15,7 @@ from practicum.assemble.wired_rewards import REWARDS
 from practicum.core.config.config_sections import ModelConfig, RolloutConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import MissingExtra
-from practicum.core.interfaces import Environment, Sampler
+from practicum.core.interfaces import Environment, LivePolicy, Sampler
 from practicum.core.sample import Episode, Group
 from practicum.core.sampling import ActionForm, SamplingParams
 from practicum.core.task import JSON, Task
@@ -32,7 +32,6 @@ from practicum.store.trace_store import SqliteTraceStore
 from practicum.store.unfinished_evaluation import UnfinishedEvaluation
 
 if TYPE_CHECKING:
-    from practicum.engine.policy import TorchPolicy
     from practicum.engine.sampling.json_grammar import JsonGrammars
 
 SCRIPTED_POLICIES = ("reference", "random")
@@ -161,7 +160,7 @@ def sampling_policy(
     )
 
 
-def trained_policy(name: str, policy: "TorchPolicy", params: SamplingParams) -> PolicyHandle:
+def trained_policy(name: str, policy: LivePolicy, params: SamplingParams) -> PolicyHandle:
     """A policy that is being trained, as it is at each moment."""
     return sampling_policy(name, policy.sampler, policy.codec, params, policy.tokenizer)
 

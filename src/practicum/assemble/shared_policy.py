@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from practicum.assemble.build_policy import build_policy, learner_settings, stage_view
+from practicum.assemble.build_policy import build_policy, learner_settings
 from practicum.assemble.policies import sampling_params
+from practicum.assemble.updates import lesson_of
 from practicum.core.checkpoint import Checkpoint, other_policy
 from practicum.core.config.run_config import RunConfig
 from practicum.core.conversation import Endpoint, RolloutLimits
 from practicum.core.errors import CheckpointError, MissingExtra
-from practicum.core.interfaces import UpdateReport
+from practicum.core.interfaces import LivePolicy, UpdateReport
 from practicum.core.sample import Group
 from practicum.gateway.capture import turn_seed
 from practicum.gateway.rollouts import OpenRollouts
@@ -23,11 +24,9 @@ from practicum.gateway.shared_conversation import SharedConversation
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.run_dir import hold_lock
 from practicum.training.algorithms.build_algorithms import build_algorithm
-from practicum.training.rollout_steps import credit_step, estimate, step_batches
 
 if TYPE_CHECKING:
     from practicum.engine.learning.learner import LearnerSettings
-    from practicum.engine.policy import TorchPolicy
 
 SETTINGS = "settings.json"
 KEEP_ALL = 1_000_000_000
@@ -65,7 +64,7 @@ class SharedPolicy:
         self.checkpoints = CheckpointStore(folder)
         self.checkpoints.recover()
         self._seed = config.seed
-        self.policy: TorchPolicy = build_policy(config)
+        self.policy: LivePolicy = build_policy(config)
         self._settings: LearnerSettings = learner_settings(config, config.all_stages[0])
         params = sampling_params(config.rollouts, config.rollouts.temperature)
         self.step = self._resume()
@@ -157,18 +156,9 @@ class SharedPolicy:
         )
 
     def _update(self, groups: Sequence[Group], config: RunConfig) -> UpdateReport | None:
-        learner, stage = self.policy.learner, config.all_stages[0]
-        chosen = stage.algorithm.for_episodes(sum(len(group.usable) for group in groups))
-        algorithm = build_algorithm(chosen, config.rollouts)
-        budget = stage_view(config, stage).algorithm.micro_batch_tokens
-        estimates = estimate(groups, algorithm.credit_needs, learner, None, budget)
-        batches = step_batches(
-            credit_step(groups, algorithm, estimates),
-            algorithm,
-            budget_tokens=budget,
-            constant=config.rollouts.max_tokens,
-            seed=(self._seed, self.step + 1),
-        )
+        learner = self.policy.learner
+        seed = (self._seed, self.step + 1)
+        batches, algorithm = lesson_of(groups, config, learner, seed=seed)
         if not batches:
             return None
         report = learner.update(batches, algorithm)

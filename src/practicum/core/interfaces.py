@@ -467,6 +467,41 @@ class Learner(Protocol):
         """Restore what `save` wrote, bit for bit."""
 
 
+class LivePolicy(Protocol):
+    """A policy in training: one end samples, the other updates and publishes to it."""
+
+    @property
+    def name(self) -> str:
+        """Of its base model."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """The end that acts."""
+
+    @property
+    def learner(self) -> Learner:
+        """The end that is updated."""
+
+    @property
+    def codec(self) -> Any:
+        """The `ChatCodec` of its base model."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of its base model."""
+
+    @property
+    def max_positions(self) -> int:
+        """How many tokens the model can tell the places of."""
+
+    @property
+    def trainable_share(self) -> tuple[int, int]:
+        """Trainable parameters, and the base model's."""
+
+    def spell(self, text: str, actions: Actions) -> Completion:
+        """A turn as if it had been sampled: with the tokens it takes and what they were among."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """Forward-pass results for one batch's M terms; None where not asked for."""

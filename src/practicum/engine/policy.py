@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from practicum.core.sampling import Actions, Completion
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.attention import ATTENTION, register_attention
@@ -88,6 +89,15 @@ class TorchPolicy:
             tokenizer=loaded.tokenizer,
             name=loaded.name,
         )
+
+    @property
+    def max_positions(self) -> int:
+        """How many tokens the model can tell the places of."""
+        return int(self.model.get_base_model().config.max_position_embeddings)
+
+    def spell(self, text: str, actions: Actions) -> Completion:
+        """A turn as if it had been sampled; see `TorchEngine.spell`."""
+        return self.sampler.spell(text, actions)
 
     @property
     def trainable_share(self) -> tuple[int, int]:
