@@ -31,9 +31,9 @@ from practicum.core.interfaces import Environment
 from practicum.core.sample import Group
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Task
-from practicum.environments.shell.protocol import turn_from_line
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import OutcomeReward
+from practicum_envs.shell.protocol import turn_from_line
 
 WORKERS = 4
 """Machines open together."""

@@ -25,19 +25,19 @@ from rich.console import Console
 from rich.table import Table
 
 from practicum.core.command import SandboxSpec
-from practicum.environments.office.companies import Companies, OpenCompany
-from practicum.environments.office.company_seed import (
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.office.companies import Companies, OpenCompany
+from practicum_envs.office.company_seed import (
     Board,
     BoardIssue,
     CompanySeed,
     Issue,
     Project,
 )
-from practicum.environments.office.generated_company import generate_company
-from practicum.environments.office.office_environment import furnish
-from practicum.environments.office.office_plan import OfficePlan
-from practicum.environments.office.services.all_services import PORTS
-from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.office.generated_company import generate_company
+from practicum_envs.office.office_environment import furnish
+from practicum_envs.office.office_plan import OfficePlan
+from practicum_envs.office.services.all_services import PORTS
 
 SERVICES = ("rocketchat", "gitlab", "plane", "owncloud")
 

@@ -27,11 +27,11 @@ from practicum.core.config.config_sections import EnvConfig
 from practicum.core.interfaces import Environment
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Task
-from practicum.environments.office.families.all_families import families
-from practicum.environments.office.office_environment import plan_of, task_of
-from practicum.environments.shell.protocol import bash_turn, finish_turn
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import OutcomeReward
+from practicum_envs.office.families.all_families import families
+from practicum_envs.office.office_environment import plan_of, task_of
+from practicum_envs.shell.protocol import bash_turn, finish_turn
 
 OPTIONS = {"command_timeout_s": 60.0, "rounds": 12}
 WORKERS = 4

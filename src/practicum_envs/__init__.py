@@ -1,1 +1,1 @@
-"""The work: environments, each a package like a user's own, found by entry point."""
+"""The work: environments that come with Practicum, each found like one of your own."""

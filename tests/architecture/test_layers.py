@@ -18,6 +18,13 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "src" / "practicum"
 SOURCES = sorted(ROOT.rglob("*.py"))
+ENVIRONMENTS = REPOSITORY / "src" / "practicum_envs"
+WORK = sorted(
+    path
+    for path in ENVIRONMENTS.rglob("*.py")
+    if "tests" not in path.parts and path.parent != ENVIRONMENTS
+)
+"""What environments are made of; the framework knows none of them."""
 
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
@@ -66,6 +73,17 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
+MAY_BUILD_ON: dict[str, set[str]] = {
+    "math": set(),
+    "shell": set(),
+    "office": {"shell"},
+    "agent_company": {"office", "shell"},
+}
+"""Folder of `practicum_envs`, and the other environments whose parts it takes."""
+
+OFFERED = {"core", "environments"}
+"""Rooms of the framework that an environment may import, ours like a user's."""
+
 ANYWHERE = {"numpy", "typing_extensions"}
 
 QUARANTINE: dict[str, set[str]] = {
@@ -80,7 +98,7 @@ QUARANTINE: dict[str, set[str]] = {
     "openai": {"agents", "compat/art"},
     "pandas": {"api.py"},
     "peft": {"engine"},
-    "pyarrow": {"environments/shell", "store", "traces"},
+    "pyarrow": {"store", "traces"},
     "pydantic": {"core/config", "store", "traces", "environments", "cli", "compat/art"},
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "re2": {"traces"},
@@ -100,6 +118,13 @@ QUARANTINE: dict[str, set[str]] = {
 }
 """Outside package, and the places it belongs in. What is not named here belongs nowhere."""
 
+OF_ENVIRONMENTS: dict[str, set[str]] = {
+    "pyarrow": {"shell"},
+    "pydantic": {"agent_company", "office", "shell"},
+    "pydantic_core": {"agent_company", "office", "shell"},
+}
+"""The same for the folders of `practicum_envs`."""
+
 LAZY: dict[str, set[str]] = {
     "torch": {"engine/planning"},
     "matplotlib": {"api.py", "studies.py"},
@@ -113,7 +138,9 @@ OPTIONAL = {"matplotlib", "pandas"}
 DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic", "re2": "google-re2"}
 """Where the name to install differs from the name to import."""
 
-MODULE_NAME = re.compile(rf"practicum\.({'|'.join(MAY_IMPORT)})(\.\w+)*(:\w+)?")
+MODULE_NAME = re.compile(
+    rf"practicum\.({'|'.join(MAY_IMPORT)})(\.\w+)*(:\w+)?|practicum_envs\.\w[\w.]*(:\w+)?"
+)
 
 
 def part(path: Path, root: Path = ROOT) -> str:
@@ -141,7 +168,8 @@ def names_in(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
 @functools.cache
 def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> frozenset[str]:
     """Every module the file names; without `lazy` only those outside functions."""
-    package = ("practicum", *path.relative_to(root).parts[:-1])
+    top = "practicum_envs" if root == ENVIRONMENTS else "practicum"
+    package = (top, *path.relative_to(root).parts[:-1])
 
     def walk(node: ast.AST) -> Iterator[str]:
         yield from names_in(node, package)
@@ -154,7 +182,7 @@ def imports(path: Path, root: Path = ROOT, *, lazy: bool = True) -> frozenset[st
 
 def outside_packages(names: Iterable[str]) -> set[str]:
     tops = {name.partition(".")[0] for name in names}
-    return tops - set(sys.stdlib_module_names) - {"practicum"}
+    return tops - set(sys.stdlib_module_names) - {"practicum", "practicum_envs"}
 
 
 def layer_faults(path: Path, root: Path = ROOT) -> list[str]:
@@ -177,6 +205,24 @@ def package_faults(path: Path, root: Path = ROOT) -> list[str]:
     return faults
 
 
+def work_faults(path: Path, root: Path = ENVIRONMENTS) -> list[str]:
+    """What a module of an environment imports that it should not."""
+    named = [name.split(".") for name in imports(path, root)]
+    here = path.relative_to(root).parts[0]
+    rooms = {words[1] for words in named if words[0] == "practicum" and words[1:]}
+    others = {words[1] for words in named if words[0] == "practicum_envs" and words[1:]}
+    packages = outside_packages(imports(path, root)) - ANYWHERE
+    return [
+        *(f"{here} may not import practicum.{room}" for room in sorted(rooms - OFFERED)),
+        *(f"{here} may not import {one}" for one in sorted(others - {here} - MAY_BUILD_ON[here])),
+        *(f"{one} does not belong in {here}" for one in sorted(packages - allowed_in(here))),
+    ]
+
+
+def allowed_in(environment: str) -> set[str]:
+    return {package for package, homes in OF_ENVIRONMENTS.items() if environment in homes}
+
+
 def everywhere(faults_of: Callable[[Path], list[str]]) -> list[str]:
     return [f"{path.relative_to(ROOT)}: {fault}" for path in SOURCES for fault in faults_of(path)]
 
@@ -191,11 +237,45 @@ def test_outside_packages_stay_where_they_belong() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_the_table_has_no_cycle() -> None:
+def test_the_framework_imports_no_environment() -> None:
+    named = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in SOURCES
+        for name in imports(path)
+        if name.startswith("practicum_envs")
+    }
+    assert named == set()
+
+
+def test_environments_import_what_is_offered_to_anyones() -> None:
+    faults = [f"{path.relative_to(ENVIRONMENTS)}: {f}" for path in WORK for f in work_faults(path)]
+    assert not faults, "\n".join(faults)
+
+
+def test_each_environment_has_a_row_a_guide_and_tests() -> None:
+    assert {part(path, ENVIRONMENTS) for path in WORK} == set(MAY_BUILD_ON)
+    for name in MAY_BUILD_ON:
+        assert (ENVIRONMENTS / name / "README.md").is_file(), name
+        assert list((ENVIRONMENTS / name / "tests").rglob("test_*.py")), name
+
+
+def test_each_environment_is_found_by_an_entry_point() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert set(project["entry-points"]["practicum.environments"]) == set(MAY_BUILD_ON)
+
+
+def test_the_tables_have_no_cycle() -> None:
     tuple(graphlib.TopologicalSorter(MAY_IMPORT).static_order())
+    tuple(graphlib.TopologicalSorter(MAY_BUILD_ON).static_order())
 
 
 def test_every_door_of_the_table_is_used() -> None:
+    built_on: dict[str, set[str]] = {name: set() for name in MAY_BUILD_ON}
+    for path in WORK:
+        here = part(path, ENVIRONMENTS)
+        named = imports(path, ENVIRONMENTS)
+        built_on[here] |= {n.split(".")[1] for n in named if n.startswith("practicum_envs.")}
+    assert {name: others - {name} for name, others in built_on.items()} == MAY_BUILD_ON
     used: dict[str, set[str]] = {name: set() for name in MAY_IMPORT}
     for path in SOURCES:
         named = {name.split(".")[1] for name in imports(path) if name.startswith("practicum.")}
@@ -227,6 +307,7 @@ def test_each_package_the_source_imports_is_declared() -> None:
     ]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}
     used = set().union(*(outside_packages(imports(path)) for path in SOURCES))
+    used |= set().union(*(outside_packages(imports(path, ENVIRONMENTS)) for path in WORK))
     needed = {DISTRIBUTION.get(name, name).replace("_", "-") for name in used - OPTIONAL}
     assert needed <= names
 
@@ -253,6 +334,25 @@ def test_an_import_in_disguise_is_seen(source: str, fault: str, tmp_path: Path) 
     path.parent.mkdir()
     path.write_text(source)
     assert layer_faults(path, tmp_path) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("from practicum.engine import policy\n", "math may not import practicum.engine"),
+        ("def f():\n    import practicum_envs.office.evidence\n", "math may not import office"),
+        ("load('practicum_envs.shell.machines:Machines')\n", "math may not import shell"),
+        ("import torch\n", "torch does not belong in math"),
+        ("from practicum.core.task import Task\n", None),
+    ],
+)
+def test_what_an_environment_may_not_import_is_seen(
+    source: str, fault: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "math" / "extra.py"
+    path.parent.mkdir()
+    path.write_text(source)
+    assert work_faults(path, tmp_path) == ([fault] if fault else [])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "src" / "practicum"
 POSIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"}
-MAY = ("sandboxes/", "environments/office/", "environments/agent_company/", "environments/shell/")
-"""Linux machines are made and used there, and nowhere else."""
+MAY = "sandboxes/"
+"""Linux machines are made there, and used by some of `practicum_envs`, and nowhere else."""
 SWITCHED = "core/file_locks.py"
 """Asks `sys.platform` first."""
 

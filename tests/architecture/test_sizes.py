@@ -56,7 +56,8 @@ def test_modules_keep_to_their_lines() -> None:
 
 
 def test_no_two_source_files_have_one_name() -> None:
-    names = Counter(path.name for path in FILES if path.is_relative_to(REPOSITORY / "src"))
+    sources = [path for path in FILES if path.is_relative_to(REPOSITORY / "src")]
+    names = Counter(path.name for path in sources if "tests" not in path.parts)
     assert [name for name, count in names.items() if count > 1] == ["__init__.py"]
 
 

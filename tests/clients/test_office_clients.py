@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.environments.office.serving_companies import Served, serve
 
-from practicum.environments.office.companies import Companies
+from practicum_envs.office.companies import Companies
+from practicum_envs.office.tests.serving_companies import Served, serve
 
 WAIT_S = 120.0
 

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.unit.environments.office.serving_companies import SEED
 
-from practicum.environments.agent_company.agent_company_environment import (
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
 )
-from practicum.environments.agent_company.official_grading import Grade
-from practicum.environments.office.companies import Companies, OpenCompany
-from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company.official_grading import Grade
+from practicum_envs.office.companies import Companies, OpenCompany
+from practicum_envs.office.tests.serving_companies import SEED
 
 CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
 """A checkout of TheAgentCompany, as for test_agent_company_checkout.py."""

@@ -14,7 +14,7 @@ from practicum.core.conversation import AgentReport, Assignment
 from practicum.core.interfaces import Observation
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.environments.shell.protocol import TOOLS
+from practicum_envs.shell.protocol import TOOLS
 
 FOUND = installed()
 needs_openhands = pytest.mark.skipif(

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from tests.integration.machines import why_no_machine
 from tests.integration.scripted_endpoint import KEY, says, scripted
-from tests.unit.environments.agent_company.tiny_benchmark import write_benchmark
 
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.environments.agent_company import official_grading
-from practicum.environments.agent_company.agent_company_environment import (
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company import official_grading
+from practicum_envs.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
 )
-from practicum.environments.office.checkout_company import company_from_checkout
-from practicum.environments.office.companies import Companies, OpenCompany
-from practicum.environments.office.services.all_services import PORTS
-from practicum.environments.shell.protocol import bash_turn
-from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company.tests.tiny_benchmark import write_benchmark
+from practicum_envs.office.checkout_company import company_from_checkout
+from practicum_envs.office.companies import Companies, OpenCompany
+from practicum_envs.office.services.all_services import PORTS
+from practicum_envs.shell.protocol import bash_turn
 
 pytestmark = pytest.mark.slow
 SAY = "office rocketchat POST chat.postMessage channel='#general' text='good morning'"

@@ -16,16 +16,16 @@ from tests.integration.machines import why_no_machine
 from tests.integration.scripted_endpoint import KEY, says, scripted
 
 from practicum.core.errors import EnvironmentFailure
-from practicum.environments.agent_company.agent_company_environment import (
+from practicum.environments.reference_policies import ScriptActor, play_episode
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
 )
-from practicum.environments.agent_company.reference_plans import PLANS
-from practicum.environments.agent_company.verdicts import WRONG_GRADERS
-from practicum.environments.office.families.bash import post
-from practicum.environments.reference_policies import ScriptActor, play_episode
-from practicum.environments.shell.protocol import bash_turn
-from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.agent_company.reference_plans import PLANS
+from practicum_envs.agent_company.verdicts import WRONG_GRADERS
+from practicum_envs.office.families.bash import post
+from practicum_envs.shell.protocol import bash_turn
 
 CHECKOUT = os.environ.get("PRACTICUM_TAC", "")
 CLONES = os.environ.get("PRACTICUM_TAC_CLONES", "")

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from tests.integration.scripted_endpoint import KEY, says, scripted
 from tests.integration.test_agent_company import SAY, played, points, servers
-from tests.unit.environments.agent_company.tiny_benchmark import write_benchmark
 
 from practicum.core.errors import EnvironmentFailure, UserError
-from practicum.environments.agent_company.agent_company_environment import (
+from practicum.sandboxes.containers import ContainerSandboxes
+from practicum.sandboxes.opening import CheckedSandboxes
+from practicum_envs.agent_company.agent_company_environment import (
     AgentCompanyEnvironment,
     AgentCompanyOptions,
 )
-from practicum.sandboxes.containers import ContainerSandboxes
-from practicum.sandboxes.opening import CheckedSandboxes
+from practicum_envs.agent_company.tests.tiny_benchmark import write_benchmark
 
 IMAGE = os.environ.get("PRACTICUM_TEST_PODMAN_IMAGE", "")
 OPTIONS = shlex.split(os.environ.get("PRACTICUM_TEST_PODMAN_OPTIONS", ""))

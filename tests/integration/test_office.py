@@ -18,17 +18,17 @@ from practicum.core.capabilities import ServesPorts
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.task import Task
 from practicum.core.trace import ToolCall
-from practicum.environments.office.office_environment import (
+from practicum.environments.reference_policies import ReferenceActor, play_episode
+from practicum.environments.registry import build_environment
+from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.office.office_environment import (
     OfficeEnvironment,
     furnish,
     plan_of,
 )
-from practicum.environments.office.office_session import OfficeToolSession
-from practicum.environments.office.services.all_services import PORTS
-from practicum.environments.reference_policies import ReferenceActor, play_episode
-from practicum.environments.registry import build_environment
-from practicum.environments.shell.protocol import bash_turn
-from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.office.office_session import OfficeToolSession
+from practicum_envs.office.services.all_services import PORTS
+from practicum_envs.shell.protocol import bash_turn
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "office.py"
 

@@ -9,11 +9,11 @@ from tests.integration.machines import why_no_machine
 
 from practicum.core.interfaces import DiscreteSession
 from practicum.core.task import Outcome, Task
-from practicum.environments.office.families.all_families import families
-from practicum.environments.office.office_environment import OfficeEnvironment, task_of
 from practicum.environments.reference_policies import ReferenceActor, ScriptActor, play_episode
 from practicum.environments.registry import build_environment
 from practicum.sandboxes.opening import unchecked_sandboxes
+from practicum_envs.office.families.all_families import families
+from practicum_envs.office.office_environment import OfficeEnvironment, task_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.rare]
 AT_ONCE = 4

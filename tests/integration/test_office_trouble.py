@@ -12,17 +12,17 @@ from tests.integration.machines import why_no_machine
 
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.trace import StopReason
-from practicum.environments.office import office_grading
-from practicum.environments.office.evidence import Evidence
-from practicum.environments.office.families.all_families import families
-from practicum.environments.office.office_environment import OfficeEnvironment, task_of
-from practicum.environments.office.office_plan import FAMILIES, OfficePlan, Setting
 from practicum.environments.reference_policies import ReferenceActor, play_episode
 from practicum.environments.registry import build_environment
 from practicum.sandboxes.opening import unchecked_sandboxes
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir
 from practicum.store.trace_store import SqliteTraceStore
+from practicum_envs.office import office_grading
+from practicum_envs.office.evidence import Evidence
+from practicum_envs.office.families.all_families import families
+from practicum_envs.office.office_environment import OfficeEnvironment, task_of
+from practicum_envs.office.office_plan import FAMILIES, OfficePlan, Setting
 
 pytestmark = pytest.mark.slow
 SOUND = "announce-in-channel"

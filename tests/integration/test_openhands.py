@@ -15,8 +15,8 @@ from practicum.agents.openhands.openhands_agent import OpenHandsAgent, kept_fold
 from practicum.core.errors import AgentFailure, EnvironmentFailure, UserError
 from practicum.core.interfaces import Observation
 from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec
-from practicum.environments.shell.protocol import example_messages
 from practicum.traces.importers.import_openhands_v1 import is_conversation, read
+from practicum_envs.shell.protocol import example_messages
 
 pytestmark = needs_openhands
 

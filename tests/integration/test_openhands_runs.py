@@ -22,9 +22,9 @@ from practicum.core.task import Task
 from practicum.core.tool_calls import read_tool_call
 from practicum.core.trace import Message, StopReason
 from practicum.engine.policy import TorchPolicy
-from practicum.environments.shell.protocol import TOOLS
 from practicum.gateway.rollout_server import ProgramConversation, RolloutServer
 from practicum.traces.importers.import_openhands_v1 import is_conversation
+from practicum_envs.shell.protocol import TOOLS
 
 pytestmark = needs_openhands
 REPOSITORY = Path(__file__).parents[2]

@@ -20,9 +20,9 @@ from practicum.core.sample import Episode
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Task
 from practicum.core.trace import StopReason
-from practicum.environments.shell.shell_environment import ShellEnvironment
 from practicum.gateway.scripted_conversation import ScriptedConversation
 from practicum.rewards.verifiable import OutcomeReward
+from practicum_envs.shell.shell_environment import ShellEnvironment
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CHECK_S = 30.0

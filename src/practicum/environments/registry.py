@@ -1,6 +1,6 @@
 """Builds environments by name, and looks up their tasks. A class is imported only when used.
 
-A package of your own adds an environment with an entry point:
+Each is found by an entry point, those of `practicum_envs` like one of your own package:
 
 ```toml
 [project.entry-points."practicum.environments"]
@@ -38,17 +38,14 @@ from practicum.core.user_code import load_callable, names_code, place_of, unname
 
 T = TypeVar("T")
 
-BUILT_IN = {
-    "agent_company": (
-        "practicum.environments.agent_company.agent_company_environment:AgentCompanyEnvironment"
-    ),
-    "math": "practicum.environments.discrete.math.math_environment:MathEnvironment",
-    "office": "practicum.environments.office.office_environment:OfficeEnvironment",
+MACHINERY = {
     "remote": "practicum.environments.remote.remote_environment:RemoteEnvironment",
-    "shell": "practicum.environments.shell.shell_environment:ShellEnvironment",
     "tasks": "practicum.environments.tasks_environment:TasksEnvironment",
 }
+"""What is no field of work: another's environments behind a URL, and a user's rows."""
 ENTRY_POINTS = "practicum.environments"
+OURS = ("practicum.", "practicum_envs.")
+"""Where the modules of this distribution are."""
 OTHER_NAMES = {
     "agent_company": ("tac", "theagentcompany", "agentcompany", "agentcompanybench"),
     "math": ("algebra", "equations", "maths"),
@@ -73,22 +70,22 @@ class EnvironmentClass(Protocol):
 
 def environment_names() -> list[str]:
     """Every name that `build_environment` takes."""
-    return sorted({*BUILT_IN, *_plugins()})
+    return sorted({*MACHINERY, *_plugins()})
 
 
 def environment_class(name: str) -> EnvironmentClass:
     """The class of a name; `ConfigError` with the known names if there is none.
 
-    A built-in one may be written with hyphens, as in `agent-company`.
+    A name may be written with hyphens for underscores, as in `agent-company`.
     """
-    name = name.replace("-", "_") if name.replace("-", "_") in BUILT_IN else name
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        built_in: EnvironmentClass = getattr(importlib.import_module(module), attribute)
-        return built_in
+    if name in MACHINERY:
+        module, _, attribute = MACHINERY[name].partition(":")
+        machinery: EnvironmentClass = getattr(importlib.import_module(module), attribute)
+        return machinery
     if names_code(name):
         return _checked(load_callable(name, "env"), name)
-    plugin = _plugins().get(name)
+    plugins = _plugins()
+    plugin = plugins.get(name) or plugins.get(name.replace("-", "_"))
     if plugin is None:
         raise ConfigError(_unknown(name))
     return _load(plugin)
@@ -149,7 +146,13 @@ def build_level(name: str, level: int, options: Mapping[str, Any] | None = None)
 
 
 def _plugins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Entry points by name; where two packages have one name, it stands for ours."""
+    found = entry_points(group=ENTRY_POINTS)
+    return {point.name: point for point in sorted(found, key=_is_ours)}
+
+
+def _is_ours(plugin: EntryPoint) -> bool:
+    return plugin.value.startswith(OURS)
 
 
 def _load(plugin: EntryPoint) -> EnvironmentClass:
@@ -200,6 +203,11 @@ def _unknown(name: str) -> str:
     if python := unnamed_code(name, "class"):
         return python
     names = environment_names()
+    if name.replace("-", "_") in OTHER_NAMES:
+        return (
+            f"the environment {name!r} comes with practicum, and this installation does not know "
+            "it: it is older than its code; install again, in a clone with: pip install -e ."
+        )
     letters = "".join(filter(str.isalnum, name.lower()))
     known_as = [ours for ours, theirs in OTHER_NAMES.items() if letters in theirs]
     meant = f"did you mean {known_as[0]!r}? " if known_as else nearest(name, names)
@@ -228,7 +236,7 @@ def first_tasks(
     Raises:
         UserError: it has none; `instead` says what else can be done about it.
     """
-    is_ours = type(environment).__module__.startswith("practicum.")
+    is_ours = type(environment).__module__.startswith(OURS)
     where = f"`tasks`{'' if is_ours else place_of(environment.tasks)} of {environment.name!r}"
     slow = (
         f"still waiting for the first task: {where} has given none of {split!r}; if it goes round "

@@ -23,7 +23,7 @@ ROWS = [
     Row(
         says="GitLab, Plane, RocketChat",
         python="""
-            from practicum.environments.office.office_environment import OfficeOptions
+            from practicum_envs.office.office_environment import OfficeOptions
             print(OfficeOptions(services=["gitlab", "plane", "rocketchat", "owncloud"]).services)
         """,
         sees="'gitlab', 'plane', 'rocketchat', 'owncloud'",

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import ConfigError, UserError
 from practicum.core.task import Split, Task
+from practicum.environments import registry
 from practicum.environments.registry import (
     build_environment,
     build_level,
@@ -320,3 +323,39 @@ def test_a_class_of_another_systems_manner_is_told_what_its_methods_are_here(
         "its step is the session's `act`: begin with examples/01_own_environment.py",
     ):
         assert told in str(refused.value)
+
+
+WITHOUT_OFFICE = (
+    "import sys; sys.modules['practicum_envs.office'] = None; "
+    "from practicum.__main__ import main; main()"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("tasks", "math", "--n", "1"), 0, "math-1-"),
+        (("tasks", "shell", "--n", "1"), 0, "gen-train"),
+        (
+            ("tasks", "office", "--n", "1"),
+            2,
+            "practicum: the environment 'office' cannot be loaded",
+        ),
+    ],
+)
+def test_an_environment_that_is_taken_away_leaves_the_rest(
+    words: tuple[str, ...], code: int, told: str
+) -> None:
+    command = [sys.executable, "-c", WITHOUT_OFFICE, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == code, done.stderr
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_one_of_ours_that_an_old_installation_does_not_know_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: ())
+    with pytest.raises(ConfigError, match=r"older than its code; .* pip install -e \."):
+        environment_class("math")

@@ -12,7 +12,7 @@ from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message
 from practicum.environments.checker import check_environment, measure_pay
-from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
+from practicum_envs.math.math_environment import MathEnvironment, MathOptions
 
 ACTIONS = tuple(ActionForm(name=name) for name in ("left", "right", "press", "quit"))
 

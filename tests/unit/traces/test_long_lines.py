@@ -8,12 +8,12 @@ import pytest
 from practicum.core import json_values
 from practicum.core.errors import UserError
 from practicum.core.json_values import MOST_BYTES
-from practicum.environments.shell.user_data import read_lines
 from practicum.environments.tasks_environment import read_tasks
 from practicum.traces.datasets.dataset_reading import Fault, read_examples
 from practicum.traces.importers import json_files
 from practicum.traces.importers.json_files import array_items, parts_of_lines, whole_text
 from practicum.traces.importers.records import Malformed
+from practicum_envs.shell.user_data import read_lines
 
 ROW = {"id": "a", "prompt": "?", "completion": "!"}
 

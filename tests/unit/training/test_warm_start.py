@@ -11,7 +11,6 @@ from practicum.core.config.config_sections import EvalConfig, WarmStartConfig
 from practicum.core.config.parse_config import build_config
 from practicum.core.errors import UserError
 from practicum.core.task import Split, Task
-from practicum.environments.discrete.math.math_environment import MathEnvironment, MathOptions
 from practicum.environments.reference_policies import ReferenceConversation, random_conversation
 from practicum.rewards.verifiable import TurnRewards
 from practicum.training.warm_start import (
@@ -20,6 +19,7 @@ from practicum.training.warm_start import (
     settle_warm_start,
     shortened,
 )
+from practicum_envs.math.math_environment import MathEnvironment, MathOptions
 
 
 class Unsolved(MathEnvironment):

@@ -15,7 +15,7 @@ from practicum.core.errors import AgentFailure
 from practicum.core.interfaces import Observation
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.environments.shell.protocol import TOOLS
+from practicum_envs.shell.protocol import TOOLS
 
 
 def stand_in(folder: Path, program: str) -> Path:

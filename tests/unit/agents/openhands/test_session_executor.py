@@ -9,7 +9,7 @@ from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.interfaces import Observation
 from practicum.core.task import Outcome
 from practicum.core.trace import Message, ToolCall, ToolSpec
-from practicum.environments.shell.protocol import TOOLS, example_messages
+from practicum_envs.shell.protocol import TOOLS, example_messages
 
 
 class Recorded:

@@ -193,7 +193,7 @@ def test_the_address_is_alone_on_standard_output_whatever_code_prints() -> None:
 
 TALKATIVE = """
 import practicum as pr
-from practicum.environments.discrete.math.math_environment import MathEnvironment
+from practicum_envs.math.math_environment import MathEnvironment
 
 print("imported " + "x" * 100_000)
 

@@ -1,1 +1,0 @@
-"""Environments with a discrete action space: each turn is one named action."""

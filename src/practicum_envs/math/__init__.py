@@ -1,0 +1,1 @@
+"""Linear equations solved by named actions, in exact arithmetic."""
