@@ -28,7 +28,7 @@ from practicum.assemble.policies import (
 )
 from practicum.config_files import config_file, consents_of, resumed_config
 from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, beside_success
-from practicum.core.config.config_sections import EnvConfig, ModelConfig
+from practicum.core.config.config_sections import EnvConfig, ModelConfig, several
 from practicum.core.config.parse_config import apply_overrides, build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, MissingExtra, UserError
@@ -61,9 +61,9 @@ PLOTTED = (
 )
 """Metrics that `Run.plot` draws unless told, where the run has them."""
 
-EnvLike = str | type | Mapping[str, Any]
-"""An environment: its name, `FILE.py:Name`, `module:Name`, its class, or any of these as `name`
-beside options."""
+EnvLike = str | type | Mapping[str, Any] | list[Any]
+"""An environment: its name, `FILE.py:Name`, `module:Name`, its class, any of these as `name` beside
+options, or a list of several that are practised together."""
 
 
 class Records(list[dict[str, JSON]]):
@@ -264,7 +264,7 @@ def check(
     """
     if level is not None:
         options["level"] = level
-    config = EnvConfig(**_env_values(env), **options)
+    config = EnvConfig(**env_values(env), **options)
     return run_to_end(check_config(config, n, seed, _Unwatched()))
 
 
@@ -470,7 +470,12 @@ def _act(environment: Environment, work: Awaitable[T]) -> T:
     return run_to_end(run_and_close(environment, work))
 
 
-def _env_values(env: EnvLike) -> dict[str, Any]:
+def env_values(env: EnvLike) -> dict[str, Any]:
+    """What a config says of an environment: of one, or of several that are practised together."""
+    if isinstance(env, str) and env.lstrip().startswith("["):
+        env = apply_overrides({}, [f"env={env}"])["env"]
+    if isinstance(env, list | tuple):
+        return several([env_values(one) for one in env])
     values = dict(env) if isinstance(env, Mapping) else {"name": env}
     remember(consents_to(values))  # the caller's own word
     return {key: register(one) if callable(one) else one for key, one in values.items()}
@@ -485,7 +490,7 @@ def _run_values(env: EnvLike | None) -> dict[str, Any]:
     """What a config starts from: a file, an environment, or nothing."""
     if isinstance(env, str) and Path(env).suffix in (".yaml", ".yml"):
         return config_file(env)
-    return {} if env is None else {"env": _env_values(env)}
+    return {} if env is None else {"env": env_values(env)}
 
 
 def as_words(options: Mapping[str, Any]) -> list[str]:
@@ -541,11 +546,11 @@ def policy_config(policy: str, env: EnvLike | None, overrides: Sequence[str]) ->
     if run is not None:
         values = run.config().model_dump()
         if env is not None and env != run.config().env_name:
-            values["env"] = _env_values(env)
+            values["env"] = env_values(env)
     elif env is None:
         raise UserError(f"say where {policy!r} is to act: add --env math")
     else:
-        values = {"env": _env_values(env)}
+        values = {"env": env_values(env)}
     if found is not None:
         values["model"] = {
             **(values.get("model") or {}),

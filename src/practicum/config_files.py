@@ -118,7 +118,8 @@ def read_config(source: str, overrides: Sequence[str]) -> RunConfig:
     if "=" in source and not is_file:  # no environment is named: the first word is one of the rest
         given = apply_overrides({}, [source, *overrides])
     else:
-        given = apply_overrides(config_file(source) if is_file else {"env": source}, overrides)
+        words = [f"env={source}", *overrides] if source.lstrip().startswith("[") else overrides
+        given = apply_overrides(config_file(source) if is_file else {"env": source}, words)
     return build_config(apply_overrides(given, _profile_settings(given)), source)
 
 

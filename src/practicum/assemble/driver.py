@@ -24,7 +24,7 @@ from practicum.assemble.policies import (
     trained_policy,
 )
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.capabilities import IsTestSet, sandbox_kind
+from practicum.core.capabilities import IsTestSet, parts_of, sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
@@ -127,6 +127,9 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     if config.needs_env and isinstance(kind, IsTestSet):
         raise UserError(kind.not_for_training)
     environment = open_environment(config.env)
+    for part in (type(one) for one in parts_of(environment).values()):
+        if config.needs_env and isinstance(part, IsTestSet):
+            raise UserError(part.not_for_training)
     if config.needs_env:
         first_tasks(environment, "train", config.seed, 1)
     check_agent(environment, config.agent)

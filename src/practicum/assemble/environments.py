@@ -6,7 +6,7 @@ from functools import partial
 
 from practicum.agents.own_sessions import check_own_session
 from practicum.core.capabilities import Closable, HasLevels, HasReference, InSandboxes
-from practicum.core.config.config_sections import EnvConfig
+from practicum.core.config.config_sections import MIXTURE, EnvConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
@@ -61,6 +61,11 @@ async def check_config(
     config: EnvConfig, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:
     """Check tasks of the levels in its options, or of every level; `n` None takes all there are."""
+    if config.name == MIXTURE:
+        raise UserError(
+            "several environments cannot be checked together; check each: practicum tasks NAME "
+            "--check 20"
+        )
     shared, built = SharedSandboxes(open_sandboxes), [open_environment(config)]
 
     def build(one: int) -> Environment:

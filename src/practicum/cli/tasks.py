@@ -80,6 +80,7 @@ def tasks(
 
 
 def _env_config(env: str, options: list[str], level: int | None, data: str | None) -> "EnvConfig":
+    from practicum.api import env_values
     from practicum.core.config.config_sections import EnvConfig
     from practicum.core.config.parse_config import apply_overrides
     from practicum.environments.registry import environment_class
@@ -90,7 +91,7 @@ def _env_config(env: str, options: list[str], level: int | None, data: str | Non
     if data is not None:
         has_repo = "repo" in environment_class(env).Options.model_fields
         words.append(f"env.{'repo' if has_repo else 'data'}={data}")
-    values = apply_overrides({"env": {"name": env}}, words)
+    values = apply_overrides({"env": env_values(env)}, words)
     return EnvConfig.model_validate(values["env"])
 
 

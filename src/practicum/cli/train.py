@@ -140,12 +140,12 @@ def observe(opened: "OpenRun") -> "TrainingProgress":
     from rich.console import Console
 
     from practicum.cli.progress import TrainingProgress
-    from practicum.core.capabilities import sandbox_kind
+    from practicum.core.capabilities import parts_of, sandbox_kind
 
     console = Console(stderr=True)
     config, environment = opened.config, opened.environment
     learning, base = opened.policy.trainable_share
-    place = f"on {config.env_name}" if environment else "on recorded traces"
+    place = f"on {', '.join(parts_of(environment))}" if environment else "on recorded traces"
     console.print(
         f"run {opened.run.path}: {config.model.name} {place}, training "
         f"{learning:,} of {learning + base:,} parameters ({learning / (learning + base):.2%})",

@@ -23,7 +23,7 @@ def trust_typed(words: Sequence[str]) -> None:
         return
     for word in named:
         key, equals, value = word.partition("=")
-        remember(consents_to({key: _read(value)} if equals else word))
+        remember(consents_to({key: _read(value)} if equals else _read(word)))
 
 
 def _read(value: str) -> object:

@@ -8,7 +8,7 @@ does not see what only `__getattr__` provides.
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
@@ -104,6 +104,21 @@ class ShowsData(Protocol):
 def shows_data(environment: Environment) -> bool:
     """Whether agents may see `Task.data`; not by default, since it may hold the solution."""
     return isinstance(environment, ShowsData) and environment.shows_data
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """An environment that is several, each with its own tasks, sessions and rewards."""
+
+    parts: Mapping[str, Environment]
+    """By the name that their tasks' `env` gives."""
+
+
+def parts_of(environment: Environment) -> Mapping[str, Environment]:
+    """The environments that one is made of: several, or itself."""
+    if isinstance(environment, HasParts):
+        return environment.parts
+    return {environment.name: environment}
 
 
 @runtime_checkable

@@ -92,6 +92,8 @@ class TaskResult:
     turns: tuple[int, ...] = ()
     stand_ins: tuple[str, ...] = ()
     """See `Task.stand_ins`; a score that rests on any is not comparable with others' scores."""
+    env: str = ""
+    """Which environment's it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,8 @@ class EvalReport:
     """Of the scored attempts."""
     pass_at_k: Mapping[int, Interval] = field(default_factory=dict)
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
+    success_by_env: Mapping[str, Interval] = field(default_factory=dict)
+    """Where the tasks are of several environments."""
     masked: int = 0
     """Attempts without a score, because the environment or the agent failed."""
     tasks: tuple[TaskResult, ...] = ()
@@ -215,6 +219,8 @@ class Comparison:
     p_value: float
     """Of a two-sided exact test of "neither policy solves more tasks than the other"; of the same
     rewards where success is unknown."""
+    difference_by_env: Mapping[str, Interval] = field(default_factory=dict)
+    """The gain in success of each environment, where the tasks are of several."""
 
     @property
     def decisive(self) -> tuple[str, Interval]:

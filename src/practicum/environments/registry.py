@@ -39,10 +39,11 @@ from practicum.core.user_code import load_callable, names_code, place_of, unname
 T = TypeVar("T")
 
 MACHINERY = {
+    "mixed": "practicum.environments.mixture:MixtureEnvironment",
     "remote": "practicum.environments.remote.remote_environment:RemoteEnvironment",
     "tasks": "practicum.environments.tasks_environment:TasksEnvironment",
 }
-"""What is no field of work: another's environments behind a URL, and a user's rows."""
+"""What is no field of work: several in one run, another's behind a URL, a user's rows."""
 ENTRY_POINTS = "practicum.environments"
 OURS = ("practicum.", "practicum_envs.")
 """Where the modules of this distribution are."""

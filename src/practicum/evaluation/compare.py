@@ -36,11 +36,12 @@ def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
     pairs = _pair_tasks(report, against)
     attempts = max(report.attempts_per_task, against.attempts_per_task)
     reward, p_value = _reward_gain(pairs, attempts)
-    gain = None
+    gain, by_env = None, {}
     if report.success and against.success:
         counted = _pair_tasks(replace(report, tasks=report.counted), against)
         successes = _differences([(_share(a), _share(b)) for a, b in counted], "success")
         gain, p_value = success_difference(successes, attempts)
+        by_env = _gain_by_env(counted, attempts)
     return Comparison(
         policy=report.policy,
         against=against.policy,
@@ -48,7 +49,22 @@ def compare_reports(report: EvalReport, against: EvalReport) -> Comparison:
         success_difference=gain,
         reward_difference=reward,
         p_value=p_value,
+        difference_by_env=by_env,
     )
+
+
+def _gain_by_env(
+    pairs: Sequence[tuple[TaskResult, TaskResult]], attempts: int
+) -> dict[str, Interval]:
+    """The gain in each environment that has a scored pair, where there are several."""
+    by_env: dict[str, list[Fraction]] = {}
+    for ours, theirs in pairs:
+        one, other = _share(ours), _share(theirs)
+        if one is not None and other is not None:
+            by_env.setdefault(ours.env, []).append(one - other)
+    if len(by_env) < 2:
+        return {}
+    return {env: success_difference(found, attempts)[0] for env, found in by_env.items()}
 
 
 def _reward_gain(

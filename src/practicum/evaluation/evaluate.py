@@ -107,6 +107,7 @@ def task_result(group: Group) -> TaskResult:
         rewards=tuple(e.score.value if e.is_usable else None for e in group.episodes),
         turns=tuple(len(e.trace.turns) for e in group.episodes),
         stand_ins=group.task.stand_ins,
+        env=group.task.env,
     )
 
 

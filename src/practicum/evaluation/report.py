@@ -67,6 +67,7 @@ def build_report(
     failed = masked_as_failed(results)
     counted = failed if are_many else scored
     levels = sorted({task.level for task in counted})
+    envs = list(dict.fromkeys(task.env for task in counted))
     return EvalReport(
         policy=policy,
         env=env,
@@ -79,6 +80,10 @@ def build_report(
         success_by_level={
             level: _success([task for task in counted if task.level == level], attempts)
             for level in (levels if scored else ())
+        },
+        success_by_env={
+            name: _success([task for task in counted if task.env == name], attempts)
+            for name in (envs if scored and len(envs) > 1 else ())
         },
         masked=masked,
         tasks=tuple(results),
@@ -180,6 +185,7 @@ def _rows(report: EvalReport) -> list[tuple[str, Interval]]:
     rows.append(("mean reward", report.reward))
     # pass@1 is the success share, which has its row already.
     rows += [(f"pass@{k}", report.pass_at_k[k]) for k in sorted(report.pass_at_k) if k > 1]
+    rows += list(report.success_by_env.items())
     if len(report.success_by_level) > 1:
         rows += [
             (f"level {n}", interval) for n, interval in sorted(report.success_by_level.items())
@@ -258,6 +264,7 @@ def render_comparison(report: EvalReport, against: EvalReport, comparison: Compa
     differences = {
         "success": comparison.success_difference,
         "mean reward": comparison.reward_difference,
+        **comparison.difference_by_env,
     }
     others = dict(_rows(against))
     for name, interval in _rows(report):
@@ -336,6 +343,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
         "reward": report.reward.to_json(),
         "pass_at_k": _table_to_json(report.pass_at_k),
         "success_by_level": _table_to_json(report.success_by_level),
+        **_by_env("success_by_env", report.success_by_env),
         "masked": report.masked,
         "attempts": report.attempts,
         "counts_masked": report.counts_masked,
@@ -350,6 +358,7 @@ def report_to_json(report: EvalReport) -> dict[str, JSON]:
                 "rewards": list(task.rewards),
                 "turns": list(task.turns),
                 **({"stand_ins": list(task.stand_ins)} if task.stand_ins else {}),
+                **({"env": task.env} if task.env != report.env else {}),
             }
             for task in report.tasks
         ],
@@ -372,6 +381,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, JSON]:
         "success_difference": gain.to_json() if gain else None,
         "reward_difference": comparison.reward_difference.to_json(),
         "p_value": comparison.p_value,
+        **_by_env("difference_by_env", comparison.difference_by_env),
         "is_difference": is_difference(comparison),
         "verdict": verdict(comparison),
     }
@@ -405,6 +415,7 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
             rewards=tuple(task["rewards"]),
             turns=tuple(task["turns"]),
             stand_ins=tuple(task.get("stand_ins", ())),
+            env=task.get("env", value["env"]),
         )
         for task in value["tasks"]
     )
@@ -425,6 +436,7 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
         reward=_interval_from_json(value["reward"]),
         pass_at_k=_table_from_json(value["pass_at_k"]),
         success_by_level=_table_from_json(value["success_by_level"]),
+        success_by_env=_from_by_env(value.get("success_by_env", {})),
         masked=value["masked"],
         success_scored=known("success_scored"),
         success_if_masked_failed=known("success_if_masked_failed"),
@@ -440,7 +452,18 @@ def _comparison_from_json(value: Mapping[str, Any]) -> Comparison:
         success_difference=_interval_from_json(gain) if gain else None,
         reward_difference=_interval_from_json(value["reward_difference"]),
         p_value=value["p_value"],
+        difference_by_env=_from_by_env(value.get("difference_by_env", {})),
     )
+
+
+def _by_env(key: str, found: Mapping[str, Interval]) -> dict[str, JSON]:
+    """Under a key of its own where there are several environments, else nothing."""
+    table: dict[str, JSON] = {env: interval.to_json() for env, interval in found.items()}
+    return {key: table} if table else {}
+
+
+def _from_by_env(table: Mapping[str, Any]) -> dict[str, Interval]:
+    return {env: _interval_from_json(found) for env, found in table.items()}
 
 
 def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:

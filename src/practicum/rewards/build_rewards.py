@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from practicum.core.capabilities import PAID_BY_TURN, default_reward
+from practicum.core.capabilities import PAID_BY_TURN, HasParts, default_reward
 from practicum.core.config import reward_config as parts
 from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError
@@ -22,7 +22,13 @@ from practicum.rewards.behaviour import (
     ToolSuccess,
 )
 from practicum.rewards.code import BorrowedSandboxes, CodeExecution, SyntaxCheck
-from practicum.rewards.composite import CompositeReward, InOrder, NormalisedComponents, RewardPart
+from practicum.rewards.composite import (
+    CompositeReward,
+    InOrder,
+    NormalisedComponents,
+    RewardByEnvironment,
+    RewardPart,
+)
 from practicum.rewards.judge.judge_endpoint import EndpointJudge
 from practicum.rewards.judge.judge_reward import FunctionJudge, JudgementLedger, JudgeReward
 from practicum.rewards.learned.features import Embedder
@@ -73,6 +79,9 @@ class RewardBuilder:
 
     def reward(self, config: RewardConfig, environment: Environment) -> Reward:
         """The reward a config describes; `auto` is the environment's default."""
+        if isinstance(environment, HasParts):
+            parts = environment.parts.items()
+            return RewardByEnvironment(rewards={n: self.reward(config, one) for n, one in parts})
         if config.components:
             return self._composed(config, environment)
         name = default_reward(environment) if config.name == "auto" else config.name

@@ -13,6 +13,17 @@ from practicum.core.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewardByEnvironment:
+    """Each task's score is that of its own environment's reward."""
+
+    rewards: Mapping[str, Reward]
+
+    async def score(self, task: Task, trace: Trace, outcome: Outcome) -> Score:
+        """The score by the reward of the task's environment."""
+        return await self.rewards[task.env].score(task, trace, outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RewardPart:
     """One component of a `CompositeReward`."""
 

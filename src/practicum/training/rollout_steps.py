@@ -191,6 +191,7 @@ def rollout_metrics(collected: CollectedStep) -> dict[str, JSON]:
     return {
         "reward": fmean(values) if values else None,
         "success": _success(collected.unaided),
+        **_metrics_by_env(collected.unaided),
         **_jump_start_metrics(collected.groups),
         **_time_metrics(collected.everything),
         "episodes": len(episodes),
@@ -215,6 +216,18 @@ def _success(groups: Iterable[Group]) -> float | None:
     outcomes = [e.outcome.success for g in groups for e in g.usable if e.outcome is not None]
     known = [float(success) for success in outcomes if success is not None]
     return fmean(known) if known else None
+
+
+def _metrics_by_env(groups: Sequence[Group]) -> dict[str, JSON]:
+    """Reward and success of each environment, where the step's tasks are of several."""
+    envs = sorted({group.task.env for group in groups})
+    metrics: dict[str, JSON] = {}
+    for env in envs if len(envs) > 1 else ():
+        ours = [group for group in groups if group.task.env == env]
+        values = [value for group in ours for value in group.values]
+        metrics[f"{env}/reward"] = fmean(values) if values else None
+        metrics[f"{env}/success"] = _success(ours)
+    return metrics
 
 
 def _jump_start_metrics(groups: Sequence[Group]) -> dict[str, JSON]:

@@ -38,9 +38,9 @@ async def test_the_event_loop_goes_on_while_a_step_is_computed(
     engine = policy.sampler
     step = engine._step
 
-    def slow_step() -> None:
+    def slow_step() -> bool:
         time.sleep(0.05)
-        step()
+        return step()
 
     monkeypatch.setattr(engine, "_step", slow_step)
     ticks = 0
@@ -64,11 +64,12 @@ async def test_a_driver_that_is_cancelled_leaves_only_when_its_step_is_done(
     running = threading.Event()
     step, after = engine._step, []
 
-    def slow_step() -> None:
+    def slow_step() -> bool:
         running.set()
         time.sleep(0.1)
-        step()
+        is_done = step()
         after.append(engine._driver.done() if engine._driver else None)
+        return is_done
 
     monkeypatch.setattr(engine, "_step", slow_step)
     waiting = asyncio.ensure_future(sample_all(engine, random_requests(4, count=2)))

@@ -13,7 +13,13 @@ from practicum.evaluation.compare import (
     success_difference,
     tango_bounds,
 )
-from practicum.evaluation.report import build_report
+from practicum.evaluation.report import (
+    build_report,
+    comparison_from_json,
+    comparison_to_json,
+    report_from_json,
+    report_to_json,
+)
 
 EVALUATIONS = 2000
 
@@ -213,3 +219,31 @@ def test_equal_policies_rewards_are_told_apart_at_most_about_5_percent_of_the_ti
     intervals = [reward_difference(row)[0] for row in rewards.tolist()]
 
     assert np.mean([not i.low <= 0 <= i.high for i in intervals]) <= 0.055
+
+
+def several(policy: str, by_env: dict[str, list[bool]]) -> EvalReport:
+    tasks = [
+        TaskResult(task_id=f"{env}-{at}", level=1, successes=(won,), rewards=(float(won),), env=env)
+        for env, results in by_env.items()
+        for at, won in enumerate(results)
+    ]
+    return build_report(tasks, policy=policy, env="mixed", fingerprint=policy, seed=0)
+
+
+def test_of_several_environments_each_has_its_own_success_and_paired_gain() -> None:
+    """Each is what a comparison of that environment alone gives."""
+    before = several("base", {"math": [False] * 9 + [True], "shell": [True] * 6})
+    after = several("new", {"math": [True] * 10, "shell": [True] * 3 + [False] * 3})
+    comparison = compare_reports(after, before)
+    assert list(after.success_by_env) == list(comparison.difference_by_env) == ["math", "shell"]
+    for env, gain in (("math", 0.9), ("shell", -0.5)):
+        alone = [
+            several(one.policy, {env: [bool(t.successes[0]) for t in one.tasks if t.env == env]})
+            for one in (after, before)
+        ]
+        assert alone[0].success_by_env == {}
+        assert comparison.difference_by_env[env] == compare_reports(*alone).success_difference
+        assert comparison.difference_by_env[env].value == pytest.approx(gain)
+        assert after.success_by_env[env] == alone[0].success
+    assert report_from_json(report_to_json(after)) == after
+    assert comparison_from_json(comparison_to_json(comparison)) == comparison

@@ -75,6 +75,7 @@ def _point(point: EvalPoint) -> dict[str, JSON]:
         "success_by_level": {
             str(level): found.to_json() for level, found in point.success_by_level.items()
         },
+        "success_by_env": {name: found.to_json() for name, found in point.success_by_env.items()},
         "success_scored": point.success_scored.to_json() if point.success_scored else None,
         "success_if_masked_failed": (
             point.success_if_masked_failed.to_json() if point.success_if_masked_failed else None
@@ -235,7 +236,7 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
         parts += [canvas.heading("attempts"), _attempts_table(view, canvas)]
     if view.evaluations:
         parts += render_evaluations(view, canvas, most=len(view.evaluations))
-        parts += [_level_line(view, canvas)] if _has_levels(view) else []
+        parts += _share_lines(view, canvas)
     if comparison:
         parts.append(canvas.text(comparison, "bold"))
     parts += [canvas.heading("checkpoints"), canvas.text(_checkpoints_line(view))]
@@ -306,16 +307,17 @@ def _attempts_table(view: RunView, canvas: Canvas) -> RenderableType:
     return Group(table, canvas.text(versions, "dim"))
 
 
-def _has_levels(view: RunView) -> bool:
-    return len(view.evaluations[-1].success_by_level) > 1
-
-
-def _level_line(view: RunView, canvas: Canvas) -> Text:
-    levels = view.evaluations[-1].success_by_level
-    shares = ", ".join(
-        f"level {level} {found.value:.2f} (n = {found.n})" for level, found in levels.items()
-    )
-    return canvas.text(f"success after step {view.evaluations[-1].step}: {shares}", "dim")
+def _share_lines(view: RunView, canvas: Canvas) -> list[Text]:
+    """The newest success by environment and by level, where there are several."""
+    last = view.evaluations[-1]
+    by_level = {f"level {level}": found for level, found in last.success_by_level.items()}
+    lines = []
+    for several in (last.success_by_env, by_level):
+        shares = [f"{name} {found.value:.2f} (n = {found.n})" for name, found in several.items()]
+        if len(shares) > 1:
+            told = f"success after step {last.step}: {', '.join(shares)}"
+            lines.append(canvas.text(told, "dim"))
+    return lines
 
 
 def _checkpoints_line(view: RunView) -> str:

@@ -41,6 +41,7 @@ class EvalPoint:
     """As in `EvalReport`; None where nobody can say whether a task was done."""
     reward: Interval
     success_by_level: Mapping[int, Interval] = field(default_factory=dict)
+    success_by_env: Mapping[str, Interval] = field(default_factory=dict)
     success_scored: Interval | None = None
     success_if_masked_failed: Interval | None = None
     masked: int = 0
@@ -102,6 +103,9 @@ def _parse(step: int, values: Mapping[str, Any], *, has_report: bool = False) ->
         success_if_masked_failed=known("success_if_masked_failed"),
         reward=_interval(values["reward"]),
         success_by_level={int(level): _interval(found) for level, found in levels.items()},
+        success_by_env={
+            name: _interval(found) for name, found in values.get("success_by_env", {}).items()
+        },
         masked=int(values.get("masked", 0)),
         attempts=int(values.get("attempts", 0)),
         duration_s=float(values.get("duration_s", 0.0)),

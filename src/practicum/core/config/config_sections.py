@@ -16,6 +16,10 @@ class ConfigModel(BaseModel):
     )
 
 
+MIXTURE = "mixed"
+"""The name of an environment that is several."""
+
+
 class EnvConfig(ConfigModel):
     """Which environment, and its own options (`practicum tasks ENV --help` lists them)."""
 
@@ -28,6 +32,15 @@ class EnvConfig(ConfigModel):
     def options(self) -> dict[str, Any]:
         """The environment's own options; its options model checks them."""
         return dict(self.model_extra or {})
+
+
+def several(parts: Sequence[Any]) -> dict[str, Any]:
+    """The values of an environment that a list of them stands for.
+
+    >>> several(["math", {"name": "shell", "weight": 2}])["name"]
+    'mixed'
+    """
+    return {"name": MIXTURE, "parts": list(parts)}
 
 
 class ModelConfig(ConfigModel):

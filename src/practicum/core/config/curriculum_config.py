@@ -17,7 +17,10 @@ class NoCurriculumConfig(ConfigModel):
 
 
 class AutoCurriculumConfig(ConfigModel):
-    """Adaptive by family where tasks name several families, else the environment's own order."""
+    """Adaptive by family where tasks name several, else the environment's own order.
+
+    Tasks of several environments come in the shares of their weights.
+    """
 
     name: Literal["auto"] = "auto"
 
@@ -70,10 +73,10 @@ class AdaptiveConfig(MeasuredConfig):
     """Weight goes where groups have variance."""
 
     name: Literal["adaptive"] = "adaptive"
-    by: Literal["auto", "level", "family", "skill", "domain", "service", "task"] = "auto"
-    """What difficulty is measured of: levels, families (`family` in a task's data), skills (`skill`
-    or `domain`) or single tasks, of which `auto` takes the first that the environment has more than
-    one of; or the domains alone, or the `services` that tasks need."""
+    by: Literal["auto", "env", "level", "family", "skill", "domain", "service", "task"] = "auto"
+    """What difficulty is measured of: environments, levels, families (`family` in a task's data),
+    skills (`skill` or `domain`) or single tasks, of which `auto` takes the first that there is more
+    than one of; or the domains alone, or the `services` that tasks need."""
     explore: float = Field(default=0.1, gt=0.0, le=1.0)
     """Share of the tasks that goes, in turn, to what has not been tried for longest."""
 

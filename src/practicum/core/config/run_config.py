@@ -25,6 +25,7 @@ from practicum.core.config.config_sections import (
     ModelConfig,
     RolloutConfig,
     WarmStartConfig,
+    several,
 )
 from practicum.core.config.curriculum_config import AnyCurriculum, AutoCurriculumConfig
 from practicum.core.config.reward_config import RewardConfig
@@ -131,8 +132,9 @@ class RunConfig(ConfigModel):
     """Everything a run is told. Every field has a default."""
 
     env: EnvConfig | None = None
-    """An environment's name, or its name and options. Without one, or with `none`, a run learns
-    from recorded traces alone, and has no held-out tasks to evaluate on."""
+    """An environment's name, or its name and options; or a list of several, each with a `weight` if
+    need be, which one run practises together. Without one, or with `none`, a run learns from
+    recorded traces alone, and has no held-out tasks to evaluate on."""
     model: ModelConfig = ModelConfig()
     """A model's name, or its name and options."""
     steps: int = Field(default=80, ge=1)
@@ -310,11 +312,7 @@ class RunConfig(ConfigModel):
     @classmethod
     def _none_is_no_environment(cls, value: Any) -> Any:
         if isinstance(value, list):
-            raise PydanticCustomError(
-                "env",
-                "a run acts in one environment; name one, and train in the next from where it "
-                "ended, with lora.start=RUN/checkpoints/latest",
-            )
+            value = several(value)
         if not isinstance(value, dict) or value.get("name") != "none":
             return value
         if len(value) > 1:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from practicum.core.capabilities import every_task
+from practicum.core.capabilities import every_task, parts_of
 from practicum.core.config.curriculum_config import (
     AdaptiveConfig,
     AnyCurriculum,
@@ -82,8 +82,11 @@ def build_curriculum(
 
 def _by_itself(open_stream: Callable[[], Iterator[Task]]) -> NoCurriculumConfig | AdaptiveConfig:
     """By family where the next tasks name several: one that never succeeds is not half of a run."""
-    families = {task.data.get("family") for task in islice(open_stream(), PEEKED)} - {None}
-    return AdaptiveConfig(by="family") if len(families) > 1 else NoCurriculumConfig()
+    peeked = list(islice(open_stream(), PEEKED))
+    families = {task.data.get("family") for task in peeked} - {None}
+    are_of_one = len({task.env for task in peeked}) == 1
+    is_by_family = are_of_one and len(families) > 1
+    return AdaptiveConfig(by="family") if is_by_family else NoCurriculumConfig()
 
 
 def _wanted_levels(config: MeasuredConfig, levels: Sequence[int]) -> Sequence[int]:
@@ -138,13 +141,15 @@ def _adaptive_source(
             "an environment with the option level, and goes by level then; take it out"
         )
     ahead = list(islice(open_stream(), LOOKAHEAD))
-    kinds = ("level", "family", "skill", "task") if config.by == "auto" else (config.by,)
+    kinds: tuple[str, ...] = (config.by,)
+    if config.by == "auto":
+        kinds = ("env", "level", "family", "skill", "task")
     for kind in kinds:
         levels = sorted({task.level for task in ahead})
         if kind == "level" and len(levels) > 1:
             return LookAhead(open_stream, _level_of), levels
-        named = partial(_named_in, ABOUT.get(kind, ()))
-        if kind in ABOUT and len({named(task) for task in ahead}) > 1:
+        named = _env_of if kind == "env" else partial(_named_in, ABOUT.get(kind, ()))
+        if kind in ("env", *ABOUT) and len({named(task) for task in ahead}) > 1:
             return LookAhead(open_stream, named), ()
         if kind == "task" and _repeats(environment, ahead):
             return TaskCatalogue(open_stream), ()
@@ -153,6 +158,10 @@ def _adaptive_source(
         f"options, by {' or '.join(kinds)}; give several levels, such as env.level=[1, 2, 3], put "
         "a skill into the tasks' data, or write curriculum: none"
     )
+
+
+def _env_of(task: Task) -> str:
+    return f"env_{task.env}"
 
 
 def _named_in(keys: Sequence[str], task: Task) -> str:
@@ -178,7 +187,8 @@ def by_kind(curriculum: SharedCurriculum, environment: Environment, max_turns: i
         about = "family" if task.data.get("family") else "skill"
         named = _named_in(ABOUT[about], task)
         level = level_bucket(task.level)
-        return level if named == NOTHING else f"{level}_{named}"
+        kind = level if named == NOTHING else f"{level}_{named}"
+        return f"{task.env}_{kind}" if len(parts_of(environment)) > 1 else kind
 
     return TaskKinds(curriculum, environment, kind_of, max_turns)
 
