@@ -401,10 +401,10 @@ ROWS = [
         typed="train configs/math_curriculum.yaml model=tiny --dry-run",
         sees="curriculum:",
     ),
-    _answered(
-        "several domains in one run",
-        "train env=[math,shell] model=tiny",
-        "one environment; name one, and train in the next .*lora.start=RUN/checkpoints/latest",
+    Row(
+        says="several domains in one run",
+        typed="train env=[math,shell] model=tiny steps=2 --dry-run",
+        sees="name: mixed .*reward turns and",
     ),
     Row(
         says="the next domain, from where the first ended",

@@ -190,6 +190,7 @@ def test_a_place_that_a_list_does_not_have_is_said(word: str) -> None:
         apply_overrides({"stages": [{}, {}]}, [word])
 
 
-def test_several_environments_are_one_after_the_other() -> None:
-    with pytest.raises(ConfigError, match=r"one environment; name one, .* lora\.start=RUN"):
-        build_config({"env": ["math", "shell"]})
+def test_several_environments_are_parts_of_one() -> None:
+    config = build_config({"env": ["math", {"name": "shell", "weight": 2}]})
+    assert config.env_name == "mixed"
+    assert config == build_config(config.model_dump(mode="json"))
