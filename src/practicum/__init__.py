@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from practicum.core.task import Outcome, Split, Task
     from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
     from practicum.environments.checker import EnvironmentCheck
+    from practicum.environments.nested import NestedSession, SubTask
+    from practicum.environments.registry import build_environment
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
     from practicum.feedback_loop import Learned, learn, served_model
@@ -94,6 +96,7 @@ __all__ = [
     "Interval",
     "Learned",
     "Message",
+    "NestedSession",
     "NextCharacters",
     "Observation",
     "Outcome",
@@ -115,6 +118,7 @@ __all__ = [
     "Study",
     "StudyComparison",
     "StudyReport",
+    "SubTask",
     "Task",
     "ToolCall",
     "ToolSpec",
@@ -122,6 +126,7 @@ __all__ = [
     "TrainingPipeline",
     "UserError",
     "__version__",
+    "build_environment",
     "check",
     "compare",
     "evaluate",
@@ -142,6 +147,7 @@ _MODULES = (
     *("core.task", "core.trace", "core.sample", "core.sampling", "core.score", "core.errors"),
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
+    *("environments.registry", "environments.nested"),
     *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
 )
 """Where the names above are, the modules that load fastest first."""

@@ -40,7 +40,7 @@ def build_loop(environment: Environment, config: RunConfig, codec: Any = None) -
             budget=budget,
             on_text=agent.on_text or "ask",
         )
-    return DiscreteAgent(max_turns=rollouts.max_turns, budget=budget)
+    return DiscreteAgent(max_turns=rollouts.max_turns, budget=budget, frozen=agent.frozen or ())
 
 
 def build_agent(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from practicum.agents.call_styles import CallStyle, ParsedCall, TextCalls
 from practicum.agents.waiting import timed_boundary
-from practicum.core.capabilities import Foldable, fewest_tokens
+from practicum.core.capabilities import Foldable, HasRoles, TakesRoles, fewest_tokens
 from practicum.core.errors import ContextFull, EnvironmentFailure, MessageTooLong
 from practicum.core.interfaces import ChatCodec, Conversation, DiscreteSession, Session
 from practicum.core.sampling import Actions, Completion
@@ -112,23 +112,32 @@ class DiscreteAgent:
     max_turns: int = 8
     budget: ContextBudget | None = None
     """Limits the conversation's length; None leaves it to the model's context."""
+    frozen: tuple[str, ...] = ()
+    """Roles that act and do not learn."""
 
     async def run(self, session: DiscreteSession, conversation: Conversation) -> StopReason:
-        """Runs the session to its end, or to `max_turns`."""
-        if self.budget is not None:
-            conversation = self.budget.within(conversation)
-        async with timed_boundary(EnvironmentFailure, "the environment"):
-            messages = _checked(session.prompt())
+        """Runs the session to its end, or to `max_turns` of all roles together."""
+        by_role: dict[str, Conversation] = {}
+        messages: Sequence[Message] = ()
         for _ in range(self.max_turns):
             async with timed_boundary(EnvironmentFailure, "the environment"):
+                role = session.role() if isinstance(session, HasRoles) else ""
+                if role not in by_role:
+                    messages = _checked(session.prompt())
                 actions = tuple(session.actions())
-            completion = await conversation.complete(messages, actions)
+            own = by_role.setdefault(role, self._within_budget(conversation))
+            if role and isinstance(conversation, TakesRoles):
+                conversation.speak_as(role, learns=role.partition("/")[0] not in self.frozen)
+            completion = await own.complete(messages, actions)
             async with timed_boundary(EnvironmentFailure, "the environment"):
                 observation = await session.act(completion.text)
             if observation.terminated:
                 return StopReason.FINISHED
             messages = [readable(observation.message)]
         return StopReason.MAX_TURNS
+
+    def _within_budget(self, conversation: Conversation) -> Conversation:
+        return conversation if self.budget is None else self.budget.within(conversation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

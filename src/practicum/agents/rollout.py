@@ -17,7 +17,13 @@ from practicum.agents.waiting import (
     interrupting_blocked_answers,
     timed_boundary,
 )
-from practicum.core.capabilities import Guidable, Guide, HasSamplingParams, TimesSampling
+from practicum.core.capabilities import (
+    Guidable,
+    Guide,
+    HasSamplingParams,
+    TakesRoles,
+    TimesSampling,
+)
 from practicum.core.conversation import (
     REPORTED,
     AgentReport,
@@ -37,7 +43,7 @@ from practicum.core.errors import (
     boundary,
 )
 from practicum.core.interfaces import Agent, Environment, GroupReward, Reward
-from practicum.core.sample import GIVEN_TURNS, Episode, EpisodeSeconds, Group
+from practicum.core.sample import GIVEN_TURNS, TURN_ROLES, Episode, EpisodeSeconds, Group
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Failure, Node, StopReason, ToolSpec, Trace
@@ -161,6 +167,9 @@ async def _run_episode(parts: RolloutParts, task: Task, trace_id: str, seed: int
     )
     if outcome is not None and isinstance(conversation, Guidable) and conversation.given_turns:
         outcome = _after_given(outcome, conversation.given_turns)
+    if outcome is not None and isinstance(conversation, TakesRoles) and conversation.roles:
+        roles: list[JSON] = [*conversation.roles]
+        outcome = replace(outcome, evidence={**outcome.evidence, TURN_ROLES: roles})
     with judging:
         score = await _score(parts.reward, task, trace, outcome)
     sampling = conversation.sampling_s if isinstance(conversation, TimesSampling) else 0.0

@@ -288,6 +288,36 @@ class ReportsMastery(Protocol):
         """What a step's metrics show of it: success by level, shares of the draws, and the like."""
 
 
+@runtime_checkable
+class HasRoles(Protocol):
+    """A discrete session in which several act in turn, each in a conversation of its own.
+
+    `prompt`, `actions` and `act` are of whoever acts next. `prompt` is asked when a role acts for
+    the first time; from then on it is shown the message of the turn before its own.
+    """
+
+    def role(self) -> str:
+        """Who acts next; `NAME/2` is NAME in another conversation, which begins anew."""
+
+
+@runtime_checkable
+class CreditsRoles(Protocol):
+    """An algorithm that credits each role's turns by that role's own rewards."""
+
+    credits_roles: ClassVar[Literal[True]]
+
+
+@runtime_checkable
+class TakesRoles(Protocol):
+    """A conversation that several can have, each on a path of its own."""
+
+    roles: list[str]
+    """Who took each sampled turn; empty where nobody was named."""
+
+    def speak_as(self, role: str, *, learns: bool = True) -> None:
+        """Go on with a role's path, or begin it; a role that does not learn only acts."""
+
+
 def actions_of(session: Any) -> tuple[ActionForm, ...]:
     """The actions a session allows now; none where it has tools."""
     return tuple(session.actions()) if isinstance(session, DiscreteSession) else ()

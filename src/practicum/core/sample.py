@@ -25,6 +25,10 @@ GIVEN_TURNS = "given_turns"
 """Key of the evidence that says after how many turns of its task's reference an episode began."""
 
 
+TURN_ROLES = "turn_roles"
+"""Key of the evidence that says who took each turn, where several did."""
+
+
 class EpisodeSeconds(NamedTuple):
     """Where an episode's time went."""
 
@@ -62,6 +66,12 @@ class Episode:
         given = self.outcome.evidence.get(GIVEN_TURNS, 0) if self.outcome is not None else 0
         return given if isinstance(given, int) else 0
 
+    @property
+    def turn_roles(self) -> tuple[str, ...]:
+        """Who took each turn, in the order of `Trace.turns`; empty where one did all."""
+        found = self.outcome.evidence.get(TURN_ROLES) if self.outcome is not None else None
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -79,6 +89,11 @@ class Group:
     def is_jump_started(self) -> bool:
         """Whether its episodes began after turns that were given to them."""
         return any(episode.given_turns for episode in self.episodes)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Whoever took a turn in any episode; empty where one did all."""
+        return tuple(sorted({role for episode in self.usable for role in episode.turn_roles}))
 
     @property
     def values(self) -> tuple[float, ...]:

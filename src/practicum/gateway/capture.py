@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from practicum.core.capabilities import (
     EncodesText,
@@ -174,6 +174,17 @@ def apply_filter(message: Message, stops: Sequence[str], *, one_call: bool) -> M
     return replace(message, content=message.content if cut is None else cut, tool_calls=calls)
 
 
+class PathState(NamedTuple):
+    """How far one path of a conversation has come."""
+
+    last: int | None
+    """Its newest node."""
+    tokens: tuple[int, ...]
+    history: list[Message]
+    ended_turn: bool
+    """Whether its newest turn ended with the end-of-turn token."""
+
+
 class CapturedConversation:
     """One rollout's conversation with the model; all its tokens are recorded in `nodes`.
 
@@ -207,6 +218,7 @@ class CapturedConversation:
         self.guide: Guide | None = None
         self.given_turns = 0
         self.sampling_s = 0.0
+        self.roles: list[str] = []
         self.codec = codec
         self._sampler = sampler
         self._seed = seed
@@ -214,6 +226,9 @@ class CapturedConversation:
         self._path: tuple[int, ...] = ()
         self._history: list[Message] = []
         self._ended_turn = True
+        self._role, self._learns = "", True
+        self._resting: dict[str, PathState] = {}
+        """Where the roles that do not act now have come to."""
         self._requests = 0
         self._context_tokens = context_length(sampler) if context_tokens is None else context_tokens
 
@@ -235,7 +250,10 @@ class CapturedConversation:
         # Without the duration: a run that is repeated must record the same nodes.
         parent = self.graph.add_given(self._last, tuple(messages), given)
         message = Message(role="assistant", content=completion.text)
+        if not self._learns:
+            completion = replace(completion, loss_mask=(False,) * len(completion.token_ids))
         if guided is None:
+            self.roles += [self._role.partition("/")[0]] if self._role else []
             self._last = self.graph.add_turn(parent, message, completion)
         else:
             self._last = self.graph.repeat(
@@ -248,6 +266,16 @@ class CapturedConversation:
         self._path = prompt + completion.token_ids
         self._ended_turn = completion.ended_turn
         return completion
+
+    def speak_as(self, role: str, *, learns: bool = True) -> None:
+        """Go on with a role's path, or begin it; a role that does not learn only acts."""
+        if role != self._role:
+            self._resting[self._role] = PathState(
+                self._last, self._path, self._history, self._ended_turn
+            )
+            found = self._resting.pop(role, None) or PathState(None, (), [], True)
+            self._last, self._path, self._history, self._ended_turn = found
+        self._role, self._learns = role, learns
 
     async def _sample(self, prompt: tuple[int, ...], actions: Actions) -> Completion:
         params = replace(self.params, seed=turn_seed(self._seed, len(self.nodes)))

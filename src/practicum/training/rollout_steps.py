@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from practicum.agents.rollout import RolloutParts, jump_started, run_groups, warmed
-from practicum.core.capabilities import GivesJumpStarts, ReportsMastery
+from practicum.core.capabilities import CreditsRoles, GivesJumpStarts, ReportsMastery
 from practicum.core.config.config_sections import RolloutConfig
-from practicum.core.errors import PolicyMismatch
+from practicum.core.errors import PolicyMismatch, UserError
 from practicum.core.interfaces import (
     Algorithm,
     Curriculum,
@@ -272,6 +272,12 @@ def credit_step(
     groups: Sequence[Group], algorithm: Algorithm, estimates: Mapping[str, Estimates]
 ) -> CreditedEpisodes:
     """The usable episodes of all groups, each with its credit."""
+    roles = next((group.roles for group in groups if len(group.roles) > 1), ())
+    if roles and not isinstance(algorithm, CreditsRoles):
+        raise UserError(
+            f"this algorithm credits an episode as the work of one, and {', '.join(roles)} took "
+            "turns in it; use grpo, dr_grpo or another that compares the episodes of a group"
+        )
     credits = algorithm.credit(groups, estimates)
     return [
         pair

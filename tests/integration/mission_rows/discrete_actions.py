@@ -415,15 +415,19 @@ ROWS = [
     ),
     Row(
         says="multi-agent systems",
-        file="docs/agents.md",
-        sees="several agents in one episode",
-        fails="an episode has one policy; colleagues in the office are part of the environment",
+        typed="train examples/05_roles.py:ReviewEnvironment model=tiny steps=1 eval.n=0 "
+        "warm_start=none rollouts.tasks_per_step=2 rollouts.group_size=3 hardware.threads=1 "
+        "agent.frozen=[reviewer] runs_dir=theirs --name roles",
+        sees="theirs/roles is done",
+        mark="slow",
     ),
     Row(
         says="hierarchical actions",
-        file="docs/environments.md",
-        sees="hierarchical",
-        fails="actions are one flat list a turn, which an environment may change from turn to turn",
+        typed="train examples/05_roles.py:DelegateEnvironment model=tiny steps=1 eval.n=0 "
+        "warm_start=none rollouts.tasks_per_step=2 rollouts.group_size=3 hardware.threads=1 "
+        "runs_dir=theirs --name nested",
+        sees="theirs/nested is done",
+        mark="slow",
     ),
     Row(says="troubleshooting guide", file="docs/troubleshooting.md", sees="## "),
     Row(says="adaptation guide", file="docs/environments.md", sees="class "),

@@ -15,12 +15,13 @@ LOOP_OPTIONS: Mapping[str, Any] = {
     "on_text": None,
     "context_tokens": 0,
     "fold": False,
+    "frozen": (),
 }
 
 AGENT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "auto": LOOP_OPTIONS,
-    "actions": {"context_tokens": 0, "fold": False},
-    "tools": LOOP_OPTIONS,
+    "actions": {"context_tokens": 0, "fold": False, "frozen": ()},
+    "tools": {key: value for key, value in LOOP_OPTIONS.items() if key != "frozen"},
     "function": {"path": None, "success_at": 1.0, "sampling": "run", "at_once": None},
     "command": {
         "command": None,
@@ -70,6 +71,9 @@ class AgentConfig(ConfigModel):
     fold: bool | None = None
     """Whether an episode that would need more than `context_tokens` goes on with earlier results
     cut to their first characters (`actions`, `tools`), once for all that the model has answered."""
+    frozen: tuple[str, ...] | None = None
+    """Roles that act with the same weights and are not learned from (`actions`), in environments
+    whose episodes have several."""
     path: str | None = None
     """The function (`function`): FILE.py:NAME or module:NAME, found from where practicum starts."""
     success_at: float | None = None

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from practicum.core.capabilities import actions_of, tools_of
+from practicum.core.capabilities import HasRoles, actions_of, tools_of
 from practicum.core.errors import UserError, is_failure
 from practicum.core.interfaces import DiscreteSession, Environment, Observation
 from practicum.core.loopback import is_loopback
@@ -224,6 +224,11 @@ class ServedEpisodes:
 
 
 async def _first_observation(episode: ServedEpisode) -> dict[str, JSON]:
+    if isinstance(episode.session, HasRoles):
+        raise Refusal.failed(
+            f"several act in an episode of {episode.task.env!r}, each in a conversation of its "
+            "own, and a client here has one; train where the environment is"
+        )
     return {
         "episode_id": episode.id,
         "task_id": episode.task.id,

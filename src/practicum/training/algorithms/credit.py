@@ -12,6 +12,10 @@ tokens before it; a state that only one episode reached is compared with the who
 at that turn. (Grouping by state within a group: Feng et al. 2025, arXiv 2505.10978.) The group's
 spread scales all of them.
 
+Where several roles take the turns of an episode, each has a group of its own: a role's rewards are
+those of its turns, its returns those of its later turns, and both are compared with the same role's
+in the group's other episodes. The part of the score that is not given by turn is each role's.
+
 Truncated importance ratios (`max_ratio`) are for tokens that earlier weights sampled. The ratio
 r = p / p_old corrects for that, but it varies more the older p_old is, and a few huge ratios can
 dominate the gradient. Clipping does not help: min(r A, clip(r) A) leaves r alone where A < 0 and r
@@ -34,7 +38,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -169,6 +173,7 @@ class GroupMethod(KlMethod):
     """An algorithm with group-relative advantages (GRPO and relatives)."""
 
     config: "GroupConfig"
+    credits_roles: ClassVar[Literal[True]] = True
 
     def credit(
         self, groups: Sequence[Group], estimates: Mapping[str, Estimates]
@@ -226,6 +231,9 @@ def group_credit(
 ) -> list[TurnCredit]:
     """GRPO advantages: one for each turn of each usable episode of a group."""
     episodes = group.usable
+    if len(group.roles) > 1:
+        paid = [turn_rewards(e, estimates, kl_in_reward) for e in episodes]
+        return role_credit(group, paid, credit_by=credit_by, discount=discount, scale=scale)
     if credit_by == "episode":
         values = tuple(whole_reward(e, estimates, kl_in_reward) for e in episodes)
         per_episode = episode_advantages(values, scale)
@@ -233,6 +241,43 @@ def group_credit(
     rewards = [turn_rewards(e, estimates, kl_in_reward) for e in episodes]
     returns = [returns_to_go(r, discount) for r in rewards]
     return turn_advantages(returns, [_states(e.trace) for e in episodes], scale)
+
+
+def role_credit(
+    group: Group,
+    rewards: Sequence[tuple[float, ...]],
+    *,
+    credit_by: CreditBy,
+    discount: float,
+    scale: Scale,
+) -> list[TurnCredit]:
+    """Advantages of turns that several roles took, each role's among its own; 0 without peers."""
+    episodes = group.usable
+    found = [[0.0] * len(paid) for paid in rewards]
+    for role in group.roles:
+        took = {at: turns for at, e in enumerate(episodes) if (turns := turns_of(e, role))}
+        if len(took) < 2:
+            continue
+        own = [tuple(rewards[at][turn] for turn in turns) for at, turns in took.items()]
+        if credit_by == "episode":
+            whole = episode_advantages(tuple(sum(paid) for paid in own), scale)
+            credited = [(a,) * len(paid) for a, paid in zip(whole, own, strict=True)]
+        else:
+            states = [_states(episodes[at].trace) for at in took]
+            visited = [
+                tuple(state[turn] for turn in turns)
+                for state, turns in zip(states, took.values(), strict=True)
+            ]
+            credited = turn_advantages([returns_to_go(r, discount) for r in own], visited, scale)
+        for (at, turns), advantages in zip(took.items(), credited, strict=True):
+            for turn, advantage in zip(turns, advantages, strict=True):
+                found[at][turn] = advantage
+    return [tuple(advantages) for advantages in found]
+
+
+def turns_of(episode: Episode, role: str) -> list[int]:
+    """Which turns of an episode a role took."""
+    return [turn for turn, name in enumerate(episode.turn_roles) if name == role]
 
 
 def episode_advantages(values: tuple[float, ...], scale: str) -> list[float]:
@@ -323,7 +368,7 @@ def turn_rewards(
 ) -> tuple[float, ...]:
     """Each turn's reward minus its KL penalty.
 
-    The part of the score that is not given by turn is added to the last turn.
+    The part of the score that is not given by turn is added to the last turn, of each role.
     """
     turns = len(episode.trace.turns)
     values = episode.score.turn_values
@@ -338,7 +383,9 @@ def turn_rewards(
             f"trace {episode.trace.id!r} has {turns} turns but {len(values)} turn values"
         )
     rest = total - sum(values)
-    earned = (*values[:-1], values[-1] + rest)
+    roles = episode.turn_roles or ("",) * turns
+    last = {role: turn for turn, role in enumerate(roles)}.values()
+    earned = [value + rest * (turn in last) for turn, value in enumerate(values)]
     paid = token_penalties(episode.trace, estimates, beta)
     return tuple(reward - float(p.sum()) for reward, p in zip(earned, paid, strict=True))
 
@@ -400,9 +447,25 @@ def normalise(
 
 
 def has_spread(group: Group) -> bool:
-    """Whether the scores of the group's episodes differ."""
+    """Whether the scores of the group's episodes differ, or what a role of them earned."""
+    if len(group.roles) < 2:
+        return _differ(group.values)
+    rewards = [turn_rewards(episode, {}, 0.0) for episode in group.usable]
+    return any(
+        _differ(
+            [
+                sum(paid[turn] for turn in turns)
+                for paid, episode in zip(rewards, group.usable, strict=True)
+                if (turns := turns_of(episode, role))
+            ]
+        )
+        for role in group.roles
+    )
+
+
+def _differ(values: Sequence[float]) -> bool:
     # 1e-9: sums of equal components in different orders differ in their last bits.
-    return len(group.usable) > 1 and max(group.values) - min(group.values) >= 1e-9
+    return len(values) > 1 and max(values) - min(values) >= 1e-9
 
 
 def is_cut_off(trace: Trace, turn_limit: int = 0) -> bool:
