@@ -6,22 +6,22 @@ from practicum.core.trace import Message
 from practicum_envs.science.conclusion_scoring import CERTAINTIES
 from practicum_envs.science.laboratory import ANALYZE, CONCLUDE, DESIGN, FORMULATE
 from practicum_envs.science.law_spaces import SHIFTS, LevelRules
-from practicum_envs.science.laws import HIGHEST, setting_text
+from practicum_envs.science.laws import HIGHEST, NO_EFFECT, setting_text
 from practicum_envs.science.worlds import Brief
 
 RULES = (
     f"Find the law of the readings by experiments. Reply with one action a turn: {FORMULATE} LAW, "
     f"{DESIGN} SETTING, {ANALYZE}, {CONCLUDE} LAW sure PERCENT. A setting gives factors a value "
-    f"from 1 to {HIGHEST}, such as {{one}} 4 or {{one}} 4, {{two}} 2; the others are at 0. A law "
-    "is none, {forms}. Conclude last, as sure as the data allow: "
-    f"{', '.join(map(str, CERTAINTIES))}."
+    f"from 1 to {HIGHEST}, such as water 4 or water 4, light 2; the others are at 0. A law is "
+    "{forms}. Conclude last, as sure as the data allow, "
+    f"{CERTAINTIES[0]} to {CERTAINTIES[-1]}."
 )
+"""The same for every world of a level, so that what was computed for it is used again."""
 
 
 def prompt(brief: Brief) -> list[Message]:
     """The rules as system prompt, and the world."""
-    one, two, _ = brief.factors
-    rules = RULES.format(one=one, two=two, forms=" or ".join(_forms(brief)))
+    rules = RULES.format(forms=_either(list(_forms(brief.rules))))
     told = " ".join(_world(brief))
     return [Message(role="system", content=rules), Message(role="user", content=told)]
 
@@ -32,16 +32,18 @@ def instruction(brief: Brief) -> str:
     return f"Find how the {brief.subject.measured} depends on {factors}."
 
 
-def _forms(brief: Brief) -> Iterator[str]:
-    rules, (one, two, _) = brief.rules, brief.factors
-    yield f"{one} {rules.lines[-1]:+d} ({rules.lines[-1]} more a step)"
+def _forms(rules: LevelRules) -> Iterator[str]:
+    """The forms of a law, by the example of two factors."""
+    yield NO_EFFECT
+    step = rules.lines[-1]
+    yield f"water {step:+d} ({step} more a step)"
     if rules.thresholds:
-        size = rules.thresholds[0]
-        yield f"{one}>2 {size:+d} ({size} more above 2)"
-    if rules.products:
-        yield f"{one}*{two} +1 ({one} times {two} more)"
-    if rules.most_single > 1 or rules.products:
-        yield f"two of them, {one} {rules.lines[-1]:+d}, {two}>1 {-rules.thresholds[0]:+d}"
+        jump = rules.thresholds[0]
+        yield f"water>2 {jump:+d} ({jump} more above 2)"
+        if rules.products:
+            yield "water*light +1 (water times light more)"
+        if rules.products or rules.most_single > 1:
+            yield f"two such as water {step:+d}, light>1 {-jump:+d}"
 
 
 def _world(brief: Brief) -> Iterator[str]:
@@ -54,7 +56,7 @@ def _world(brief: Brief) -> Iterator[str]:
             f"{setting_text(one.setting, brief.factors)}: {one.value}" for one in brief.records
         )
         shifts = _either([f"{shift:+d}" if shift else "0" for shift in SHIFTS])
-        yield f"Old records, all moved by {shifts} from elsewhere: {shown}."
+        yield f"Old records from elsewhere, all moved by the same {shifts}: {shown}."
     yield f"{rules.experiments} experiments. Begin with a hypothesis, such as {FORMULATE} none."
 
 

@@ -13,6 +13,7 @@ session's data without a look at the hidden law. A certainty `q` is scored by th
 it can expect, which is best for `q = p`: `p (1 - q)^2 + (1 - p) q^2 = (q - p)^2 + p (1 - p)`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +38,7 @@ ENOUGH_TOLD = 0.8
 WELL_SUPPORTED = 0.75
 """The posterior probability from which on a law follows from the data without reserve."""
 STEEPNESS = 4.0
-"""With it, 50 % on what is certain earns nothing, and certainty of what is not costs something."""
+"""With it, 50 % on what is certain earns nothing."""
 MOST_AMISS = 0.15
 """By how much a certainty may miss the posterior probability in an episode that succeeds."""
 
@@ -68,14 +69,15 @@ def best_certainty(probability: float) -> int:
 def conclusion_share(probability: float, percent: int) -> float:
     """The share of `CONCLUSION_PAY` for a law of this posterior probability, so sure.
 
-    1 at most; below 0 for too much certainty.
+    It falls with the Brier score to expect, and is 0 at worst: if a wrong certainty cost something,
+    a policy that has not learned any yet would earn more with laws that the data refute.
 
     >>> conclusion_share(1.0, 99), round(conclusion_share(1.0, 50), 3)
     (1.0, 0.0)
     """
     best = expected_brier(best_certainty(probability) / 100, probability)
     excess = expected_brier(percent / 100, probability) - best
-    return min(1.0, probability / WELL_SUPPORTED) * (1 - STEEPNESS * excess)
+    return min(1.0, probability / WELL_SUPPORTED) * max(0.0, 1 - STEEPNESS * excess)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class Verdict:
         return float((self.percent / 100 - self.is_true) ** 2)
 
 
-def prediction_skill(level: int, stated: Law, hidden: Law, tried: set[Setting]) -> float:
+def prediction_skill(level: int, stated: Law, hidden: Law, tried: Collection[Setting]) -> float:
     """How much nearer a law's predictions are than "no effect" where nothing was tried.
 
     1 where all are right, 0 where they are no better than without a law.

@@ -126,7 +126,7 @@ class Laboratory:
             return Turn(USELESS, f"Nothing to analyze: {nothing}.")
         self._seen_by_analysis = len(self.readings)
         pay, self._analysed = ANALYSIS_PAY * (self._told - self._analysed), self._told
-        changes = "; ".join(self._change_text(setting) for setting in sorted(self._tried()))
+        changes = "; ".join(self._change_text(setting) for setting in self._tried())
         return Turn(pay, f"Changes from {self.brief.base}: {changes}.")
 
     def _change_text(self, setting: Setting) -> str:
@@ -139,8 +139,9 @@ class Laboratory:
     def _change_at(self, setting: Setting) -> float:
         return fmean(r.value for r in self.readings if r.setting == setting) - self.brief.base
 
-    def _tried(self) -> set[Setting]:
-        return {one.setting for one in self.readings}
+    def _tried(self) -> list[Setting]:
+        """Each setting once, in order."""
+        return list(dict.fromkeys(one.setting for one in self.readings))
 
     def _conclude(self, argument: str) -> Turn:
         stated = self._syntax.read_conclusion(argument)
