@@ -6,11 +6,14 @@ law they make likeliest, as sure as they make it.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 from practicum_envs.science.conclusion_scoring import best_certainty
+from practicum_envs.science.laboratory import ANALYZE, CONCLUDE, DESIGN, FORMULATE, Laboratory
 from practicum_envs.science.laws import FACTORS, HIGHEST, Setting, law_text, setting_text
 from practicum_envs.science.posterior import Posterior, Reading
-from practicum_envs.science.worlds import Brief
+from practicum_envs.science.worlds import Brief, World
 
 DECIDED = 0.97
 """The posterior probability at which it stops."""
@@ -20,7 +23,7 @@ NEARLY = 0.85
 
 def formulate(brief: Brief) -> str:
     """The first turn."""
-    return f"formulate_hypothesis {law_text(brief.beliefs().best, brief.factors)}"
+    return f"{FORMULATE} {law_text(brief.beliefs().best, brief.factors)}"
 
 
 def design(brief: Brief, readings: tuple[Reading, ...]) -> str | None:
@@ -29,7 +32,7 @@ def design(brief: Brief, readings: tuple[Reading, ...]) -> str | None:
     if len(readings) == brief.rules.experiments or beliefs.probabilities.max() >= DECIDED:
         return None
     setting = most_telling(beliefs, together=bool(brief.rules.products))
-    return f"design_experiment {setting_text(setting, brief.factors)}"
+    return f"{DESIGN} {setting_text(setting, brief.factors)}"
 
 
 def conclude(brief: Brief, readings: tuple[Reading, ...]) -> str:
@@ -37,7 +40,31 @@ def conclude(brief: Brief, readings: tuple[Reading, ...]) -> str:
     beliefs = brief.beliefs(readings)
     law = beliefs.best
     sure = best_certainty(beliefs.of(law))
-    return f"draw_conclusions {law_text(law, brief.factors)} sure {sure}"
+    return f"{CONCLUDE} {law_text(law, brief.factors)} sure {sure}"
+
+
+class Work(NamedTuple):
+    """What it has done before it concludes."""
+
+    turns: tuple[str, ...]
+    readings: tuple[Reading, ...]
+
+
+@lru_cache(maxsize=1024)
+def work(world: World) -> Work:
+    """Its turns in a world up to the conclusion; it is given what the session says, no more."""
+    laboratory = Laboratory(world)
+    turns = [formulate(world.brief)]
+    while turns[-1] != ANALYZE:
+        laboratory.act(turns[-1])
+        turns.append(design(world.brief, laboratory.readings) or ANALYZE)
+    return Work(tuple(turns), laboratory.readings)
+
+
+def reference_turns(world: World) -> tuple[str, ...]:
+    """All its turns in a world."""
+    done = work(world)
+    return (*done.turns, conclude(world.brief, done.readings))
 
 
 def most_telling(beliefs: Posterior, *, together: bool) -> Setting:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from practicum.core.task import JSON
 from practicum_envs.science.conclusion_scoring import (
     ANALYSIS_PAY,
+    CERTAINTIES,
     EXPERIMENTS_PAY,
     HYPOTHESIS_PAY,
     USELESS,
@@ -19,6 +20,7 @@ from practicum_envs.science.conclusion_scoring import (
     prediction_skill,
     share_told,
 )
+from practicum_envs.science.law_spaces import law_space
 from practicum_envs.science.law_syntax import LONGEST, syntax_of
 from practicum_envs.science.laws import Law, Setting, change, law_text, setting_text
 from practicum_envs.science.posterior import Reading
@@ -90,12 +92,20 @@ class Laboratory:
 
     def _formulate(self, law: Law | None) -> Turn:
         if law is None:
-            return Turn(USELESS, f"Not a law that may be true here. Write {FORMULATE} none, say.")
+            return Turn(
+                USELESS,
+                f"Not a law that may be true here. Write one such as {FORMULATE} {self._a_law}.",
+            )
         is_first = self.hypothesis is None and not self.readings
         is_new = law != self.hypothesis
         self.hypothesis = law
         said = f"Hypothesis: {law_text(law, self.brief.factors)}. {self._fit(law)}"
         return Turn(HYPOTHESIS_PAY if is_first else 0.0 if is_new else USELESS, said)
+
+    @property
+    def _a_law(self) -> str:
+        """One that may be true, as an example."""
+        return law_text(law_space(self.brief.level).laws[1], self.brief.factors)
 
     def _fit(self, law: Law) -> str:
         if not self.readings:
@@ -106,7 +116,7 @@ class Laboratory:
     def _design(self, setting: Setting | None) -> Turn:
         names = self.brief.factors
         if setting is None:
-            return Turn(USELESS, f"Not a setting. Write {DESIGN} {names[0]} 4, say.")
+            return Turn(USELESS, f"Not a setting. Write one such as {DESIGN} {names[0]} 4.")
         if not self.experiments_left:
             return Turn(USELESS, "No experiments left. Analyze the data, then conclude.")
         repeat = sum(one.setting == setting for one in self.readings)
@@ -146,7 +156,12 @@ class Laboratory:
     def _conclude(self, argument: str) -> Turn:
         stated = self._syntax.read_conclusion(argument)
         if stated is None:
-            return Turn(USELESS, f"Not a conclusion. Write {CONCLUDE} none sure 50, say.")
+            sure = ", ".join(map(str, CERTAINTIES))
+            return Turn(
+                USELESS,
+                f"Not a conclusion. Write one such as {CONCLUDE} {self._a_law} sure 50; as sure as "
+                f"{sure}.",
+            )
         self.concluded = stated.law
         self.verdict = Verdict(
             probability=self._beliefs.of(stated.law),
@@ -159,9 +174,10 @@ class Laboratory:
 
     def _judged(self, verdict: Verdict) -> str:
         law = law_text(self.world.law, self.brief.factors)
+        likely, right = (f"{round(100 * one)} %" for one in (verdict.probability, verdict.skill))
         return (
-            f"The law is {law}. Your data give yours {round(100 * verdict.probability)} %, you "
-            f"said {verdict.percent}; it predicts {round(100 * verdict.skill)} % of the rest."
+            f"The law is {law}. Your data make yours {likely} likely, you said {verdict.percent} "
+            f"%. What it predicts elsewhere is {right} right."
         )
 
     def evidence(self) -> Mapping[str, JSON]:

@@ -8,16 +8,18 @@ may have its parts in another order, or `and` for a comma.
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from practicum.core.sampling import NextCharacters
 from practicum_envs.science.conclusion_scoring import CERTAINTIES
 from practicum_envs.science.law_spaces import law_space
 from practicum_envs.science.laws import (
+    NO_EFFECT,
     SETTINGS,
     START,
+    Effect,
     Law,
     Setting,
     law_text,
@@ -25,6 +27,7 @@ from practicum_envs.science.laws import (
 )
 
 SURE = " sure "
+EFFECT = re.compile(r"([a-z]+)(?:\*([a-z]+)|>([0-9]))?([+-][0-9]{1,2})")
 LONGEST = 200
 """Characters of a turn; longer ones are refused unread."""
 
@@ -72,13 +75,16 @@ class Syntax:
     """The forms of one world."""
 
     def __init__(self, level: int, names: tuple[str, ...]) -> None:
+        self._space = law_space(level)
         self._names = names
-        laws = law_space(level).laws
-        self._laws: Mapping[frozenset[str], Law] = {
-            _parts(law_text(law, names)): law for law in laws
-        }
-        self._law_phrases = Phrases([law_text(law, names) for law in laws])
-        self._setting_phrases = Phrases([setting_text(s, names) for s in SETTINGS if s != START])
+
+    @cached_property
+    def _law_phrases(self) -> Phrases:
+        return Phrases([law_text(law, self._names) for law in self._space.laws])
+
+    @cached_property
+    def _setting_phrases(self) -> Phrases:
+        return Phrases([setting_text(one, self._names) for one in SETTINGS if one != START])
 
     def law_argument(self, written: str) -> NextCharacters:
         """What may follow in a law."""
@@ -104,7 +110,21 @@ class Syntax:
 
     def read_law(self, text: str) -> Law | None:
         """The law in a text; None where it is none that can be true here."""
-        return self._laws.get(_parts(text))
+        parts = _parts(text)
+        if parts == {NO_EFFECT}:
+            return ()
+        effects = [self._read_effect(part) for part in parts]
+        known = [one for one in effects if one is not None]
+        law = tuple(sorted(known, key=lambda one: (len(one.factors), one.factors)))
+        return law if law and len(known) == len(parts) and law in self._space.place else None
+
+    def _read_effect(self, part: str) -> Effect | None:
+        found = EFFECT.fullmatch(part)
+        if found is None or not {found[1], found[2] or found[1]} <= set(self._names):
+            return None
+        factors = sorted(self._names.index(name) for name in (found[1], found[2]) if name)
+        above = int(found[3]) if found[3] else -1
+        return Effect(factors=tuple(factors), amount=int(found[4]), above=above)
 
     def read_setting(self, text: str) -> Setting | None:
         """The setting in a text; None where it is none, or sets nothing."""

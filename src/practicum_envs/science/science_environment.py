@@ -12,6 +12,7 @@ from practicum.core.trace import Message
 from practicum.environments.selection import LevelOptions
 from practicum_envs.science.briefing import prompt
 from practicum_envs.science.conclusion_scoring import FULL_MARKS
+from practicum_envs.science.experimenter import reference_turns
 from practicum_envs.science.laboratory import ANALYZE, CONCLUDE, DESIGN, FORMULATE, Laboratory
 from practicum_envs.science.law_spaces import LEVELS
 from practicum_envs.science.law_syntax import syntax_of
@@ -20,7 +21,6 @@ from practicum_envs.science.science_problems import (
     ENV,
     find_task,
     generate,
-    reference_turns,
     world_of,
 )
 from practicum_envs.science.subjects import SUBJECTS

@@ -7,7 +7,7 @@ hidden law: what even they cannot earn, nobody can.
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from practicum_envs.science.experimenter import design, formulate
+from practicum_envs.science.experimenter import formulate, work
 from practicum_envs.science.laboratory import ANALYZE, CONCLUDE, DESIGN, FORMULATE, Laboratory
 from practicum_envs.science.law_spaces import law_space
 from practicum_envs.science.laws import NO_EFFECT, Effect, Law, law_text, setting_text
@@ -59,12 +59,8 @@ def believer(world: World) -> Turns:
 
 def _work(world: World) -> tuple[Turns, Posterior]:
     """The reference's turns up to its conclusion, and what they tell."""
-    laboratory = Laboratory(world)
-    turns = [formulate(world.brief)]
-    while (experiment := design(world.brief, laboratory.readings)) is not None:
-        turns.append(experiment)
-        laboratory.act(experiment)
-    return (*turns, ANALYZE), world.brief.beliefs(laboratory.readings)
+    turns, readings = work(world)
+    return turns, world.brief.beliefs(readings)
 
 
 def _against(law: Law, beliefs: Posterior) -> Law:

@@ -14,8 +14,8 @@ from practicum.core.errors import UserError
 from practicum.core.task import Split, Task
 from practicum_envs.science.briefing import instruction
 from practicum_envs.science.conclusion_scoring import FULL_MARKS
-from practicum_envs.science.experimenter import conclude, design, formulate
-from practicum_envs.science.laboratory import ANALYZE, Laboratory
+from practicum_envs.science.experimenter import reference_turns
+from practicum_envs.science.laboratory import Laboratory
 from practicum_envs.science.law_spaces import LEVELS
 from practicum_envs.science.subjects import SUBJECTS
 from practicum_envs.science.worlds import World, draw_world, world_from
@@ -24,17 +24,6 @@ ENV = "science"
 ID = re.compile(rf"{ENV}-(train|heldout)-([a-z]+)-L(\d+)-s(-?\d+)-(\d+)")
 EARNED = 1e-9
 """Below full marks by no more than this is full marks."""
-
-
-def reference_turns(world: World) -> tuple[str, ...]:
-    """The turns of the honest experimenter in this world."""
-    laboratory = Laboratory(world)
-    turns = [formulate(world.brief)]
-    laboratory.act(turns[-1])
-    while (experiment := design(world.brief, laboratory.readings)) is not None:
-        turns.append(experiment)
-        laboratory.act(experiment)
-    return (*turns, ANALYZE, conclude(world.brief, laboratory.readings))
 
 
 def is_fair(world: World) -> bool:
