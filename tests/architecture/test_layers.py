@@ -78,6 +78,7 @@ MAY_BUILD_ON: dict[str, set[str]] = {
     "shell": set(),
     "office": {"shell"},
     "agent_company": {"office", "shell"},
+    "science": set(),
 }
 """Folder of `practicum_envs`, and the other environments whose parts it takes."""
 

@@ -22,14 +22,13 @@ RULES = (
 def prompt(brief: Brief) -> list[Message]:
     """The rules as system prompt, and the world."""
     rules = RULES.format(forms=_either(list(_forms(brief.rules))))
-    told = " ".join(_world(brief))
+    told = instruction(brief)
     return [Message(role="system", content=rules), Message(role="user", content=told)]
 
 
 def instruction(brief: Brief) -> str:
-    """The task in a sentence."""
-    factors = ", ".join(brief.factors)
-    return f"Find how the {brief.subject.measured} depends on {factors}."
+    """The world in words."""
+    return " ".join(_world(brief))
 
 
 def _forms(rules: LevelRules) -> Iterator[str]:

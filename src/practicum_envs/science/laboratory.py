@@ -31,6 +31,8 @@ DESIGN = "design_experiment"
 ANALYZE = "analyze_data"
 CONCLUDE = "draw_conclusions"
 ACTIONS = (FORMULATE, DESIGN, ANALYZE, CONCLUDE)
+SHORT = {name[0]: name for name in (FORMULATE, DESIGN, ANALYZE)} | {"c": CONCLUDE}
+"""Letters that a person may type for the actions."""
 ACTION = re.compile(
     rf"(?:action\s*:\s*)?({'|'.join(ACTIONS)})(?:[ \t]+(\S[^\n]*?))?[ \t]*\.?", re.IGNORECASE
 )

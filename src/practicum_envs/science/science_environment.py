@@ -13,7 +13,14 @@ from practicum.environments.selection import LevelOptions
 from practicum_envs.science.briefing import prompt
 from practicum_envs.science.conclusion_scoring import FULL_MARKS
 from practicum_envs.science.experimenter import reference_turns
-from practicum_envs.science.laboratory import ANALYZE, CONCLUDE, DESIGN, FORMULATE, Laboratory
+from practicum_envs.science.laboratory import (
+    ANALYZE,
+    CONCLUDE,
+    DESIGN,
+    FORMULATE,
+    SHORT,
+    Laboratory,
+)
 from practicum_envs.science.law_spaces import LEVELS
 from practicum_envs.science.law_syntax import syntax_of
 from practicum_envs.science.science_probes import near_misses
@@ -159,6 +166,15 @@ class ScienceEnvironment:
         if found.get("conclusion") is None:
             return ""
         return f"{found['conclusion']} (the law is {found['law']})"
+
+    def turn_from_line(self, line: str) -> str:
+        """What a person types, with f, d, a or c for the action.
+
+        >>> ScienceEnvironment(ScienceOptions()).turn_from_line("d water 4")
+        'design_experiment water 4'
+        """
+        first, space, argument = line.strip().partition(" ")
+        return f"{SHORT.get(first, first)}{space}{argument}"
 
     def find(self, text: str) -> Task:
         """The task with this id."""
