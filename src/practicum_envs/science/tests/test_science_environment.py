@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from practicum_envs.science.law_spaces import LEVELS
 from practicum_envs.science.science_environment import ScienceEnvironment, ScienceOptions
 from practicum_envs.science.science_problems import world_of
 from practicum_envs.science.subjects import SUBJECTS
+from practicum_envs.science.worlds import draw_world
 
 EVERY_LEVEL = sorted(LEVELS)
 
@@ -70,6 +72,17 @@ def test_held_out_names_are_other_worlds_of_the_same_families(level: int) -> Non
 
     assert not {content(task) for task in train} & {content(task) for task in held}
     assert all(world_of(task).split == task.split for task in (*train, *held))
+
+
+def test_a_world_is_in_one_split_whatever_its_noise_and_the_order_of_its_factors() -> None:
+    splits = set()
+    for number in range(40):
+        world = draw_world(1, "plants", str(number))
+        brief = replace(world.brief, scatter=3, factors=world.brief.factors[::-1])
+        law = tuple(replace(one, factors=(2 - one.factors[0],)) for one in world.law)
+        assert replace(world, brief=brief, law=law, seed="other").split == world.split
+        splits.add(world.split)
+    assert splits == {"train", "heldout"}
 
 
 def test_an_id_finds_its_task_whatever_the_seed_and_the_options() -> None:
