@@ -146,7 +146,7 @@ class Syntax:
         return Conclusion(law, int(found[2]))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def syntax_of(level: int, names: tuple[str, ...]) -> Syntax:
     """The forms of a level with these factors."""
     return Syntax(level, names)

@@ -32,10 +32,8 @@ def family_of(task: Task) -> str:
     return str(task.data["family"])
 
 
-@pytest.mark.parametrize("level", EVERY_LEVEL)
-async def test_every_level_is_sound(level: int) -> None:
-    found = await check_environment(lambda at: build_level("science", at), levels=[level], n=8)
-    assert found.levels[0].problems == ()
+async def test_the_check_tries_every_near_miss_and_acts_at_random() -> None:
+    found = await check_environment(lambda at: build_level("science", at), levels=[1], n=8)
     assert found.is_sound
     assert (found.levels[0].near_misses, found.levels[0].near_miss_solved) == (8 * 16, 0)
     assert found.levels[0].random_solved == 0
