@@ -58,8 +58,9 @@ class Family:
     """Whether the value is a cost."""
     is_heldout: bool = False
     """Whether none of its cases is trained on."""
-    step: Callable[[str, Facts], int] = lambda column, facts: 1
-    """What a column's numbers are multiples of, so that figures come out whole."""
+    step: Callable[[str, Facts, Row], int] = lambda column, facts, row: 1
+    """What a column's numbers are multiples of, so that figures come out whole; the row has the
+    columns before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

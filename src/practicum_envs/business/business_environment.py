@@ -148,12 +148,11 @@ class BusinessEnvironment:
 
 def task_of(name: str, level: int, key: int) -> Task:
     """The task of a family, a level and a key."""
-    numbers = case_numbers(name, level, key)
-    data = json.loads(numbers)
+    data = json.loads(case_numbers(name, level, key))
     return Task(
         id=f"{ENV}-{level}-{name}-{key}",
         env=ENV,
-        split=split_of(numbers),
+        split=split_of(data),
         level=level,
         instruction=summary_of(case_of(FAMILIES[name], data)),
         data=data,

@@ -90,7 +90,12 @@ def _present(facts: Facts, row: Row) -> Figures:
     return _f(worth=worth, npv=worth - row["cost"])
 
 
-def _present_step(column: str, facts: Facts) -> int:
+def _break_even_step(column: str, facts: Facts, row: Row) -> int:
+    """What is fixed is a multiple of the margin."""
+    return facts["price"] - row["unit_cost"] if column == "fixed" else 1
+
+
+def _present_step(column: str, facts: Facts, row: Row) -> int:
     """Flows are multiples of what they are divided by."""
     rate = Fraction(100 + facts["rate"], 100)
     return int(rate.numerator ** (1 + YEARS.index(column))) if column in YEARS else 1
@@ -334,16 +339,17 @@ MAKE_OR_BUY = (
         formula="profit = (price - unit_cost) x volume - fixed, break_even = fixed / "
         "(price - unit_cost)",
         columns={
-            "fixed": (range(10, 90), range(60, 600), range(400, 8000, 10)),
             "unit_cost": (range(1, 7), range(3, 15), range(5, 40)),
+            "fixed": (range(10, 90), range(60, 600), range(400, 8000)),
         },
         facts={
             "price": (range(7, 13), range(15, 30), range(40, 80)),
             "volume": (range(8, 25), range(25, 80), range(80, 300)),
         },
         hidden="volume",
-        limit=Limit(on="break_even", name="sure_sales"),
+        limit=Limit(on="fixed", name="budget"),
         work_out=_break_even,
+        step=_break_even_step,
         is_heldout=True,
     ),
 )

@@ -33,6 +33,7 @@ TRIED = 12
 """Other numbers that are tried for the hidden fact."""
 MOST_ATTEMPTS = 50_000
 ROW_ATTEMPTS = 60
+SPLIT_ATTEMPTS = 200
 NAMES_OF_RISKS = (
     *("rain", "strike", "theft", "fire", "delay", "flood", "recall", "fraud", "outage", "illness"),
 )
@@ -51,15 +52,38 @@ def case_numbers(name: str, level: int, key: int) -> str:
     # Drawn before the attempts: kept draws would show which of them is easier to come by.
     limit_bites = rng.random() < 0.5
     for _ in range(MOST_ATTEMPTS):
-        numbers = _attempt(family, level, rng)
-        if numbers is not None and _is_fair(numbers, family, limit_bites=limit_bites):
-            return json.dumps({"family": name, "key": key, **numbers})
+        draft = _attempt(family, level, rng)
+        if draft is not None and _is_fair(draft, family, limit_bites=limit_bites):
+            numbers = _of_split(draft, family, limit_bites=limit_bites, of_key=key, rng=rng)
+            if numbers is not None:
+                return json.dumps({"family": name, "key": key, **numbers})
     raise ValueError(f"no case of {name!r} at level {level} was found for the key {key}")
 
 
-def split_of(numbers: str) -> Split:
-    """Train or held out, from a hash of what the case is, its key left out."""
-    content = {k: v for k, v in json.loads(numbers).items() if k not in ("key", "looks", "story")}
+def _of_split(
+    draft: Numbers, family: Family, *, limit_bites: bool, of_key: int, rng: random.Random
+) -> Numbers | None:
+    """A fair case in the split of its key, by other numbers of its risks; None if none is found."""
+    numbers = {"family": family.name, **draft}
+    for _ in range(SPLIT_ATTEMPTS):
+        in_split = split_of(numbers) == split_of_key(of_key)
+        if in_split and _is_fair(numbers, family, limit_bites=limit_bites):
+            return numbers
+        spread = _spread(family, draft["facts"], draft["rows"])
+        numbers |= {
+            "risks": [one | _odds(draft["level"], spread, rng) for one in draft["risks"]],
+        }
+    return None
+
+
+def split_of_key(key: int) -> Split:
+    """The split that the case of a key is in."""
+    return "heldout" if key % HELD_OUT_ONE_IN == 0 else "train"
+
+
+def split_of(numbers: Numbers) -> Split:
+    """Train or held out, from a hash of what the case is; keys, words and their order aside."""
+    content = {k: v for k, v in numbers.items() if k not in ("key", "looks", "story")}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
     return "heldout" if int.from_bytes(digest[:8], "big") % HELD_OUT_ONE_IN == 0 else "train"
 
@@ -69,7 +93,7 @@ def keys(name: str, level: int, split: Split, seed: int) -> Iterator[int]:
     start = random.Random(f"business keys {name} {level} {split} {seed}").randrange(KEYS)
     for number in count() if split == "train" else range(KEYS):
         key = (start + number * STRIDE) % KEYS
-        if split_of(case_numbers(name, level, key)) == split:
+        if split_of_key(key) == split:
             yield key
 
 
@@ -104,7 +128,7 @@ def _row(family: Family, facts: Facts, level: int, rng: random.Random) -> dict[s
     for _ in range(ROW_ATTEMPTS):
         row: dict[str, int] = {}
         for column, sizes in family.columns.items():
-            step = family.step(column, facts)
+            step = family.step(column, facts, row)
             numbers = (
                 [n for n in sizes[level - 1] if n % step == 0] if step > 1 else sizes[level - 1]
             )
@@ -136,18 +160,32 @@ def _risks(
     family: Family, facts: Facts, rows: Sequence[Row], level: int, rng: random.Random
 ) -> list[dict[str, Any]]:
     """Risks of a size that matters among the options' values, covered at about what they cost."""
-    values = [int(list(family.work_out(facts, row).values())[-1]) for row in rows]
-    most = max(4, min(60, (max(values) - min(values)) // 15))
+    spread = _spread(family, facts, rows)
     letters = LETTERS[: len(rows)]
-    risks = []
-    for name in rng.sample(NAMES_OF_RISKS, RISKS[level]):
-        chance, loss = rng.choice(CHANCES[level]), LOSS_UNIT[level] * rng.randint(1, most)
-        average = chance * loss // 100
-        off = rng.randint(1, max(2, average // 2))
-        cover = average - off if rng.random() < 0.5 and average > off else average + off
-        hit = letters if level == 1 else _some_of(letters, rng)
-        risks.append({"name": name, "chance": chance, "loss": loss, "cover": cover, "hits": hit})
-    return risks
+    return [
+        {
+            "name": name,
+            "hits": letters if level == 1 else _some_of(letters, rng),
+            **_odds(level, spread, rng),
+        }
+        for name in rng.sample(NAMES_OF_RISKS, RISKS[level])
+    ]
+
+
+def _spread(family: Family, facts: Facts, rows: Sequence[Row]) -> int:
+    """How far the options' values lie apart."""
+    values = [int(list(family.work_out(facts, row).values())[-1]) for row in rows]
+    return max(values) - min(values)
+
+
+def _odds(level: int, spread: int, rng: random.Random) -> dict[str, int]:
+    """Chance, loss and cover: the cover is a little below what is lost on average, or above."""
+    chance = rng.choice(CHANCES[level])
+    loss = LOSS_UNIT[level] * rng.randint(1, max(4, min(60, spread // 15)))
+    average = chance * loss // 100
+    off = rng.randint(1, max(2, average // 2))
+    cover = average - off if rng.random() < 0.5 and average > off else average + off
+    return {"chance": chance, "loss": loss, "cover": cover}
 
 
 def _some_of(letters: str, rng: random.Random) -> str:
