@@ -233,8 +233,8 @@ class BusinessSession:
             took_back = scoring.DECISION_PAY * float(scoring.decision_share(case, decided))
             said = f"the plan is for {letter}, the decision was {work.decision}"
             return _Turn(pay=scoring.WASTE - took_back, said=f"{said}. {self._verdict()}")
-        share = scoring.plan_share(case, decided, stated)
-        return _Turn(pay=scoring.PLAN_PAY * float(share), said=self._verdict())
+        worth = scoring.plan_worth(case, decided, stated)
+        return _Turn(pay=scoring.PLAN_PAY * float(worth), said=self._verdict())
 
     def _verdict(self) -> str:
         """What was right, for a person to read."""

@@ -5,7 +5,7 @@ columns, facts and figures have, so that a reader can tell which item the answer
 """
 
 from fractions import Fraction
-from math import prod
+from math import ceil, prod
 
 from practicum_envs.business.business_case import Facts, Family, Figures, Limit, Row
 
@@ -40,7 +40,8 @@ def _order(facts: Facts, row: Row) -> Figures:
 
 
 def _lots(facts: Facts, row: Row) -> Figures:
-    ordering = Fraction(facts["demand"], row["lot"]) * facts["order_fee"]
+    # A part of a lot is ordered as a whole one.
+    ordering = ceil(Fraction(facts["demand"], row["lot"])) * facts["order_fee"]
     return _f(ordering=ordering, cost=ordering + Fraction(facts["holding"] * row["lot"], 2))
 
 
@@ -138,7 +139,7 @@ PRICING = (
         name="price",
         kind="pricing",
         stories=("A stall sets the price of its lemonade.", "A baker sets the price of a cake."),
-        formula="profit = margin x sold, margin = price - unit_cost",
+        formula="margin = price - unit_cost, profit = margin x sold",
         columns={
             "price": (range(5, 13), range(12, 40), range(40, 120)),
             "sold": (range(3, 13), range(10, 40), range(30, 150)),
@@ -152,7 +153,7 @@ PRICING = (
         name="discount",
         kind="pricing",
         stories=("A shop chooses a discount for its coats.", "A sale of old lamps is planned."),
-        formula="profit = (price - unit_cost) x sold, price = list_price less discount %",
+        formula="price = list_price less discount %, profit = (price - unit_cost) x sold",
         columns={
             "discount": PERCENTS,
             "sold": (range(2, 13), range(10, 40), range(30, 150)),
@@ -169,7 +170,7 @@ PRICING = (
         name="membership",
         kind="pricing",
         stories=("A gym chooses a monthly fee.", "A library of tools chooses its monthly fee."),
-        formula="total = monthly x months - setup, monthly = (fee - service_cost) x members",
+        formula="monthly = (fee - service_cost) x members, total = monthly x months - setup",
         columns={
             "fee": (range(4, 12), range(10, 30), range(25, 80)),
             "members": (range(3, 10), range(10, 40), range(30, 120)),
@@ -191,8 +192,8 @@ STOCK = (
         name="order",
         kind="stock",
         stories=("A kiosk orders umbrellas.", "A school shop orders notebooks for one term."),
-        formula="profit = revenue - unit_cost x order, revenue = price x the smaller of order "
-        "and demand",
+        formula="revenue = price x the smaller of order and demand, profit = revenue - unit_cost x "
+        "order",
         columns={"order": (range(3, 13), range(15, 60), range(60, 300))},
         facts={
             "demand": (range(4, 12), range(20, 50), range(80, 250)),
@@ -207,7 +208,8 @@ STOCK = (
         name="lots",
         kind="stock",
         stories=("A workshop orders screws in lots.", "A cafe orders coffee beans in lots."),
-        formula="cost = ordering + holding x lot / 2, ordering = demand / lot x order_fee",
+        formula="ordering = order_fee x (demand / lot rounded up), cost = ordering + holding x "
+        "lot / 2",
         columns={
             "lot": ((2, 4, 6, 8, 12), (4, 6, 8, 10, 12, 20, 24, 30), range(10, 102, 2)),
         },
@@ -225,8 +227,8 @@ STOCK = (
         name="fresh",
         kind="stock",
         stories=("A market stall orders berries for a day.", "A florist orders roses for a day."),
-        formula="profit = revenue - unit_cost x order, revenue = price x (good_day % of the "
-        "smaller of order and high + the rest of the smaller of order and low)",
+        formula="revenue = price x (good_day % of the smaller of order and high + (100 - good_day) % "
+        "of the smaller of order and low), profit = revenue - unit_cost x order",
         columns={
             "order": (range(5, 31, 5), range(20, 101, 5), range(50, 301, 10)),
         },
@@ -249,8 +251,8 @@ HIRING = (
         name="crew",
         kind="hiring",
         stories=("A mover plans its crew for a week.", "A cleaner plans a crew for one job."),
-        formula="cost = people x wage + overtime x rate, overtime = work_hours - people x shift, "
-        "never below 0",
+        formula="overtime = work_hours - people x shift, never below 0, cost = people x wage + "
+        "overtime x rate",
         columns={"people": (range(1, 7), range(2, 12), range(5, 30))},
         facts={
             "work_hours": (range(20, 60, 2), range(60, 200, 5), range(200, 900, 10)),
@@ -267,7 +269,7 @@ HIRING = (
         name="candidate",
         kind="hiring",
         stories=("A pottery hires one of several people.", "A bike shop hires one mechanic."),
-        formula="gain = worth - wage, worth = output x piece_value",
+        formula="worth = output x piece_value, gain = worth - wage",
         columns={
             "output": (range(4, 13), range(10, 40), range(30, 120)),
             "wage": (range(8, 50), range(50, 400, 5), range(400, 3000, 20)),
@@ -281,7 +283,7 @@ HIRING = (
         name="trainee",
         kind="hiring",
         stories=("A printer takes on a trainee.", "A tailor takes on a trainee for a season."),
-        formula="gain = earned - weeks x wage, earned = (weeks - training) x output",
+        formula="earned = (weeks - training) x output, gain = earned - weeks x wage",
         columns={
             "training": (range(1, 5), range(1, 9), range(2, 13)),
             "output": (range(8, 20), range(20, 60), range(60, 200)),
@@ -300,7 +302,7 @@ MAKE_OR_BUY = (
         name="workshop",
         kind="make_or_buy",
         stories=("A toy maker can make its wheels or buy them.", "Chairs need legs: make or buy?"),
-        formula="cost = fixed + variable, variable = unit_cost x volume",
+        formula="variable = unit_cost x volume, cost = fixed + variable",
         columns={
             "fixed": (range(0, 40), range(0, 300, 5), range(0, 3000, 20)),
             "unit_cost": (range(2, 10), range(4, 25), range(8, 60)),
@@ -316,8 +318,8 @@ MAKE_OR_BUY = (
         name="supplier",
         kind="make_or_buy",
         stories=("A lamp maker buys its bulbs.", "A builder of radios buys a part or makes it."),
-        formula="profit = price x good - unit_cost x quantity - freight, good = quantity less "
-        "defects %",
+        formula="good = quantity less defects %, profit = price x good - unit_cost x quantity - "
+        "freight",
         columns={
             "unit_cost": (range(1, 7), range(2, 15), range(5, 40)),
             "freight": (range(1, 60), range(10, 400), range(100, 5000, 10)),
@@ -336,8 +338,8 @@ MAKE_OR_BUY = (
         name="machine",
         kind="make_or_buy",
         stories=("A jam maker buys a machine.", "A mint buys a press for its coins."),
-        formula="profit = (price - unit_cost) x volume - fixed, break_even = fixed / "
-        "(price - unit_cost)",
+        formula="break_even = fixed / (price - unit_cost), profit = (price - unit_cost) x volume - "
+        "fixed",
         columns={
             "unit_cost": (range(1, 7), range(3, 15), range(5, 40)),
             "fixed": (range(10, 90), range(60, 600), range(400, 8000)),
@@ -359,8 +361,8 @@ PROJECTS = (
         name="present_value",
         kind="project",
         stories=("A farm chooses one investment.", "A cinema chooses what to build."),
-        formula="npv = worth - cost, worth = each year's cash divided by (1 + rate %) once for "
-        "every year",
+        formula="worth = each year's cash divided by (1 + rate %) once for every year, npv = "
+        "worth - cost",
         columns={
             "cost": (range(2, 40), range(20, 200), range(50, 600)),
             "year1": (range(6, 100), range(10, 200), range(20, 500)),
@@ -377,7 +379,7 @@ PROJECTS = (
         name="launch",
         kind="project",
         stories=("A studio chooses a game to make.", "A band chooses where to play."),
-        formula="net = back - cost, back = chance % of gain + the rest of salvage",
+        formula="back = chance % of gain + (100 - chance) % of salvage, net = back - cost",
         columns={
             "cost": (range(3, 40), range(30, 200), range(200, 2000, 10)),
             "chance": PERCENTS,
@@ -392,7 +394,7 @@ PROJECTS = (
         name="bundle",
         kind="project",
         stories=("A town chooses a pair of projects.", "A club chooses two works at once."),
-        formula="net = gain1 + gain2 less tax % - cost, cost = cost1 + cost2",
+        formula="cost = cost1 + cost2, net = (gain1 + gain2) less tax % - cost",
         columns={
             "cost1": (range(2, 15), range(10, 60), range(50, 500)),
             "gain1": (range(10, 60, 10), range(40, 200, 10), range(200, 1500, 20)),
@@ -412,7 +414,8 @@ CASH_FLOW = (
         name="payments",
         kind="cash_flow",
         stories=("A theatre agrees on when to pay a builder.", "A yard pays for a crane."),
-        formula="end = cash after every month: first pay, then get; lowest = the lowest cash",
+        formula="lowest = the least that cash comes to on the way, end = cash - pay1 + get1 - "
+        "pay2 + get2 and so on",
         columns={
             "pay1": (range(0, 25), range(0, 90), range(0, 700, 5)),
             "pay2": (range(0, 25), range(0, 90), range(0, 700, 5)),
@@ -434,7 +437,7 @@ CASH_FLOW = (
         name="loan",
         kind="cash_flow",
         stories=("A ferry borrows until the summer.", "A press borrows until a book is out."),
-        formula="cost = interest + fee, interest = rate % of amount x months",
+        formula="interest = rate % of amount x months, cost = interest + fee",
         columns={
             "amount": (range(100, 700, 100), range(500, 2500, 100), range(2000, 9900, 100)),
             "rate": (range(1, 5), range(1, 6), range(1, 8)),
@@ -450,7 +453,7 @@ CASH_FLOW = (
         name="invoice",
         kind="cash_flow",
         stories=("A carrier sells its invoices for cash.", "A weaver sells unpaid invoices."),
-        formula="net = cash - fee, cash = advance % of invoices",
+        formula="cash = advance % of invoices, net = cash - fee",
         columns={
             "advance": (range(50, 100, 10), range(50, 100, 10), range(50, 100, 5)),
             "fee": (range(5, 60), range(20, 200), range(100, 900, 5)),

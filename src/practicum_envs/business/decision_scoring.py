@@ -68,3 +68,8 @@ def plan_share(case: Case, option: Option, stated: Stated) -> Fraction:
     figures = case.plan(option)
     right = sum(n in stated and stated[n][0] == number for n, number in figures.items())
     return Fraction(right, len(figures)) if option.fits else Fraction(0)
+
+
+def plan_worth(case: Case, option: Option, stated: Stated) -> Fraction:
+    """What a plan is paid for: its right figures, and half as much where what it plans is poor."""
+    return plan_share(case, option, stated) * (1 + decision_share(case, option)) / 2
