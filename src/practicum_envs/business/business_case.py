@@ -16,7 +16,7 @@ Row = Mapping[str, int]
 """The numbers of one option, by column."""
 Facts = Mapping[str, int]
 """The numbers that hold for every option."""
-Figures = Mapping[str, Fraction]
+Figures = Mapping[str, Fraction | int]
 """What is worked out for one option, by name, in order; the last is its value."""
 Sizes = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """What a number may be at levels 1, 2 and 3; empty where a level does without it."""
@@ -102,9 +102,7 @@ class Option:
 
     letter: str
     row: Row
-    figures: Figures
-    limited: Fraction
-    """The number that the limit is on."""
+    figures: Mapping[str, Fraction]
     fits: bool
     """Whether it keeps to the limit."""
     risk: Fraction
@@ -232,17 +230,19 @@ def case_of(family: Family, numbers: Mapping[str, Any]) -> Case:
 def _option(
     family: Family, facts: Facts, row: Row, letter: str, bound: int, risks: Sequence[Risk]
 ) -> Option:
-    figures = dict(family.work_out(facts, row))
-    on = family.limit.on
-    limited = Fraction(row[on]) if on in row else figures[on]
+    figures = {name: Fraction(n) for name, n in family.work_out(facts, row).items()}
     value = list(figures.values())[-1]
     risk = sum((one.price for one in risks if letter in one.hits), Fraction(0))
     return Option(
         letter=letter,
         row=row,
         figures=figures,
-        limited=limited,
-        fits=family.limit.admits(limited, bound),
+        fits=family.limit.admits(limited(family, row, figures), bound),
         risk=risk,
         expected=value + risk if family.lowest_is_best else value - risk,
     )
+
+
+def limited(family: Family, row: Row, figures: Figures) -> Fraction | int:
+    """The number of an option that the limit is on."""
+    return row[family.limit.on] if family.limit.on in row else figures[family.limit.on]

@@ -5,7 +5,7 @@ columns, facts and figures have, so that a reader can tell which item the answer
 """
 
 from fractions import Fraction
-from math import ceil, prod
+from math import ceil
 
 from practicum_envs.business.business_case import Facts, Family, Figures, Limit, Row
 
@@ -15,80 +15,82 @@ PAYMENTS = ("pay1", "pay2", "pay3", "pay4")
 RECEIPTS = ("get1", "get2", "get3", "get4")
 
 
-def _f(**figures: Fraction | int) -> Figures:
-    return {name: Fraction(number) for name, number in figures.items()}
+def _part(of: int, parts: int) -> Fraction | int:
+    """An exact quotient, whole where it can be: whole numbers are quicker than fractions."""
+    whole, rest = divmod(of, parts)
+    return Fraction(of, parts) if rest else whole
 
 
 def _price(facts: Facts, row: Row) -> Figures:
     margin = row["price"] - facts["unit_cost"]
-    return _f(margin=margin, profit=margin * row["sold"])
+    return {"margin": margin, "profit": margin * row["sold"]}
 
 
 def _discount(facts: Facts, row: Row) -> Figures:
-    price = Fraction(facts["list_price"] * (100 - row["discount"]), 100)
-    return _f(price=price, profit=(price - facts["unit_cost"]) * row["sold"])
+    price = _part(facts["list_price"] * (100 - row["discount"]), 100)
+    return {"price": price, "profit": (price - facts["unit_cost"]) * row["sold"]}
 
 
 def _membership(facts: Facts, row: Row) -> Figures:
     monthly = (row["fee"] - facts["service_cost"]) * row["members"]
-    return _f(monthly=monthly, total=monthly * facts["months"] - row["setup"])
+    return {"monthly": monthly, "total": monthly * facts["months"] - row["setup"]}
 
 
 def _order(facts: Facts, row: Row) -> Figures:
     revenue = facts["price"] * min(row["order"], facts["demand"])
-    return _f(revenue=revenue, profit=revenue - facts["unit_cost"] * row["order"])
+    return {"revenue": revenue, "profit": revenue - facts["unit_cost"] * row["order"]}
 
 
 def _lots(facts: Facts, row: Row) -> Figures:
     # A part of a lot is ordered as a whole one.
     ordering = ceil(Fraction(facts["demand"], row["lot"])) * facts["order_fee"]
-    return _f(ordering=ordering, cost=ordering + Fraction(facts["holding"] * row["lot"], 2))
+    return {"ordering": ordering, "cost": ordering + _part(facts["holding"] * row["lot"], 2)}
 
 
 def _fresh(facts: Facts, row: Row) -> Figures:
-    chance = Fraction(facts["good_day"], 100)
     low, high = min(row["order"], facts["low"]), min(row["order"], facts["high"])
-    revenue = facts["price"] * (chance * high + (1 - chance) * low)
-    return _f(revenue=revenue, profit=revenue - facts["unit_cost"] * row["order"])
+    sold = _part(facts["good_day"] * high + (100 - facts["good_day"]) * low, 100)
+    revenue = facts["price"] * sold
+    return {"revenue": revenue, "profit": revenue - facts["unit_cost"] * row["order"]}
 
 
 def _crew(facts: Facts, row: Row) -> Figures:
     overtime = max(0, facts["work_hours"] - row["people"] * facts["shift"])
-    return _f(overtime=overtime, cost=row["people"] * facts["wage"] + overtime * facts["rate"])
+    return {"overtime": overtime, "cost": row["people"] * facts["wage"] + overtime * facts["rate"]}
 
 
 def _candidate(facts: Facts, row: Row) -> Figures:
     worth = row["output"] * facts["piece_value"]
-    return _f(worth=worth, gain=worth - row["wage"])
+    return {"worth": worth, "gain": worth - row["wage"]}
 
 
 def _trainee(facts: Facts, row: Row) -> Figures:
     earned = (facts["weeks"] - row["training"]) * row["output"]
-    return _f(earned=earned, gain=earned - facts["weeks"] * row["wage"])
+    return {"earned": earned, "gain": earned - facts["weeks"] * row["wage"]}
 
 
 def _workshop(facts: Facts, row: Row) -> Figures:
     variable = row["unit_cost"] * facts["volume"]
-    return _f(variable=variable, cost=row["fixed"] + variable)
+    return {"variable": variable, "cost": row["fixed"] + variable}
 
 
 def _supplier(facts: Facts, row: Row) -> Figures:
-    good = Fraction(facts["quantity"] * (100 - row["defects"]), 100)
+    good = _part(facts["quantity"] * (100 - row["defects"]), 100)
     spent = row["unit_cost"] * facts["quantity"] + row["freight"]
-    return _f(good=good, profit=facts["price"] * good - spent)
+    return {"good": good, "profit": facts["price"] * good - spent}
 
 
 def _break_even(facts: Facts, row: Row) -> Figures:
     margin = facts["price"] - row["unit_cost"]
-    even = Fraction(row["fixed"], margin)
-    return _f(break_even=even, profit=margin * facts["volume"] - row["fixed"])
+    even = _part(row["fixed"], margin)
+    return {"break_even": even, "profit": margin * facts["volume"] - row["fixed"]}
 
 
 def _present(facts: Facts, row: Row) -> Figures:
-    growth = 1 + Fraction(facts["rate"], 100)
     flows = [row[year] for year in YEARS if year in row]
-    worth = sum((flow / growth**year for year, flow in enumerate(flows, 1)), Fraction(0))
-    return _f(worth=worth, npv=worth - row["cost"])
+    grown = 100 + facts["rate"]
+    worth = sum(_part(flow * 100**year, grown**year) for year, flow in enumerate(flows, 1))
+    return {"worth": worth, "npv": worth - row["cost"]}
 
 
 def _break_even_step(column: str, facts: Facts, row: Row) -> int:
@@ -98,20 +100,19 @@ def _break_even_step(column: str, facts: Facts, row: Row) -> int:
 
 def _present_step(column: str, facts: Facts, row: Row) -> int:
     """Flows are multiples of what they are divided by."""
-    rate = Fraction(100 + facts["rate"], 100)
+    rate = _part(100 + facts["rate"], 100)
     return int(rate.numerator ** (1 + YEARS.index(column))) if column in YEARS else 1
 
 
 def _launch(facts: Facts, row: Row) -> Figures:
-    chance = Fraction(row["chance"], 100)
-    back = chance * row["gain"] + (1 - chance) * facts["salvage"]
-    return _f(back=back, net=back - row["cost"])
+    back = _part(row["chance"] * row["gain"] + (100 - row["chance"]) * facts["salvage"], 100)
+    return {"back": back, "net": back - row["cost"]}
 
 
 def _bundle(facts: Facts, row: Row) -> Figures:
-    kept = Fraction((row["gain1"] + row["gain2"]) * (100 - facts["tax"]), 100)
+    kept = _part((row["gain1"] + row["gain2"]) * (100 - facts["tax"]), 100)
     cost = row["cost1"] + row["cost2"]
-    return _f(cost=cost, net=kept - cost)
+    return {"cost": cost, "net": kept - cost}
 
 
 def _balance(facts: Facts, row: Row) -> Figures:
@@ -121,17 +122,17 @@ def _balance(facts: Facts, row: Row) -> Figures:
             balance -= row[pay]
             lowest = min(lowest, balance)
             balance += facts[get]
-    return _f(lowest=lowest, end=balance)
+    return {"lowest": lowest, "end": balance}
 
 
 def _loan(facts: Facts, row: Row) -> Figures:
-    interest = Fraction(prod((row["amount"], row["rate"], facts["months"])), 100)
-    return _f(interest=interest, cost=interest + row["fee"])
+    interest = _part(row["amount"] * row["rate"] * facts["months"], 100)
+    return {"interest": interest, "cost": interest + row["fee"]}
 
 
 def _invoice(facts: Facts, row: Row) -> Figures:
-    cash = Fraction(facts["invoices"] * row["advance"], 100)
-    return _f(cash=cash, net=cash - row["fee"])
+    cash = _part(facts["invoices"] * row["advance"], 100)
+    return {"cash": cash, "net": cash - row["fee"]}
 
 
 PRICING = (
@@ -227,8 +228,8 @@ STOCK = (
         name="fresh",
         kind="stock",
         stories=("A market stall orders berries for a day.", "A florist orders roses for a day."),
-        formula="revenue = price x (good_day % of the smaller of order and high + (100 - good_day) % "
-        "of the smaller of order and low), profit = revenue - unit_cost x order",
+        formula="revenue = price x (good_day % of the smaller of order and high + (100 - good_day) "
+        "% of the smaller of order and low), profit = revenue - unit_cost x order",
         columns={
             "order": (range(5, 31, 5), range(20, 101, 5), range(50, 301, 10)),
         },

@@ -8,12 +8,21 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from practicum.core.task import Split
-from practicum_envs.business.business_case import LETTERS, Case, Facts, Family, Row, case_of
+from practicum_envs.business.business_case import (
+    LETTERS,
+    Case,
+    Facts,
+    Family,
+    Row,
+    case_of,
+    limited,
+)
 from practicum_envs.business.case_families import FAMILIES
 
 LEVELS = (1, 2, 3)
@@ -52,11 +61,14 @@ def case_numbers(name: str, level: int, key: int) -> str:
     # Drawn before the attempts: kept draws would show which of them is easier to come by.
     limit_bites = rng.random() < 0.5
     for _ in range(MOST_ATTEMPTS):
-        draft = _attempt(family, level, rng)
-        if draft is not None and _is_fair(draft, family, limit_bites=limit_bites):
+        plain = _plain(family, level, rng, limit_bites=limit_bites)
+        if plain is None:
+            continue
+        draft = {"level": level, **plain, **_surroundings(family, plain, level, rng)}
+        if _is_fair(draft, family, limit_bites=limit_bites):
             numbers = _of_split(draft, family, limit_bites=limit_bites, of_key=key, rng=rng)
             if numbers is not None:
-                return json.dumps({"family": name, "key": key, **numbers})
+                return json.dumps({"key": key, **numbers})
     raise ValueError(f"no case of {name!r} at level {level} was found for the key {key}")
 
 
@@ -97,25 +109,71 @@ def keys(name: str, level: int, split: Split, seed: int) -> Iterator[int]:
             yield key
 
 
-def _attempt(family: Family, level: int, rng: random.Random) -> Numbers | None:
-    """Numbers that may make a fair case."""
+def _plain(family: Family, level: int, rng: random.Random, *, limit_bites: bool) -> Numbers | None:
+    """Facts, options and a bound that may make a fair case once risks are added.
+
+    What most draws fail by is looked at here, before anything else is drawn.
+    """
     facts = {name: rng.choice(s[level - 1]) for name, s in family.facts.items() if s[level - 1]}
-    rows = [_row(family, facts, level, rng) for _ in range(OPTIONS[level])]
-    whole = [row for row in rows if row is not None]
-    if len(whole) < len(rows) or any(row in whole[:at] for at, row in enumerate(whole)):
-        return None
-    bound = _bound(family, facts, whole, rng)
+    rows: list[Row] = []
+    for _ in range(OPTIONS[level]):
+        row = _row(family, facts, level, rng)
+        if row is None or row in rows:
+            return None
+        rows.append(row)
+    bound = _bound(family, facts, rows, rng)
     if bound is None:
         return None
-    risks = _risks(family, facts, whole, level, rng)
+    fits, values = _valued(family, facts, rows, bound)
+    inside = sorted((value for value, fit in zip(values, fits, strict=True) if fit), reverse=True)
+    shown = {0, bound, *facts.values(), *(number for row in rows for number in row.values())}
+    if (
+        fits[values.index(max(values))] is limit_bites
+        or inside[0] == inside[1]
+        or not shown.isdisjoint(map(abs, inside))
+    ):
+        return None
+    best = _best(family, facts, rows, bound)
+    others = ({**facts, family.hidden: number} for number in _other_numbers(family, level))
+    if level == 1 and all(_best(family, other, rows, bound) == best for other in others):
+        return None
+    return {"facts": facts, "rows": rows, "bound": bound}
+
+
+Valued = tuple[list[bool], list[Fraction | int]]
+
+
+def _valued(family: Family, facts: Facts, rows: Sequence[Row], bound: int) -> Valued:
+    """Which options keep to the limit, and what each is worth before risks; more is better."""
+    figures = [family.work_out(facts, row) for row in rows]
+    on = [limited(family, *one) for one in zip(rows, figures, strict=True)]
+    sign = -1 if family.lowest_is_best else 1
+    return (
+        [family.limit.admits(number, bound) for number in on],
+        [sign * list(one.values())[-1] for one in figures],
+    )
+
+
+def _best(family: Family, facts: Facts, rows: Sequence[Row], bound: int) -> int | None:
+    """Which option is the best before risks; None where all break the limit."""
+    fits, values = _valued(family, facts, rows, bound)
+    inside = [(value, -at) for at, (value, fit) in enumerate(zip(values, fits, strict=True)) if fit]
+    return -max(inside)[1] if inside else None
+
+
+def _other_numbers(family: Family, level: int) -> Sequence[int]:
+    """Some of what the hidden fact might be."""
+    possible = family.facts[family.hidden][level - 1]
+    return possible[:: 1 + len(possible) // TRIED]
+
+
+def _surroundings(family: Family, plain: Numbers, level: int, rng: random.Random) -> Numbers:
+    """Risks, what is hidden, and what can be looked at besides."""
+    risks = _risks(family, plain["facts"], plain["rows"], level, rng)
     needed = _needed(family, risks, level, rng)
     spare = _spare(family, level, rng)
     return {
-        "level": level,
         "story": rng.choice(family.stories),
-        "facts": facts,
-        "rows": whole,
-        "bound": bound,
         "risks": risks,
         "needed": needed,
         "spare": spare,
@@ -143,12 +201,9 @@ def _row(family: Family, facts: Facts, level: int, rng: random.Random) -> dict[s
 
 def _bound(family: Family, facts: Facts, rows: Sequence[Row], rng: random.Random) -> int | None:
     """A bound that some options break and at least two keep to."""
-    on = family.limit.on
     sign = -1 if family.limit.at_least else 1
-    figures = [family.work_out(facts, row) for row in rows]
-    limited = [row[on] if on in row else int(f[on]) for row, f in zip(rows, figures, strict=True)]
-    numbers = sorted(sign * number for number in limited)
-    kept = rng.randint(2, len(rows) - 1)
+    numbers = sorted(sign * int(limited(family, row, family.work_out(facts, row))) for row in rows)
+    kept = rng.randint(2, len(numbers) - 1)
     inside, outside = numbers[kept - 1], numbers[kept]
     if inside == outside:
         return None
@@ -233,10 +288,9 @@ def _cannot_be_copied(case: Case) -> bool:
 
 def _hidden_fact_decides(case: Case, numbers: Numbers) -> bool:
     """Whether another number behind the hidden fact would make another option the best."""
-    name = case.family.hidden
-    possible = case.family.facts[name][case.level - 1]
-    for number in possible[:: 1 + len(possible) // TRIED]:
-        changed = case_of(case.family, {**numbers, "facts": {**case.facts, name: number}})
+    for number in _other_numbers(case.family, case.level):
+        facts = {**case.facts, case.family.hidden: number}
+        changed = case_of(case.family, {**numbers, "facts": facts})
         if not changed.ranked or changed.best.letter != case.best.letter:
             return True
     return False
