@@ -15,7 +15,7 @@ from practicum_envs.business.business_probes import near_misses, reference_turns
 from practicum_envs.business.business_session import BusinessSession
 from practicum_envs.business.case_families import FAMILIES
 from practicum_envs.business.case_generator import KEYS, LEVELS, case_numbers, keys, split_of
-from practicum_envs.business.case_words import summary_of
+from practicum_envs.business.case_words import statement_of
 from practicum_envs.business.decision_scoring import full_marks
 
 ENV = "business"
@@ -154,7 +154,7 @@ def task_of(name: str, level: int, key: int) -> Task:
         env=ENV,
         split=split_of(data),
         level=level,
-        instruction=summary_of(case_of(FAMILIES[name], data)),
+        instruction=statement_of(case_of(FAMILIES[name], data)),
         data=data,
     )
 

@@ -25,11 +25,6 @@ def statement_of(case: Case) -> str:
     return "\n".join(_lines(case))
 
 
-def summary_of(case: Case) -> str:
-    """The case in one line, for lists of tasks."""
-    return f"{case.story} {case.family.kind}, {len(case.options)} options"
-
-
 def _lines(case: Case) -> Iterator[str]:
     family = case.family
     yield case.story
