@@ -232,7 +232,7 @@ class BusinessSession:
         if letter != work.decision:
             took_back = scoring.DECISION_PAY * float(scoring.decision_share(case, decided))
             said = f"the plan is for {letter}, the decision was {work.decision}"
-            return _Turn(pay=scoring.WASTE - took_back, said=f"{said}. {self._verdict()}")
+            return _Turn(pay=scoring.WASTE - took_back, said=f"{said}\n{self._verdict()}")
         worth = scoring.plan_worth(case, decided, stated)
         return _Turn(pay=scoring.PLAN_PAY * float(worth), said=self._verdict())
 
@@ -242,7 +242,7 @@ class BusinessSession:
         figures = " ".join(f"{name}={number}" for name, number in case.plan(best).items())
         wrong = [why for why, share in self._shares().items() if share != 1]
         ending = "all is right" if not wrong else f"not right: {'; '.join(wrong)}"
-        return f"{ending}. Best is {best.letter}: {figures}"
+        return f"{ending}\nbest: {best.letter} {figures}"
 
 
 def _refused(reason: str) -> _Turn:

@@ -10,13 +10,16 @@ import pytest
 
 from practicum.core.interfaces import DiscreteSession
 from practicum.core.task import Task
+from practicum_envs.business.business_case import Case
 from practicum_envs.business.business_environment import (
     BusinessEnvironment,
     BusinessOptions,
+    case_of_task,
     task_of,
 )
 from practicum_envs.business.case_families import FAMILIES
 from practicum_envs.business.case_generator import LEVELS, keys
+from practicum_envs.business.case_words import statement_of
 
 Row = dict[str, int]
 PLACES = [(name, level) for name in FAMILIES for level in LEVELS]
@@ -287,3 +290,70 @@ async def test_they_find_it_in_many_cases_of_every_family(name: str, level: int)
 
 def test_every_family_is_counted_by_a_function_of_its_own() -> None:
     assert set(BY_COUNTING) == set(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "row", "figures"),
+    [
+        ("order", {"demand": 5, "price": 4, "unit_cost": 1}, {"order": 9}, (20, 11)),
+        (
+            "fresh",
+            {"good_day": 40, "low": 10, "high": 20, "price": 3, "unit_cost": 1},
+            {"order": 30},
+            (42, 12),
+        ),
+        ("crew", {"work_hours": 20, "shift": 8, "wage": 50, "rate": 9}, {"people": 3}, (0, 150)),
+        ("lots", {"demand": 25, "order_fee": 4, "holding": 3}, {"lot": 10}, (12, 27)),
+        ("loan", {"months": 3}, {"amount": 200, "rate": 2, "fee": 5}, (12, 17)),
+    ],
+)
+def test_what_is_ordered_or_hired_beyond_the_need_brings_nothing(
+    name: str, facts: Row, row: Row, figures: tuple[int, int]
+) -> None:
+    assert tuple(FAMILIES[name].work_out(facts, row).values()) == figures
+    assert tuple(BY_COUNTING[name](facts, row)) == figures
+
+
+def read_case(name: str, level: int, key: int) -> tuple[Case, Reader]:
+    """A case, and a reader who has looked at what is needed."""
+    case = case_of_task(task_of(name, level, key))
+    reader = Reader(name, statement_of(case))
+    for item in reader.needed:
+        reader.see(item, case.item(item))
+    return case, reader
+
+
+@pytest.mark.parametrize(("name", "level"), PLACES)
+def test_another_hidden_number_makes_another_option_the_best(name: str, level: int) -> None:
+    for key in islice(keys(name, level, "train", 1), 2):
+        case, reader = read_case(name, level, key)
+        hidden = case.family.hidden
+        decisions = set()
+        for number in case.family.facts[hidden][level - 1]:
+            reader.see(hidden, number)
+            try:
+                decisions.add(reader.answer()[2])
+            except (AssertionError, ValueError):  # no whole figures, or no option that will do
+                decisions.add("none")
+        assert len(decisions) > 1
+
+
+@pytest.mark.parametrize(("name", "level"), PLACES)
+def test_no_figure_of_the_answer_can_be_copied_from_the_case(name: str, level: int) -> None:
+    for key in islice(keys(name, level, "train", 1), 3):
+        case, reader = read_case(name, level, key)
+        shown = {abs(int(n)) for n in re.findall(r"-?\b\d+\b", statement_of(case))}
+        shown |= {case.item(item) for item in case.looks}
+        planned = {int(n) for n in re.findall(r"=(-?\d+)", reader.answer()[3])}
+        assert not shown & planned
+
+
+def test_in_about_half_of_the_cases_the_best_option_of_all_breaks_the_limit() -> None:
+    breaks = []
+    for name, level in PLACES:
+        for key in islice(keys(name, level, "train", 1), 3):
+            _case, reader = read_case(name, level, key)
+            within = reader.answer()[2]
+            reader.bound = "10000000" if reader.side == "most" else "0"
+            breaks.append(reader.answer()[2] != within)
+    assert 0.35 < sum(breaks) / len(breaks) < 0.65

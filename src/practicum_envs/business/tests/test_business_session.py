@@ -34,7 +34,7 @@ async def test_a_whole_episode_of_lemonade() -> None:
     said = [(await session.act(turn)).message.content for turn in reference_turns(case())]
     outcome = await session.outcome()
     assert said[0].startswith("unit_cost = ")
-    assert said[-1].startswith("all is right. Best is ")
+    assert said[-1].startswith("all is right\nbest: ")
     assert outcome.success is True
     assert outcome.turn_rewards == (0.5, 2.0, 1.0, 3.0, 3.0)
     assert outcome.evidence["regret"] == 0.0
