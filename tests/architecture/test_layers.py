@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
 MAY_BUILD_ON: dict[str, set[str]] = {
+    "business": set(),
     "math": set(),
     "shell": set(),
     "office": {"shell"},

@@ -72,7 +72,8 @@ def play(
     else:
         handle = open_policy(named, config, environment)
     _print_start(console, chosen, environment, handle.name)
-    work = play_once(handle, _Narrated(environment, console), chosen, config, seed)
+    narrated = _Narrated(environment, console, tells_rules=policy == HUMAN)
+    work = play_once(handle, narrated, chosen, config, seed)
     _print_end(console, asyncio.run(run_and_close(environment, work)))
 
 
@@ -128,9 +129,11 @@ def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
 
 
 class _Narrated:
-    """An environment that prints every turn as it happens."""
+    """An environment that prints every turn as it happens, and to a person the rules first."""
 
-    def __init__(self, environment: "Environment", console: "Console") -> None:
+    def __init__(
+        self, environment: "Environment", console: "Console", *, tells_rules: bool = False
+    ) -> None:
         from practicum.core.capabilities import default_reward, session_kind, shows_data
 
         self.name = environment.name
@@ -141,12 +144,17 @@ class _Narrated:
         self.reference = environment.reference
         self._environment = environment
         self._console = console
+        self._tells_rules = tells_rules
 
     @asynccontextmanager
     async def open(self, task: "Task") -> AsyncIterator[Any]:
+        from practicum.cli.arguments import plain
         from practicum.core.interfaces import DiscreteSession
 
         async with self._environment.open(task) as session:
+            for message in session.prompt() if self._tells_rules else ():
+                if message.content != task.instruction:
+                    self._console.print(plain(message.content), markup=False)
             is_discrete = isinstance(session, DiscreteSession)
             narrated = _NarratedDiscreteSession if is_discrete else _NarratedToolSession
             yield narrated(session, self._console)
