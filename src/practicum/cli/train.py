@@ -1,5 +1,6 @@
 """`practicum train`: run the loop."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,9 @@ def train(
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Seeds at once; what the machine allows unless given.")
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Learn in so many processes, a GPU each.")
+    ] = None,
 ) -> None:
     """Train a model by letting it act on tasks.
 
@@ -56,8 +60,13 @@ def train(
     practicum train --resume runs/try                     go on where it stopped
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
+
+    practicum train configs/demo.yaml --processes 4       four GPUs of this machine
     """
     overrides = [*(overrides or []), *_place_of(name)]
+    if (together := _processes(processes, seeds, dry_run=dry_run)) is None:
+        return  # this was another process of a run, which has ended
+    overrides += [f"hardware.processes={together}"] if together else []
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
@@ -77,6 +86,29 @@ def train(
         start_study(config, seeds, name and Path(name).name, parallel)
         return
     _finish(train_run(config, observe, name=name and Path(name).name, resumed=run))
+
+
+def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> int | None:
+    """How many processes are to learn together, 0 as the config says; None for another of them."""
+    from practicum.assemble.learner_processes import follow_leader, launched
+    from practicum.core.errors import UserError
+
+    launch = launched()
+    if launch is not None and launch.rank:
+        if not dry_run:
+            follow_leader(launch)
+        return None
+    if (asked or launch) and seeds is not None:
+        raise UserError(
+            "--processes and --seeds cannot be given together; --parallel says how many seeds are "
+            "trained at once"
+        )
+    if launch is None and "ACCELERATE_MIXED_PRECISION" in os.environ:
+        print(
+            "accelerate launch changes nothing here: it has started one process; leave it out",
+            file=sys.stderr,
+        )
+    return asked or (launch.size if launch else 0)
 
 
 def _place_of(name: str | None) -> list[str]:
