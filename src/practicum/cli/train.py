@@ -63,33 +63,32 @@ def train(
 
     practicum train configs/demo.yaml --processes 4       four GPUs of this machine
     """
-    overrides = [*(overrides or []), *_place_of(name)]
-    if (together := _processes(processes, seeds, dry_run=dry_run)) is None:
+    together = _processes(processes, seeds, dry_run=dry_run)
+    if together is None:
         return  # this was another process of a run, which has ended
-    overrides += [f"hardware.processes={together}"] if together else []
+    overrides = [*(overrides or []), *_place_of(name), *together]
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
         go_on(study, ([source] if source else []) + overrides, parallel)
         return
     config, run = _resolve(source, overrides, resume, name, makes=not dry_run)
-    if not dry_run:  # said before what trains is loaded, which takes a moment
-        print(f"loading {config.model.name}", file=sys.stderr, flush=True)
-    from practicum.assemble.driver import train_run
-
     if dry_run:
         _print_plan(config)
         return
+    print(f"loading {config.model.name}", file=sys.stderr, flush=True)  # before it takes a moment
     if seeds is not None:
         from practicum.cli.study import start_study
 
         start_study(config, seeds, name and Path(name).name, parallel)
         return
+    from practicum.assemble.driver import train_run
+
     _finish(train_run(config, observe, name=name and Path(name).name, resumed=run))
 
 
-def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> int | None:
-    """How many processes are to learn together, 0 as the config says; None for another of them."""
+def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> list[str] | None:
+    """How many processes learn together, as a word of the config; None where this was another."""
     from practicum.assemble.learner_processes import follow_leader, launched
     from practicum.core.errors import UserError
 
@@ -108,7 +107,8 @@ def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> int | 
             "accelerate launch changes nothing here: it has started one process; leave it out",
             file=sys.stderr,
         )
-    return asked or (launch.size if launch else 0)
+    count = asked or (launch.size if launch else 0)
+    return [f"hardware.processes={count}"] if count else []
 
 
 def _place_of(name: str | None) -> list[str]:
