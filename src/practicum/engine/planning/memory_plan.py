@@ -159,6 +159,12 @@ class ReplicaPlace(NamedTuple):
         """Whether it is within the memory that is free now."""
         return self.needed_bytes <= self.available_bytes
 
+    @property
+    def told(self) -> str:
+        """The same as a person reads it."""
+        needed, free = format_bytes(self.needed_bytes), format_bytes(self.available_bytes)
+        return f"the process on {self.device} needs about {needed} and {free} are free there"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
@@ -313,8 +319,7 @@ def check_fits(plan: MemoryPlan, machine: Machine) -> None:
     small = next((replica for replica in plan.replicas if not replica.fits), None)
     if small is not None and plan.total_bytes <= plan.available_bytes:
         raise NotEnoughMemory(
-            f"a process that learns {plan.model} needs about {format_bytes(small.needed_bytes)} "
-            f"and {small.device} has {format_bytes(small.available_bytes)} free; close what uses "
+            f"training {plan.model} with this config does not fit: {small.told}; close what uses "
             "it, or give fewer --processes"
         )
     where = "this machine" if plan.device == "cpu" else f"the {plan.device} device"
