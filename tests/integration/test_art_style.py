@@ -14,7 +14,7 @@ from practicum.compat.art.local import link_groups
 from practicum.core.errors import RunBusy, UserError
 from practicum.core.sample import Credit, Group
 from practicum.core.score import JudgeReply
-from practicum.engine.learning.learner import steps_taken
+from practicum.engine.learning.learner_state import steps_taken
 from practicum.training.prefix_tree import build_batches, episode_samples
 
 pytest.importorskip("openai")

@@ -18,7 +18,7 @@ from practicum.compat.pipeline import TrainingLines
 from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import NotEnoughMemory
-from practicum.engine.learning.learner import steps_taken
+from practicum.engine.learning.learner_state import steps_taken
 from practicum.engine.planning.machine import Machine, detect_machine
 from practicum.engine.policy import load_for_policy
 from practicum.rewards.learned.labeler import Labeler, save_labeler

@@ -1,5 +1,6 @@
 """The memory plan of a run, the policy it trains, and how the policy is updated in each stage."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from practicum.core.config.algorithm_config import (
 from practicum.core.config.config_sections import ModelConfig
 from practicum.core.config.reward_config import JudgeComponent, LearnedComponent
 from practicum.core.config.run_config import RunConfig, TrainingStageConfig
-from practicum.core.errors import MissingExtra
+from practicum.core.errors import ConfigError, MissingExtra
 from practicum.core.interfaces import LivePolicy
 from practicum.core.user_code import names_code
 from practicum.engine.models.loading import check_model_name, locate_model
@@ -23,9 +24,10 @@ from practicum.engine.planning.machine import (
     keep_heap,
     make_heap_compact,
     placement,
+    process_devices,
     thread_count,
 )
-from practicum.engine.planning.memory import FrozenModel
+from practicum.engine.planning.memory import FIRST_SLOTS, Allotment, FrozenModel
 from practicum.engine.planning.memory_plan import (
     MemoryPlan,
     check_fits,
@@ -36,8 +38,10 @@ from practicum.engine.planning.model_shapes import find_shape
 from practicum.rewards.learned.labeler import load_labeler
 
 if TYPE_CHECKING:
-    from practicum.engine.learning.learner import LearnerSettings
+    from practicum.engine.learning.learner import LearnerSettings, TorchLearner
+    from practicum.engine.learning.process_group import ProcessGroup
     from practicum.engine.planning.memory import FrozenRole
+    from practicum.engine.policy import TorchPolicy
 
 
 def frozen_models(config: RunConfig) -> list[FrozenModel]:
@@ -85,17 +89,77 @@ def fitting_plan(config: RunConfig) -> MemoryPlan | None:
     return plan
 
 
-def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> LivePolicy:
-    """The model with a fresh adapter, given its share of memory. Threads are pinned first."""
+def build_policy(
+    config: RunConfig, plan: MemoryPlan | None = None, group: "ProcessGroup | None" = None
+) -> LivePolicy:
+    """The model with a fresh adapter, given its share of memory. Threads are pinned first.
+
+    With a `group` every process of it builds a replica, and its learner is that of all of them.
+    """
     MissingExtra.unless("torch", "train", f"training {config.model.name!r}")
     locate_model(config.model.name)  # before torch is loaded: the hub may have no such model
+    plan = plan or plan_run(config, detect_machine())
+    given = plan.allotment if plan else plan_allotment(config, detect_machine())
+    threads = thread_count(config)
+    if group is None and config.hardware.processes > 1:
+        raise ConfigError(
+            f"hardware.processes = {config.hardware.processes} is for practicum train and "
+            "pr.train, which start them; give 1 here"
+        )
+    if group is None:
+        return _build(config, given, threads)
+    from practicum.engine.learning.data_parallel import DataParallelLearner
+    from practicum.engine.learning.learner import TorchLearner
+
+    places = process_devices(config, detect_machine())
+    fewest = replace(given, kv_slots=FIRST_SLOTS)  # a replica never samples
+    replicas = [ReplicaOrder(_on(config, place), fewest, threads) for place in places[1:]]
+    group.send([None, *replicas])
+    policy = _build_with_others(_on(config, places[0]), given, threads, group)
+    assert isinstance(policy.learner, TorchLearner)
+    return replace(policy, learner=DataParallelLearner(policy.learner, group))
+
+
+def _on(config: RunConfig, device: str) -> RunConfig:
+    model = config.model.model_copy(update={"device": device})
+    return config.model_copy(update={"model": model})
+
+
+def _build_with_others(
+    config: RunConfig, given: Allotment, threads: int, group: "ProcessGroup"
+) -> "TorchPolicy":
+    """Build where all others do; where one cannot, all raise."""
+    built: list[TorchPolicy] = []
+    group.gathered(lambda: built.append(_build(config, given, threads, group)))
+    return built[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOrder:
+    """What a process of another rank is to hold."""
+
+    config: RunConfig
+    allotment: Allotment
+    threads: int
+
+
+def build_replica(order: ReplicaOrder, group: "ProcessGroup") -> "TorchLearner":
+    """The learner of a process of another rank."""
+    from practicum.engine.learning.learner import TorchLearner
+
+    policy = _build_with_others(order.config, order.allotment, order.threads, group)
+    assert isinstance(policy.learner, TorchLearner)
+    return policy.learner
+
+
+def _build(
+    config: RunConfig, given: Allotment, threads: int, group: "ProcessGroup | None" = None
+) -> "TorchPolicy":
     from practicum.engine.compute_thread import pin_threads
     from practicum.engine.policy import TorchPolicy, load_for_policy
 
-    pin_threads(thread_count(config))
+    pin_threads(threads)
     dtype, device = placement(config.model)
-    plan = plan or plan_run(config, detect_machine())
-    given = plan.allotment if plan else plan_allotment(config, detect_machine())
     if device == "cpu":
         # What is not kept must not stay on the heap either, unless there is room enough.
         _ = make_heap_compact() if given.checkpointed else keep_heap()
@@ -108,6 +172,7 @@ def build_policy(config: RunConfig, plan: MemoryPlan | None = None) -> LivePolic
         max_slots=given.kv_slots,
         checkpointed=given.checkpointed,
         adapter_bin=config.checkpoints.adapter_bin,
+        peers=group,
     )
 
 

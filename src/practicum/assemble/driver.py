@@ -1,7 +1,6 @@
 """The one driver of a run: from its config to a trained policy, whoever asks for it."""
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages
 from practicum.assemble.environments import choose_task, curriculum_of, open_environment
+from practicum.assemble.learner_processes import learner_processes
 from practicum.assemble.policies import (
     PolicyHandle,
     evaluate_policy,
@@ -91,26 +91,6 @@ Observe = Callable[[OpenRun], AbstractContextManager[TrainingObserver]]
 """Who is told how a run goes on, made when everything is loaded and open for as long as it runs."""
 
 
-def check_launcher() -> list[str]:
-    """What there is to say of a launcher of many processes that has started this one.
-
-    Raises:
-        UserError: it has started several, each of which would train the same run.
-    """
-    processes = os.environ.get("WORLD_SIZE") or "1"
-    if processes != "1":
-        raise UserError(
-            f"a launcher has started this process as one of {processes} (WORLD_SIZE), and a run is "
-            "one process on one device; type the command without accelerate launch or torchrun"
-        )
-    if "ACCELERATE_MIXED_PRECISION" in os.environ:
-        return [
-            "accelerate launch changes nothing here: a run is one process on one device; leave it "
-            "out"
-        ]
-    return []
-
-
 def open_run_environment(config: RunConfig) -> Environment | None:
     """The environment of a run with its reward checked; None where the run does not act.
 
@@ -172,17 +152,31 @@ async def train_run_async(
             memory was planned before it was loaded.
         plan: The memory plan, if it was made already.
     """
-    of_launcher = check_launcher()
     if resumed is None:
         check_place(Path(config.runs_dir), name)
     environment = open_run_environment(config)
-    if policy is None:
-        plan = plan or fitting_plan(config)
-        if environment is not None and config.env is not None:
-            sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
-            seconds = config.rollouts.answer_timeout_s
-            _check_offered(await check_own_session(config.env.name, environment, seconds), config)
-        policy = build_policy(config, plan)
+    if policy is not None:
+        opened = await _open_run(config, policy, environment, name, resumed)
+        return await _train_opened(opened, observe, is_new=resumed is None)
+    plan = plan or fitting_plan(config)
+    if environment is not None and config.env is not None:
+        sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
+        seconds = config.rollouts.answer_timeout_s
+        _check_offered(await check_own_session(config.env.name, environment, seconds), config)
+    with learner_processes(config.hardware.processes) as group:
+        policy = build_policy(config, plan, group)
+        opened = await _open_run(config, policy, environment, name, resumed)
+        return await _train_opened(opened, observe, is_new=resumed is None)
+
+
+async def _open_run(
+    config: RunConfig,
+    policy: LivePolicy,
+    environment: Environment | None,
+    name: str | None,
+    resumed: RunDir | None,
+) -> OpenRun:
+    """The run with what it decides before it begins."""
     note = ""
     if environment is not None and resumed is None and "n" not in config.eval.model_fields_set:
         config = config.model_copy(update={"eval": fitting_eval(config.eval, environment)})
@@ -191,16 +185,21 @@ async def train_run_async(
         solver = scripted_policy("reference", environment).parts(environment, config)
         config, note = await settle_warm_start(config, environment, parts, solver)
     run = resumed or create_run(config, name)
-    opened = OpenRun(run, config, policy, environment, note=note)
-    with run.hold(), no_empty_run(run, is_new=resumed is None):
-        if resumed is not None and config != run.config():
+    return OpenRun(run, config, policy, environment, note=note)
+
+
+async def _train_opened(opened: OpenRun, observe: Observe, *, is_new: bool) -> TrainedRun:
+    """Hold the run, train it to its end."""
+    run, config, policy, environment = opened.run, opened.config, opened.policy, opened.environment
+    with run.hold(), no_empty_run(run, is_new=is_new):
+        if not is_new and config != run.config():
             run.replace_config(config)
         with (
             observe(opened) as observer,
             trainer_for(config, run, policy, observer, environment) as trainer,
         ):
             told = [*odd_settings(config, detect_machine()), *shared_tasks(config, environment)]
-            for sentence in [*of_launcher, *told]:
+            for sentence in told:
                 observer.warned(sentence)
             work = trainer.run()
             result = await (run_and_close(environment, work) if environment else work)

@@ -64,7 +64,7 @@ def doctor(
 
     run = _read(config, overrides or [])
     card = _card(device, run, price)
-    machine = _machine(card)
+    machine = _machine(card, run)
     named = run.hardware.profile if run else "none"
     suggested = suggest_profile(profile or ("auto" if named == "none" else named), machine)
     plan = _plan(run, machine) if run else None
@@ -117,13 +117,14 @@ def _card(device: str | None, run: "RunConfig | None", price: float | None) -> "
     return card
 
 
-def _machine(card: "Card | None") -> "Machine":
-    """This one; with a card that is planned for, as if that were in it."""
+def _machine(card: "Card | None", run: "RunConfig | None") -> "Machine":
+    """This one; with a card that is planned for, as if there were one for each process."""
     from practicum.engine.planning.cards import machine_with
     from practicum.engine.planning.machine import detect_machine
 
     machine = detect_machine()
-    return machine if card is None else machine_with(machine, card)
+    count = run.hardware.processes if run else 1
+    return machine if card is None else machine_with(machine, card, count)
 
 
 def _estimate(
@@ -156,7 +157,9 @@ def _problems(run: "RunConfig | None", machine: "Machine", plan: "MemoryPlan | N
             for extra in machine.extras
             if extra.name == "train" and not extra.is_installed
         ]
-    if plan is not None and not plan.fits:
+    if plan is not None:
+        found += [replica.told for replica in plan.replicas if not replica.fits]
+    if plan is not None and plan.total_bytes > plan.available_bytes:
         found.append(
             f"the run needs about {format_bytes(plan.total_bytes)} of memory and "
             f"{format_bytes(plan.available_bytes)} are free"

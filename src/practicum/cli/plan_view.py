@@ -74,6 +74,8 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
     console.print(_parts_table(plan))
     for missing in plan.uncounted:
         console.print(f"not counted: {missing}", style="yellow", markup=False)
+    for replica in plan.replicas:
+        console.print(replica.told, style="" if replica.fits else "red", markup=False)
     whole = plan.trainable + plan.parameters
     share = f"{plan.trainable:,} of {whole:,} parameters ({plan.trainable / whole:.2%})"
     console.print(f"training {share}", markup=False)
@@ -85,7 +87,8 @@ def print_memory(console: "Console", plan: "MemoryPlan | None", model: str) -> N
             console.print(f"slower, about {least}", markup=False)
         return
     console.print(f"[red]does not fit[/]: needs about {total}, {free} free")
-    console.print(_advice_table(plan))
+    if plan.advice:
+        console.print(_advice_table(plan))
 
 
 def _choices_table(plan: "MemoryPlan") -> "Table":

@@ -1,5 +1,6 @@
 """`practicum train`: run the loop."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,9 @@ def train(
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Seeds at once; what the machine allows unless given.")
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Learn in so many processes, a GPU each.")
+    ] = None,
 ) -> None:
     """Train a model by letting it act on tasks.
 
@@ -56,27 +60,55 @@ def train(
     practicum train --resume runs/try                     go on where it stopped
 
     practicum train configs/demo.yaml --seeds 5           a study: five seeds
+
+    practicum train configs/demo.yaml --processes 4       four GPUs of this machine
     """
-    overrides = [*(overrides or []), *_place_of(name)]
+    together = _processes(processes, seeds, dry_run=dry_run)
+    if together is None:
+        return  # this was another process of a run, which has ended
+    overrides = [*(overrides or []), *_place_of(name), *together]
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
         go_on(study, ([source] if source else []) + overrides, parallel)
         return
     config, run = _resolve(source, overrides, resume, name, makes=not dry_run)
-    if not dry_run:  # said before what trains is loaded, which takes a moment
-        print(f"loading {config.model.name}", file=sys.stderr, flush=True)
-    from practicum.assemble.driver import train_run
-
     if dry_run:
         _print_plan(config)
         return
+    print(f"loading {config.model.name}", file=sys.stderr, flush=True)  # before it takes a moment
     if seeds is not None:
         from practicum.cli.study import start_study
 
         start_study(config, seeds, name and Path(name).name, parallel)
         return
+    from practicum.assemble.driver import train_run
+
     _finish(train_run(config, observe, name=name and Path(name).name, resumed=run))
+
+
+def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> list[str] | None:
+    """How many processes learn together, as a word of the config; None where this was another."""
+    from practicum.assemble.learner_processes import follow_leader, launched
+    from practicum.core.errors import UserError
+
+    launch = launched()
+    if launch is not None and launch.rank:
+        if not dry_run:
+            follow_leader(launch)
+        return None
+    if (asked or launch) and seeds is not None:
+        raise UserError(
+            "--processes and --seeds cannot be given together; --parallel says how many seeds are "
+            "trained at once"
+        )
+    if launch is None and "ACCELERATE_MIXED_PRECISION" in os.environ:
+        print(
+            "accelerate launch changes nothing here: it has started one process; leave it out",
+            file=sys.stderr,
+        )
+    count = asked or (launch.size if launch else 0)
+    return [f"hardware.processes={count}"] if count else []
 
 
 def _place_of(name: str | None) -> list[str]:

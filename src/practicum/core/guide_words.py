@@ -122,7 +122,7 @@ SMALLER = "configs/shell_ppo.yaml is the same with a model of 135M"
 AS_BIN = "as .safetensors; with checkpoints.adapter_bin=true as that too"
 MERGES = "done at once where --lora_weights_path is on the line; it evaluates both"
 MERGED = "done at once where both are on the line"
-ONE_PROCESS = "a run is one process on one device"
+ONE_PROCESS = "--processes 2 for two GPUs"
 OF_LORA = (
     GuideWords(
         "command",

@@ -55,7 +55,7 @@ def key_hints(path: str, value: object = None) -> list[str]:
     """What a config key of another system is here, and what those below it are, a clause each.
 
     >>> key_hints("trainer", {"total_epochs": 3, "nnodes": 1})
-    ['trainer.total_epochs is steps', 'trainer.nnodes is not needed (one device a run)']
+    ['trainer.total_epochs is steps', 'trainer.nnodes is not needed (one machine a run)']
     """
     keys = {w.theirs: w for w in of_kind("key")}
     for word in of_kind("flag"):

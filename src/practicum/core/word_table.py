@@ -251,6 +251,21 @@ _ACTIONS = [
 _TRL = [
     *_rows(
         TRL,
+        "command",
+        (
+            "accelerate launch --num_processes 2 train.py",
+            "practicum train CONFIG --processes 2",
+            "or accelerate launch --multi_gpu --num_processes 2 -m practicum train CONFIG",
+        ),
+        (
+            "torchrun --nproc-per-node 2 train.py",
+            "practicum train CONFIG --processes 2",
+            "or torchrun --nproc-per-node 2 -m practicum train CONFIG",
+        ),
+    ),
+    *_rows(TRL, "key", ("num_processes", "hardware.processes", "or --processes N")),
+    *_rows(
+        TRL,
         "verb",
         ("sft", "practicum train ENV algorithm=sft data=SOURCE"),
         ("kto", "practicum train ENV algorithm=kto data=SOURCE"),
@@ -302,6 +317,8 @@ _TRL = [
             "practicum train CONFIG",
             "reward: {components: [{name: FILE.py:NAME}]}",
         ),
+        ("--num_processes 2", "--processes 2", "a GPU each"),
+        ("--nproc_per_node 2", "--processes 2", "a GPU each"),
         ("--resume_from_checkpoint runs/a", "--resume runs/a"),
         ("--run_name first", "--name first"),
         verb="train",
@@ -422,7 +439,11 @@ _VERL = [
         ("actor_rollout_ref.rollout.n", "rollouts.group_size"),
         ("actor_rollout_ref.rollout.temperature", "rollouts.temperature"),
         ("actor_rollout_ref.rollout.gpu_memory_utilization", "", BY_MEMORY),
-        ("actor_rollout_ref.rollout.tensor_model_parallel_size", "", "one device a run"),
+        (
+            "actor_rollout_ref.rollout.tensor_model_parallel_size",
+            "",
+            "each process holds the whole model",
+        ),
         ("critic.optim.lr", "algorithm.value_lr"),
         ("critic.model.path", "", "the value head is on the policy"),
         ("reward_model.enable", "reward.components"),
@@ -435,8 +456,8 @@ _VERL = [
         ("trainer.experiment_name", "", "--name of the run"),
         ("trainer.project_name", "runs_dir"),
         ("trainer.logger", "", LOGGED),
-        ("trainer.n_gpus_per_node", "", "one device a run"),
-        ("trainer.nnodes", "", "one device a run"),
+        ("trainer.n_gpus_per_node", "hardware.processes", "or --processes N"),
+        ("trainer.nnodes", "", "one machine a run"),
         ("trainer.val_before_train", "eval.before"),
     ),
 ]

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from practicum.core.interfaces import Learner
 from practicum.core.sampling import Actions, Completion
 from practicum.engine.chat.template_codec import TemplateCodec
 from practicum.engine.compute_thread import computed
 from practicum.engine.decoder.attention import ATTENTION, register_attention
 from practicum.engine.decoder.decoders import Decoder, decoder_of
 from practicum.engine.learning.learner import LearnerSettings, TorchLearner
+from practicum.engine.learning.process_group import Peers
 from practicum.engine.models.catalog import known_base
 from practicum.engine.models.loading import DTypeName, LoadedModel, load_model
 from practicum.engine.models.lora import (
@@ -35,7 +37,8 @@ class TorchPolicy:
     model: Any
     decoder: Decoder
     sampler: TorchEngine
-    learner: TorchLearner
+    learner: Learner
+    """A `TorchLearner`, or that of several processes of which this one has a replica."""
     codec: TemplateCodec
     tokenizer: Any
     name: str
@@ -52,8 +55,12 @@ class TorchPolicy:
         max_slots: int = 65_536,
         checkpointed: bool = False,
         adapter_bin: bool = False,
+        peers: Peers | None = None,
     ) -> "TorchPolicy":
-        """Attach a fresh adapter to a model loaded with our attention."""
+        """Attach a fresh adapter to a model loaded with our attention.
+
+        With `peers` its learner takes a part in what they learn together.
+        """
         model = attach_adapter(loaded.module, lora, seed, known_base(loaded.name)[0])
         model.eval()
         torch.manual_seed(seed)  # dropout draws from torch's own generator, and nothing else does
@@ -79,6 +86,7 @@ class TorchPolicy:
             publish=lambda version: published.__setitem__(0, version),
             describe=partial(describe_adapter, loaded.name, loaded.tokenizer, as_bin=adapter_bin),
             checkpointed=checkpointed,
+            peers=peers,
         )
         return cls(
             model=model,
@@ -109,8 +117,10 @@ class TorchPolicy:
 def load_for_policy(
     name: str, dtype: DTypeName, device: str, chat_template: str = ""
 ) -> LoadedModel:
-    """Load a model with our attention in it."""
+    """Load a model with our attention in it, and compute on its device from now on."""
     register_attention()
+    if torch.device(device).index is not None:
+        torch.cuda.set_device(device)  # kernels and graphs are launched on the current device
     return load_model(
         name,
         dtype=dtype,

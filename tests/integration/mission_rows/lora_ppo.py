@@ -100,7 +100,7 @@ ROWS = [
         python="import os\nfrom unittest import mock\nimport practicum\n"
         "with mock.patch.dict(os.environ, WORLD_SIZE='2'):\n"
         "    practicum.train('math', model='tiny', steps=1)",
-        sees="one of 2 .*type the command without accelerate launch",
+        sees="one of 2 .*type practicum train --processes 2",
         is_answered=True,
     ),
     Row(

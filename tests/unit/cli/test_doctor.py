@@ -165,3 +165,15 @@ def test_a_config_that_is_no_config_is_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="given twice"):
         run("--config", str(file))
+
+
+def test_processes_have_a_card_each_and_share_what_is_learned() -> None:
+    words = ("--config", "math", "model=Qwen/Qwen2.5-7B-Instruct", "--device", "h200", "--json")
+    one, two = (json.loads(run(*words, f"hardware.processes={n}")) for n in (1, 2))
+    assert two["estimate"]["learning_s"] == one["estimate"]["learning_s"] / 2
+    assert two["estimate"]["sampling_s"] == one["estimate"]["sampling_s"]
+    assert two["estimate"]["price"] == 2 * one["estimate"]["price"]
+    assert two["plan"]["total_bytes"] == one["plan"]["total_bytes"]
+    ((device, needed, free),) = two["plan"]["replicas"]
+    assert (device, one["plan"]["replicas"]) == ("cuda:1", [])
+    assert needed < one["plan"]["total_bytes"] < free

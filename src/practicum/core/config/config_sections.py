@@ -43,6 +43,21 @@ def several(parts: Sequence[Any]) -> dict[str, Any]:
     return {"name": MIXTURE, "parts": list(parts)}
 
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def device_name(name: str) -> str:
+    """The name of a device, as torch names it.
+
+    >>> device_name("cuda:1")
+    'cuda:1'
+    """
+    kind, colon, number = name.partition(":")
+    if name in DEVICES or (kind == "cuda" and colon and number.isdecimal() and number.isascii()):
+        return f"{kind}{colon}{int(number)}" if colon else name
+    raise ValueError(f"should be {', '.join(DEVICES)} or a GPU by its number, such as cuda:1")
+
+
 class ModelConfig(ConfigModel):
     """Which model acts and learns."""
 
@@ -50,8 +65,9 @@ class ModelConfig(ConfigModel):
     """A known name (`practicum models`), `tiny`, a hub id, a folder or a .gguf file."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the weights; `auto` is float32 on a CPU and bfloat16 on a GPU."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where it runs; `auto` is the best device present."""
+    device: Annotated[str, AfterValidator(device_name)] = "auto"
+    """Where it runs: `cpu`, `cuda`, a GPU by its number such as `cuda:1`, `mps`; `auto` is the best
+    device present."""
     runtime: Literal["torch", "llama.cpp"] = "torch"
     """What computes it: `llama.cpp` runs a .gguf file as it is, which can act but not learn."""
     chat_template: str = ""
@@ -196,8 +212,11 @@ class HardwareConfig(ConfigModel):
     """`none` leaves the defaults as they are; `auto` and the others fill in what the config does
     not say (the model, the adapter's rank, group sizes), as `practicum doctor` shows."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads; 0 takes `OMP_NUM_THREADS`, or else the cores that the machine or its container
-    allows. Recorded in the run, because another number gives other bits."""
+    """CPU threads of a process; 0 takes `OMP_NUM_THREADS`, or else its part of the cores that the
+    machine or its container allows. Recorded in the run: another number gives other bits."""
+    processes: int = Field(default=1, ge=1)
+    """Processes that learn together, one for each GPU (`--processes`): each holds the whole policy
+    and has a share of every update. The first also samples. See docs/scaling.md."""
     max_logprob_gap: float = Field(default=0.0, ge=0.0)
     """Sampler/learner distance that stops the run: root mean square over a step's tokens, in
     float32 also ten times as much for one of them; 0 takes 1e-4 in float32, 0.5 in bfloat16, where

@@ -141,7 +141,7 @@ def _smaller_weights(value: Any, values: Mapping[str, Any]) -> Became:
 
 
 def _device(value: Any, values: Mapping[str, Any]) -> Became:
-    return Became({"model.device": str(value).partition(":")[0]})
+    return Became({"model.device": "cuda" if value == "cuda:0" else str(value)})
 
 
 def _algorithm(value: Any, values: Mapping[str, Any]) -> Became:

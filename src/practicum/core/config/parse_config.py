@@ -12,7 +12,9 @@ from practicum.core.config.run_config import SHORTHANDS, RunConfig
 from practicum.core.errors import ConfigError, nearest
 from practicum.core.user_code import unnamed_code
 
-RESUMABLE_KEYS = frozenset({"steps", "runs_dir", "on_collapse", "hardware.profile"})
+RESUMABLE_KEYS = frozenset(
+    {"steps", "runs_dir", "on_collapse", "hardware.profile", "hardware.processes"}
+)
 """Keys a resumed run may change: they do not alter any step already done."""
 
 

@@ -1,7 +1,7 @@
 """The learner: one update of the adapter from prefix-tree batches."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,13 +10,20 @@ from typing import Any, TypeVar
 
 import torch
 
-from practicum.core.errors import CheckpointError, PolicyMismatch
+from practicum.core.errors import PolicyMismatch
 from practicum.core.interfaces import Measured, Need, Objective, UpdateReport
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Batch, Floats
 from practicum.engine.compute_thread import beside_loop, computed
 from practicum.engine.decoder.decoders import Decoder
 from practicum.engine.decoder.head import Head, Predictions, ValueHead
+from practicum.engine.learning.learner_state import (
+    ReferenceAdapter,
+    TrainingSnapshot,
+    load_optimizer,
+    save_optimizer,
+    steps_taken,
+)
 from practicum.engine.learning.memory_fit import MemoryFit
 from practicum.engine.learning.micro_batches import (
     FARTHEST,
@@ -26,6 +33,7 @@ from practicum.engine.learning.micro_batches import (
     measure_gap,
     take,
 )
+from practicum.engine.learning.process_group import Alone, Peers
 from practicum.engine.models.lora import load_adapter, save_adapter, trainable
 
 
@@ -63,129 +71,25 @@ class UpdateTotals:
             self.value_loss += float(report.value_loss.detach())
             self.has_values = True
 
-
-OPTIMIZER_FILE = "optimizer.safetensors"
-RANDOM_FILE = "random.safetensors"
-
-
-def save_optimizer(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor], folder: Path
-) -> None:
-    """Write each parameter's moments by its place in the list, and torch's generators."""
-    from safetensors.torch import save_file
-
-    save_file(_moments(optimizer, parameters), folder / OPTIMIZER_FILE)
-    generators = {"cpu": torch.get_rng_state()}
-    if parameters[0].is_cuda:
-        generators["cuda"] = torch.cuda.get_rng_state(parameters[0].device)
-    save_file(generators, folder / RANDOM_FILE)
-
-
-def load_optimizer(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor], folder: Path
-) -> None:
-    """Read back what `save_optimizer` wrote."""
-    from safetensors.torch import load_file
-
-    _put_moments(optimizer, parameters, load_file(folder / OPTIMIZER_FILE))
-    generators = load_file(folder / RANDOM_FILE)
-    torch.set_rng_state(generators["cpu"])
-    if "cuda" in generators and parameters[0].is_cuda:
-        torch.cuda.set_rng_state(generators["cuda"], parameters[0].device)
-
-
-class TrainingSnapshot:
-    """Parameters and their optimizer's moments as they are now, in the host's memory."""
-
-    def __init__(
-        self, optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]
-    ) -> None:
-        self._optimizer = optimizer
-        self._parameters = parameters
-        self._weights = [p.detach().to("cpu", copy=True) for p in parameters]
-        # A moment of a model on the CPU is still the optimizer's own tensor here.
-        self._moments = {k: v.clone() for k, v in _moments(optimizer, parameters).items()}
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Put all of it back, to the bit. To be called once."""
-        for parameter, weight in zip(self._parameters, self._weights, strict=True):
-            parameter.copy_(weight)
-        _put_moments(self._optimizer, self._parameters, self._moments)
-
-
-def _moments(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    return {
-        f"{place}.{name}": value.detach().cpu().contiguous()
-        for place, parameter in enumerate(parameters)
-        for name, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
-def _put_moments(
-    optimizer: torch.optim.Optimizer,
-    parameters: Sequence[torch.Tensor],
-    moments: Mapping[str, torch.Tensor],
-) -> None:
-    optimizer.state.clear()
-    for key, value in moments.items():
-        place, name = key.split(".", 1)
-        parameter = parameters[int(place)]
-        where = "cpu" if name == "step" else parameter.device
-        optimizer.state[parameter][name] = value.to(where)
-
-
-def steps_taken(optimizer: torch.optim.Optimizer) -> int:
-    """How often the optimizer has moved its parameters, in this process and before it."""
-    return max((int(state["step"]) for state in optimizer.state.values()), default=0)
-
-
-REFERENCE_FILE = "reference.safetensors"
-
-
-class ReferenceAdapter:
-    """A copy of an adapter's tensors, which can stand in their place for a while."""
-
-    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
-        self._parameters = parameters
-        self._held = [p.detach().clone() for p in parameters]
-
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """The model as it was; afterwards it is again, to the bit, what it is now."""
-        now = [p.data for p in self._parameters]
-        self._put(self._held)
-        try:
-            yield
-        finally:
-            self._put(now)
-
-    def _put(self, tensors: Sequence[torch.Tensor]) -> None:
-        for parameter, tensor in zip(self._parameters, tensors, strict=True):
-            parameter.data = tensor
-
-    def save(self, folder: Path) -> None:
-        """Write the tensors by their places."""
-        from safetensors.torch import save_file
-
-        tensors = {str(place): held.cpu().contiguous() for place, held in enumerate(self._held)}
-        save_file(tensors, folder / REFERENCE_FILE)
-
-    def load(self, folder: Path) -> None:
-        """Read back what `save` wrote."""
-        from safetensors.torch import load_file
-
-        path = folder / REFERENCE_FILE
-        if not path.is_file():
-            raise CheckpointError(
-                f"{folder} does not hold the policy that its stage started from ({REFERENCE_FILE}),"
-                " and algorithm.reference is start; take the config of the run it came from, or "
-                "algorithm.reference=base"
-            )
-        saved = load_file(path)
-        self._held = [saved[str(n)].to(held.device) for n, held in enumerate(self._held)]
+    @classmethod
+    def together(cls, parts: "Sequence[UpdateTotals]") -> "UpdateTotals":
+        """Those of all processes that share an update; one alone as it is."""
+        if len(parts) == 1:
+            return parts[0]
+        truncated = [part.truncated for part in parts if part.truncated is not None]
+        return cls(
+            steps=parts[0].steps,
+            loss=sum(part.loss for part in parts),
+            weight=sum(part.weight for part in parts),
+            entropy=sum(part.entropy for part in parts),
+            clipped=sum(part.clipped for part in parts),
+            truncated=sum(truncated) if truncated else None,
+            kl=sum(part.kl for part in parts),
+            kl_weight=sum(part.kl_weight for part in parts),
+            gap=sum((part.gap for part in parts), Gap()),
+            value_loss=sum(part.value_loss for part in parts),
+            has_values=any(part.has_values for part in parts),
+        )
 
 
 COMPARE_EVERY = 10
@@ -223,6 +127,7 @@ class TorchLearner:
         publish: Callable[[str], None],
         describe: Callable[[Path], None],
         checkpointed: bool = False,
+        peers: Peers | None = None,
     ) -> None:
         # `checkpointed` keeps only each layer's input and computes the layer again on the way
         # back. It is no setting: it changes no bit, so nothing is retuned for it.
@@ -239,6 +144,7 @@ class TorchLearner:
         )
         self._rounds = model.get_base_model().dtype != torch.float32
         self._fit = MemoryFit(checkpointed=checkpointed)
+        self._peers: Peers = peers or Alone()
         self._held: ReferenceAdapter | None = None
         self._take(settings)
 
@@ -301,43 +207,54 @@ class TorchLearner:
             PolicyMismatch: the sampler's log-probabilities are not this model's. The weights have
                 not been touched.
         """
+        return self.update_share(by_minibatch(batches), objective)
+
+    @computed
+    def update_share(
+        self, minibatches: Sequence[Sequence[Batch]], objective: Objective
+    ) -> UpdateReport:
+        """This process's part of an update: some of the batches of each of its minibatches.
+
+        Gradients and figures are summed over all processes, so each takes the same steps. The
+        report counts the tokens of this part.
+        """
         try:
-            report = self._update(batches, objective)
+            report = self._update([list(part) for part in minibatches], objective)
         except BaseException:
             self.publish()  # it may have broken off between two optimizer steps
             raise
         self._publish(report.fingerprint)
         return report
 
-    def _update(self, batches: Sequence[Batch], objective: Objective) -> UpdateReport:
+    def _update(self, minibatches: list[list[Batch]], objective: Objective) -> UpdateReport:
         self._decoder.release()
-        totals, grad_norm, applied = UpdateTotals(), 0.0, True
-        minibatches = _by_minibatch(batches)
+        self._begin_dropout()
+        mine, totals, grad_norm, applied = UpdateTotals(), UpdateTotals(), 0.0, True
+        batches = [batch for minibatch in minibatches for batch in minibatch]
         steps = minibatches * objective.epochs
         before = TrainingSnapshot(self._optimizer, self._all_parameters) if steps[1:] else None
         compares = steps_taken(self._optimizer) % COMPARE_EVERY == 0
         checks_first = objective.from_policy and not self._has_dropout
         if objective.from_policy and self._rounds and (steps[1:] or self._has_dropout):
-            minibatches = [[self._unrounded(b, totals) for b in part] for part in minibatches]
-            steps, checks_first = minibatches * objective.epochs, False
-            self._check_gap(totals.gap)
+            totals = self._together(partial(self._unround, minibatches, mine), mine)
+            checks_first = False
         elif objective.from_policy:
-            self._check_ahead(minibatches, objective, totals)
+            ahead = partial(self._check_ahead, minibatches, objective, mine)
+            self._peers.gathered(ahead)
         for minibatch in steps:
-            is_first = totals.steps == 0
-            totals.steps += 1
+            is_first = mine.steps == 0
+            mine.steps += 1
             self._optimizer.zero_grad(set_to_none=True)
-            for number, batch in enumerate(minibatch):
-                add = partial(
-                    self._accumulate,
-                    objective=objective,
-                    totals=totals,
-                    checked=is_first and checks_first,
-                    compare="base" in objective.loss_needs
-                    or (compares and is_first and number == 0),
-                )
-                self._in_parts(batch, add, objective)
-            self._check_gap(totals.gap)
+            add = partial(
+                self._accumulate_all,
+                minibatch,
+                objective,
+                mine,
+                checked=is_first and checks_first,
+                compares=is_first and compares,
+            )
+            totals = self._together(add, mine)
+            self._peers.sum_gradients(self._all_parameters)
             grad_norm = self._clip()
             applied = math.isfinite(grad_norm) and math.isfinite(totals.loss)
             if not applied:
@@ -347,6 +264,42 @@ class TorchLearner:
         if not applied and before is not None:
             before.restore()
         return self._report(batches, totals, grad_norm, applied)
+
+    def _together(self, work: Callable[[], None], mine: UpdateTotals) -> UpdateTotals:
+        """Do what adds to this process's totals; those of all, if sampler and learner agree."""
+
+        def part() -> UpdateTotals:
+            work()
+            return mine
+
+        totals = UpdateTotals.together(self._peers.gathered(part))
+        self._check_gap(totals.gap)
+        return totals
+
+    def _accumulate_all(
+        self,
+        minibatch: Sequence[Batch],
+        objective: Objective,
+        totals: UpdateTotals,
+        *,
+        checked: bool,
+        compares: bool,
+    ) -> None:
+        """Add the gradients of this process's batches of a minibatch."""
+        for number, batch in enumerate(minibatch):
+            add = partial(
+                self._accumulate,
+                objective=objective,
+                totals=totals,
+                checked=checked,
+                compare="base" in objective.loss_needs or (compares and number == 0),
+            )
+            self._in_parts(batch, add, objective)
+
+    def _begin_dropout(self) -> None:
+        """Let a replica draw masks of its own, the same ones on a resumed run."""
+        if self._has_dropout and self._peers.rank:
+            torch.manual_seed(1_000_003 * steps_taken(self._optimizer) + self._peers.rank)
 
     def _check_ahead(
         self, minibatches: Sequence[Sequence[Batch]], objective: Objective, totals: UpdateTotals
@@ -369,6 +322,11 @@ class TorchLearner:
         """Do what adds up, in as many parts as the memory asks for."""
         for _ in self._fit.run(batch, work, whole_samples=objective.by_sequence):
             pass
+
+    def _unround(self, minibatches: Sequence[list[Batch]], totals: UpdateTotals) -> None:
+        """Give all batches the learner's own log-probabilities, in place."""
+        for minibatch in minibatches:
+            minibatch[:] = [self._unrounded(batch, totals) for batch in minibatch]
 
     @torch.no_grad()
     def _unrounded(self, batch: Batch, totals: UpdateTotals) -> Batch:
@@ -543,7 +501,7 @@ def _value_head(model: Any) -> ValueHead:
     return ValueHead(weight.shape[1], weight.device)
 
 
-def _by_minibatch(batches: Sequence[Batch]) -> list[list[Batch]]:
+def by_minibatch(batches: Sequence[Batch]) -> list[list[Batch]]:
     """The batches of each optimizer step, in the order of their numbers."""
     numbers = sorted({batch.minibatch for batch in batches})
     return [[batch for batch in batches if batch.minibatch == number] for number in numbers]

@@ -1,6 +1,7 @@
-"""A micro-batch on the model's device, its gap to the sampler, and its split when too large."""
+"""A micro-batch on the model's device, its gap to the sampler, and how batches are cut in parts."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -139,35 +140,76 @@ Halves = tuple[Batch, Batch, Bools]
 """Two trees, and which terms of the whole the first one has."""
 
 
-def split_micro_batch(batch: Batch, *, whole_samples: bool = False) -> Halves | None:
+def split_micro_batch(
+    batch: Batch, *, whole_samples: bool = False, sizes: tuple[float, float] = (1.0, 1.0)
+) -> Halves | None:
     """Two smaller trees with the same terms between them, or None if no cut makes it smaller.
 
     The first is the tokens before the cut, the second those after it and the trunk they hang on. A
     term goes with the token that predicts it, so nothing is counted twice. With `whole_samples` no
-    sample's terms are divided: some samples are in one tree and the others in the other.
+    sample's terms are divided: some samples are in one tree and the others in the other. `sizes`
+    says how large the two are to be beside each other.
     """
-    return _halve_samples(batch) if whole_samples else _halve_tokens(batch)
+    halve = _halve_samples if whole_samples else _halve_tokens
+    return halve(batch, *sizes)
 
 
-def _halve_tokens(batch: Batch) -> Halves | None:
+UNEVEN = 0.05
+"""How much of a process's share may be missing or too much before a batch is cut for it: every cut
+computes a trunk twice."""
+
+
+def divide(
+    batches: Sequence[Batch], count: int, *, whole_samples: bool = False
+) -> list[list[Batch]]:
+    """The batches of one optimizer step in so many shares of about as many tokens each.
+
+    In their order, so that few are cut. What cannot be cut is whole in one share, and a share may
+    be empty. The sum of what the shares add to a gradient is that of the batches.
+    """
+    if count == 1:
+        return [list(batches)]
+    left = count // 2
+    wanted = sum(batch.token_ids.size for batch in batches) * left / count
+    first: list[Batch] = []
+    rest, slack = list(batches), UNEVEN * wanted / left
+    while rest and (tokens := rest[0].token_ids.size) <= wanted + slack:
+        first.append(rest.pop(0))
+        wanted -= tokens
+    if rest and wanted > slack:
+        sizes = (wanted, rest[0].token_ids.size - wanted)
+        halves = split_micro_batch(rest[0], whole_samples=whole_samples, sizes=sizes)
+        if halves is not None:
+            first.append(halves[0])
+            rest[0] = halves[1]
+        elif 2 * wanted > rest[0].token_ids.size:
+            first.append(rest.pop(0))
+    shares = [(first, left), (rest, count - left)]
+    return [
+        share
+        for part, among in shares
+        for share in divide(part, among, whole_samples=whole_samples)
+    ]
+
+
+def _halve_tokens(batch: Batch, before: float, after: float) -> Halves | None:
     tokens = batch.token_ids.size
     cuts = np.arange(1, tokens)
     if not cuts.size:
         return None
     second = _trunk_sizes(batch.end)[1:] + tokens - cuts
-    larger = np.maximum(cuts, second)
-    best = int(larger.argmin())
-    if larger[best] >= tokens:
+    best = int(np.maximum(cuts / before, second / after).argmin())
+    if max(cuts[best], second[best]) >= tokens:
         return None
     cut = int(cuts[best])
     index = np.arange(tokens)
     trunk = index[:cut][batch.end[:cut] > cut]
     is_before = batch.predictor[batch.term_decision] < cut
-    after = np.concatenate([trunk, index[cut:]])
-    return _part(batch, index[:cut], is_before), _part(batch, after, ~is_before), is_before
+    hanging = np.concatenate([trunk, index[cut:]])
+    return _part(batch, index[:cut], is_before), _part(batch, hanging, ~is_before), is_before
 
 
-def _halve_samples(batch: Batch) -> Halves | None:
+def _halve_samples(batch: Batch, before: float, after: float) -> Halves | None:
     """Each tree has what its samples' last predictions are made from, and no other token."""
     places = batch.predictor[batch.term_decision]
     samples = np.unique(batch.term_sample)
@@ -179,7 +221,7 @@ def _halve_samples(batch: Batch) -> Halves | None:
     above = (index <= last[order, None]) & (last[order, None] < batch.end)  # (S, T) own tokens
     first = np.logical_or.accumulate(above)[:-1]
     second = np.logical_or.accumulate(above[::-1])[::-1][1:]
-    best = int(np.maximum(first.sum(1), second.sum(1)).argmin())
+    best = int(np.maximum(first.sum(1) / before, second.sum(1) / after).argmin())
     if max(first[best].sum(), second[best].sum()) >= batch.token_ids.size:
         return None
     is_first = np.isin(batch.term_sample, samples[order[: best + 1]])

@@ -79,8 +79,8 @@ def find_card(name: str) -> Card:
     raise UserError(f"--device {name!r} is not known; {hint}choose one of: {', '.join(CARDS)}")
 
 
-def machine_with(machine: Machine, card: Card) -> Machine:
-    """This machine as if the card were in it, all of it free."""
+def machine_with(machine: Machine, card: Card, count: int = 1) -> Machine:
+    """This machine as if so many of the card were in it, all of them free."""
     kind = "rocm" if card.title.startswith("AMD") else "cuda"
     total = int(card.gib * GIB)
     device = Device(
@@ -89,7 +89,7 @@ def machine_with(machine: Machine, card: Card) -> Machine:
         memory_bytes=total,
         free_bytes=int(FREE_SHARE * total),
     )
-    return replace(machine, devices=(device,))
+    return replace(machine, devices=(device,) * count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +187,9 @@ def estimate_run(
         config: The run.
         card: Where it would run.
         is_free: Whether turns are free text rather than chosen from a list of actions.
-        price: Dollars an hour; the card's usual one unless given.
+        price: Dollars an hour of a card; its usual one unless given.
     """
+    processes = config.hardware.processes
     weights = plan.parameters * DTYPE_BYTES[plan.dtype]
     rates = CardRates(weight_bytes=weights, parameters=plan.parameters, card=card)
     sampling_s = learning_s = 0.0
@@ -208,11 +209,11 @@ def estimate_run(
     kept = min(config.checkpoints.keep + 1, config.steps)
     return RunEstimate(
         sampling_s=sampling_s,
-        learning_s=learning_s,
+        learning_s=learning_s / processes,
         evaluation_s=_evaluations(config) * _one_evaluation(config, rates, is_free=is_free),
         steps=config.steps,
         disk_bytes=2 * plan.parameters + kept * 3 * 4 * plan.trainable + tokens * TRACE_BYTES,
-        price=card.price if price is None else price,
+        price=processes * (card.price if price is None else price),
     )
 
 

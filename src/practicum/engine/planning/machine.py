@@ -203,22 +203,52 @@ TORCH_DEVICE = {"cuda": "cuda", "rocm": "cuda", "mps": "mps"}
 """Torch's name for each kind of device; ROCm builds call it cuda too."""
 
 
+def device_kind(device: str) -> str:
+    """`cuda` for `cuda:1`.
+
+    >>> device_kind("cuda:1"), device_kind("cpu")
+    ('cuda', 'cpu')
+    """
+    return device.partition(":")[0]
+
+
+def usable_gpus(machine: Machine) -> int:
+    """How many GPUs torch can use here, which it numbers from 0."""
+    return sum(TORCH_DEVICE[d.kind] == "cuda" for d in machine.devices if d.is_usable)
+
+
 def choose_device(machine: Machine, wanted: str = "auto") -> str:
-    """`cpu`, `cuda` or `mps`: the wanted one if it is usable, or the best one for `auto`."""
+    """`cpu`, `cuda`, `cuda:1` or `mps`: the wanted one if usable, or the best one for `auto`."""
     usable = [TORCH_DEVICE[device.kind] for device in machine.devices if device.is_usable]
     if wanted == "auto":
         return usable[0] if usable else "cpu"
-    if wanted == "cpu" or wanted in usable:
+    numbered = [f"cuda:{number}" for number in range(usable_gpus(machine))]
+    if wanted == "cpu" or wanted in usable or wanted in numbered:
         return wanted
+    usable = usable if len(numbered) < 2 else [*usable, *numbered]
     raise ConfigError(
         f"model.device = {wanted!r} cannot be used: {_absence(machine, wanted)}; "
         f"set model.device to one of: auto, {', '.join(dict.fromkeys([*usable, 'cpu']))}"
     )
 
 
+def process_devices(config: RunConfig, machine: Machine) -> tuple[str, ...]:
+    """Where each process of a run computes: a GPU for each, or all where the config says."""
+    count, device = config.hardware.processes, choose_device(machine, config.model.device)
+    if count == 1 or device != "cuda":
+        return (device,) * count
+    if count > (here := usable_gpus(machine)):
+        others = f"type --processes {here}, or share a GPU" if here > 1 else "share it"
+        raise ConfigError(
+            f"hardware.processes = {count} takes a GPU for each and {here} can be used here; "
+            f"{others} with model.device=cuda:0"
+        )
+    return tuple(f"cuda:{number}" for number in range(count))
+
+
 def _absence(machine: Machine, wanted: str) -> str:
     listed = [device.name for device in machine.devices if not device.is_usable]
-    if wanted == "cuda" and listed:
+    if device_kind(wanted) == "cuda" and listed:
         return f"{listed[0]} is here but the installed torch cannot use it"
     return "no such device is here"
 
@@ -262,10 +292,11 @@ def total_memory(machine: Machine, device: str) -> int:
 
 
 def _device_of(machine: Machine, device: str) -> Device | None:
-    if device == "cpu":
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
         return None
-    usable = (d for d in machine.devices if d.is_usable and TORCH_DEVICE[d.kind] == device)
-    return next(usable, None)
+    usable = [d for d in machine.devices if d.is_usable and TORCH_DEVICE[d.kind] == kind]
+    return next(iter(usable[int(number or 0) :]), None)
 
 
 def placement(model: ModelConfig) -> tuple[Literal["float32", "bfloat16"], str]:
@@ -279,10 +310,11 @@ def placement(model: ModelConfig) -> tuple[Literal["float32", "bfloat16"], str]:
 
 
 def thread_count(config: RunConfig) -> int:
-    """The number of threads in the config, that of OpenMP's own variable, or `plan_threads`."""
+    """Of a process: as the config says, or OpenMP's own variable, or its part of `plan_threads`."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     named = int(asked) if asked.isdecimal() else 0
-    return config.hardware.threads or named or plan_threads(detect_machine())
+    here = plan_threads(detect_machine())
+    return config.hardware.threads or named or max(1, here // config.hardware.processes)
 
 
 MIB = 1024 * 1024

@@ -34,6 +34,7 @@ PartName = Literal[
     "teacher",
     "judge",
     "embedder",
+    "replicas",
 ]
 
 PREFERRED_BATCH = {"cpu": 2048, "cuda": 4096, "mps": 2048}

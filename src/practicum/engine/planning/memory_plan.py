@@ -18,7 +18,9 @@ from practicum.engine.planning.machine import (
     available_memory,
     choose_device,
     choose_dtype,
+    device_kind,
     is_heap_compact,
+    process_devices,
     total_memory,
 )
 from practicum.engine.planning.memory import (
@@ -56,6 +58,9 @@ LARGEST_BATCH = 32_768
 UPDATE_PARTS = frozenset({"gradients", "activations", "attention", "logits"})
 """Parts that exist only while learning."""
 
+RANK_0_PARTS = frozenset({"KV cache", "captured steps", "sampling"})
+"""Parts that only the process has that samples, where several learn together."""
+
 LEAST_SLOTS = 8192
 """KV slots wanted even for few episodes, whose prompts may be long."""
 
@@ -76,10 +81,26 @@ class PlannedRun:
     free_bytes: int
     frozen: tuple[FrozenModel, ...] = ()
     """Those of known shape on this device."""
+    replicas_beside: int = 0
+    """Processes that learn with this one in the same memory."""
 
     def parts(self, allotment: Allotment) -> tuple[MemoryPart, ...]:
         """The run's memory with an allotment, part by part."""
-        own = estimate_memory(
+        own = self._own_parts(allotment)
+        update = sum(part.bytes for part in own if part.name in UPDATE_PARTS)
+        others = [frozen_part(model, self.config, allotment, update) for model in self.frozen]
+        if self.replicas_beside:
+            size = self.replicas_beside * self.replica_bytes(allotment)
+            others.append(MemoryPart(name="replicas", bytes=size, depends_on="hardware.processes"))
+        return (*own, *others)
+
+    def replica_bytes(self, allotment: Allotment) -> int:
+        """What another process needs that learns with this one and does not sample."""
+        own = self._own_parts(allotment)
+        return sum(part.bytes for part in own if part.name not in RANK_0_PARTS)
+
+    def _own_parts(self, allotment: Allotment) -> tuple[MemoryPart, ...]:
+        return estimate_memory(
             self.shape,
             self.config,
             allotment,
@@ -87,9 +108,6 @@ class PlannedRun:
             dtype=self.dtype,
             compact_heap=self.compact_heap,
         )
-        update = sum(part.bytes for part in own if part.name in UPDATE_PARTS)
-        others = (frozen_part(model, self.config, allotment, update) for model in self.frozen)
-        return (*own, *others)
 
     def total(self, allotment: Allotment) -> int:
         """The run's memory with an allotment, in bytes."""
@@ -129,6 +147,25 @@ class Least(NamedTuple):
     bytes: int
 
 
+class ReplicaPlace(NamedTuple):
+    """A GPU of its own for a process that learns with the one that samples."""
+
+    device: str
+    needed_bytes: int
+    available_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is within the memory that is free now."""
+        return self.needed_bytes <= self.available_bytes
+
+    @property
+    def told(self) -> str:
+        """The same as a person reads it."""
+        needed, free = format_bytes(self.needed_bytes), format_bytes(self.available_bytes)
+        return f"the process on {self.device} needs about {needed} and {free} are free there"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
     """A run's memory, the memory there is, the settings chosen, and advice if it does not fit.
@@ -155,6 +192,8 @@ class MemoryPlan:
     """With all that saves, where the run fits and could take less; not for runs of stages."""
     uncounted: tuple[str, ...] = ()
     """Frozen models that are not counted, and why."""
+    replicas: tuple[ReplicaPlace, ...] = ()
+    """The other GPUs of a run of several processes."""
 
     @property
     def total_bytes(self) -> int:
@@ -164,7 +203,8 @@ class MemoryPlan:
     @property
     def fits(self) -> bool:
         """Whether it is within the memory that is free now."""
-        return self.total_bytes <= self.available_bytes
+        here = self.total_bytes <= self.available_bytes
+        return here and all(replica.fits for replica in self.replicas)
 
 
 def plan_memory(
@@ -204,6 +244,18 @@ def plan_memory(
         least=None if config.stages else _least(largest, chosen),
         advice=() if largest.total(chosen) <= run.free_bytes else advise(largest),
         uncounted=tuple(_uncounted(model) for model in frozen if model not in run.frozen),
+        replicas=_replicas(largest, chosen, machine),
+    )
+
+
+def _replicas(run: PlannedRun, chosen: Allotment, machine: Machine) -> tuple[ReplicaPlace, ...]:
+    """What the processes on other GPUs need there."""
+    first, *others = process_devices(run.config, machine)
+    needed = run.replica_bytes(chosen)
+    return tuple(
+        ReplicaPlace(place, needed, available_memory(machine, place))
+        for place in others
+        if place != first
     )
 
 
@@ -213,16 +265,18 @@ def _planned_run(
     shape = find_shape(config.model.name)
     if shape is None:
         return None
-    device = choose_device(machine, config.model.device)
+    places = process_devices(config, machine)
+    place, device = places[0], device_kind(places[0])
     return PlannedRun(
         shape=shape,
         config=config,
         device=device,
         dtype=choose_dtype(device, config.model.dtype),
         compact_heap=is_heap_compact(),
-        memory_bytes=total_memory(machine, device),
-        free_bytes=available_memory(machine, device),
-        frozen=tuple(m for m in frozen if m.shape is not None and m.device == device),
+        memory_bytes=total_memory(machine, place),
+        free_bytes=available_memory(machine, place),
+        frozen=tuple(m for m in frozen if m.shape is not None and device_kind(m.device) == device),
+        replicas_beside=places.count(place) - 1,
     )
 
 
@@ -253,7 +307,8 @@ def plan_allotment(
     run = _planned_run(config, machine, frozen)
     if run is not None:
         return allot(run)
-    enough = Allotment.of(config, choose_device(machine, config.model.device))
+    device = device_kind(choose_device(machine, config.model.device))
+    enough = Allotment.of(config, device)
     return replace(enough, kv_slots=max(enough.kv_slots, LEAST_SLOTS))
 
 
@@ -261,6 +316,12 @@ def check_fits(plan: MemoryPlan, machine: Machine) -> None:
     """Raises `NotEnoughMemory`, with the gentlest change that is enough, unless the plan fits."""
     if plan.fits:
         return
+    small = next((replica for replica in plan.replicas if not replica.fits), None)
+    if small is not None and plan.total_bytes <= plan.available_bytes:
+        raise NotEnoughMemory(
+            f"training {plan.model} with this config does not fit: {small.told}; close what uses "
+            "it, or give fewer --processes"
+        )
     where = "this machine" if plan.device == "cpu" else f"the {plan.device} device"
     limited = " as its control group allows" if machine.is_memory_limited else ""
     enough = [advice for advice in plan.advice if advice.fits]

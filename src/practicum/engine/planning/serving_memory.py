@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from practicum.core.errors import NotEnoughMemory
-from practicum.engine.planning.machine import DTYPE_BYTES, Machine, available_memory
+from practicum.engine.planning.machine import (
+    DTYPE_BYTES,
+    Machine,
+    available_memory,
+    device_kind,
+)
 from practicum.engine.planning.memory import (
     MOST_SLOTS,
     STEP_TOKENS,
@@ -56,8 +61,8 @@ def plan_serving(
         return ServingPlan(kv_slots=MOST_SLOTS, weights_bytes=0, adapters_bytes=held)
     width = DTYPE_BYTES[dtype]
     weights = shape.parameters * width + packed_bytes(shape, width=width, device=device)
-    step = layer_bytes(shape, STEP_TOKENS[device], width)
-    usable = int(USABLE_SHARE[device] * available_memory(machine, device))
+    step = layer_bytes(shape, STEP_TOKENS[device_kind(device)], width)
+    usable = int(USABLE_SHARE[device_kind(device)] * available_memory(machine, device))
     growing = GROWING if device == "cpu" else 1.0
     slots = int((usable - weights - held - step) / (growing * slot_bytes(shape, width)))
     if slots < FEWEST_SLOTS:

@@ -13,7 +13,7 @@ from practicum.core.interfaces import Measured, Need, Objective
 from practicum.core.sample import Batch
 from practicum.engine.learning.learner import LearnerSettings
 from practicum.engine.learning.memory_fit import MemoryFit
-from practicum.engine.learning.micro_batches import split_micro_batch
+from practicum.engine.learning.micro_batches import divide, split_micro_batch
 from practicum.engine.policy import TorchPolicy, load_for_policy
 from practicum.training.algorithms.grpo import Grpo
 from practicum.training.algorithms.gspo import Gspo
@@ -255,3 +255,51 @@ def test_low_precision_measures_itself_with_little_memory_too() -> None:
     report = policy.learner.update(batches, Grpo(epochs=2))
     assert report.applied
     assert report.out_of_memory == small.failures > 0
+
+
+@given(
+    seed=st.integers(0, 9),
+    episodes=st.integers(1, 7),
+    budget=st.sampled_from((40, 70, 10_000)),
+    count=st.integers(1, 5),
+    whole=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_shares_have_every_term_of_a_step_once(
+    seed: int, episodes: int, budget: int, count: int, whole: bool
+) -> None:
+    batches = sampled_batches(shared_policy(), budget, episodes=episodes, turns=1 + seed % 3)
+    shares = divide(batches, count, whole_samples=whole)
+    assert len(shares) == count
+    parts = [part for share in shares for part in share]
+    assert sums_by_sample(parts) == pytest.approx(sums_by_sample(batches), abs=1e-5)
+    found: dict[tuple[int, ...], int] = {}
+    for part in parts:
+        for path, terms in paths(part).items():
+            found[path] = found.get(path, 0) + terms
+    expected: dict[tuple[int, ...], int] = {}
+    for batch in batches:
+        for path, terms in paths(batch).items():
+            expected[path] = expected.get(path, 0) + terms
+    assert found == expected
+    if whole:
+        holders = [
+            {batch.sample_ids[n] for batch in share for n in batch.term_sample} for share in shares
+        ]
+        assert sum(len(held) for held in holders) == len(set().union(*holders))
+
+
+@functools.cache
+def shared_policy() -> TorchPolicy:
+    return build_policy()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8])
+def test_shares_are_of_about_the_same_size_and_few_batches_are_cut(count: int) -> None:
+    policy = shared_policy()
+    (tree,) = sampled_batches(policy, episodes=12, turns=1)
+    sizes = [sum(part.token_ids.size for part in share) for share in divide([tree] * 3, count)]
+    trunk = 30  # of the opening, which every part computes again
+    assert max(sizes) <= 3 * tree.token_ids.size / count + trunk + 12
+    assert sum(map(len, divide([tree] * 3, count))) <= 3 + count - 1
+    assert [len(share) for share in divide([tree] * (2 * count), count)] == [2] * count

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from practicum.engine.learning.learner import load_optimizer, save_optimizer
+from practicum.engine.learning.learner_state import load_optimizer, save_optimizer
 
 
 def make(seed: int) -> tuple[list[torch.Tensor], torch.optim.AdamW]:

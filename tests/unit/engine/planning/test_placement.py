@@ -1,11 +1,14 @@
 import pytest
 
+from practicum.core.config.parse_config import build_config
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError
 from practicum.engine.planning.machine import (
     available_memory,
     choose_device,
     choose_dtype,
     plan_threads,
+    process_devices,
     total_memory,
 )
 
@@ -78,3 +81,34 @@ def test_an_apple_device_has_no_more_than_the_machine(make_machine, make_device)
     machine = make_machine(4, devices=(make_device(10, kind="mps"),))
 
     assert available_memory(machine, "mps") == total_memory(machine, "mps") == 4 * GIB
+
+
+def test_a_gpu_is_chosen_by_its_number(make_machine, make_device) -> None:
+    machine = make_machine(devices=(make_device(80), make_device(24, free_bytes=3 * GIB)))
+    assert choose_device(machine, "cuda:1") == "cuda:1"
+    assert available_memory(machine, "cuda:1") == 3 * GIB
+    assert total_memory(machine, "cuda:1") == 24 * GIB
+    assert total_memory(machine, "cuda") == 80 * GIB
+    with pytest.raises(ConfigError, match=r"'cuda:2' cannot be used: .* cuda, cuda:0, cuda:1, cpu"):
+        choose_device(machine, "cuda:2")
+
+
+@pytest.mark.parametrize("name", ["cuda:", "cuda:x", "cpu:1", "gpu", "cuda:-1", "cuda:١"])
+def test_what_is_no_device_is_a_sentence(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.device.*such as cuda:1"):
+        build_config({"env": "math", "model": {"device": name}})
+
+
+def on(count: int, device: str = "auto") -> RunConfig:
+    values = {"env": "math", "model": {"device": device}, "hardware": {"processes": count}}
+    return build_config(values)
+
+
+def test_each_process_has_a_gpu_unless_one_is_named(make_machine, make_device) -> None:
+    machine = make_machine(devices=(make_device(80),) * 4)
+    assert process_devices(on(1), machine) == ("cuda",)
+    assert process_devices(on(3), machine) == ("cuda:0", "cuda:1", "cuda:2")
+    assert process_devices(on(2, "cuda:3"), machine) == ("cuda:3", "cuda:3")
+    assert process_devices(on(2, "cpu"), machine) == ("cpu", "cpu")
+    with pytest.raises(ConfigError, match=r"processes = 5 .* and 4 can be used .*--processes 4"):
+        process_devices(on(5), machine)

@@ -319,3 +319,43 @@ def test_bytes_are_written_in_the_unit_a_person_would_choose(count: int, text: s
 )
 def test_turns_that_may_be_free_text_are_planned_as_such(env: object, is_free: bool) -> None:
     assert writes_freely(build_config({"env": env})) == is_free
+
+
+def test_processes_in_the_same_memory_are_a_part_of_the_plan(make_machine) -> None:
+    alone = plan_memory(make_config(), make_machine(16))
+    three = plan_memory(make_config("hardware.processes=3"), make_machine(16))
+    assert alone is not None
+    assert three is not None
+    assert three.allotment == alone.allotment
+    (replicas,) = [part for part in three.parts if part.name == "replicas"]
+    learning = [p.bytes for p in alone.parts if p.name not in ("KV cache", "sampling")]
+    assert replicas.bytes == 2 * sum(learning)
+    assert three.total_bytes == alone.total_bytes + replicas.bytes
+    assert three.replicas == ()
+
+
+def test_each_process_on_a_gpu_of_its_own_must_fit_there(make_machine, make_device) -> None:
+    config = make_config(f"model={BIG}", "hardware.processes=2")
+    roomy = make_machine(8, devices=(make_device(80), make_device(80)))
+    plan = plan_memory(config, roomy)
+    assert plan is not None
+    assert plan.fits
+    (replica,) = plan.replicas
+    assert replica.device == "cuda:1"
+    assert 14 * GIB < replica.needed_bytes < plan.total_bytes
+    full = make_machine(8, devices=(make_device(80), make_device(80, free_bytes=GIB)))
+    crowded = plan_memory(config, full)
+    assert crowded is not None
+    assert crowded.total_bytes <= crowded.available_bytes
+    assert not crowded.fits
+    with pytest.raises(
+        NotEnoughMemory, match=r"process on cuda:1 needs about .* and 1\.0 GiB are free"
+    ):
+        check_fits(crowded, full)
+
+
+def test_the_plan_is_of_the_gpu_that_is_named(make_machine, make_device) -> None:
+    machine = make_machine(8, devices=(make_device(80), make_device(24)))
+    plan = plan_memory(make_config("model=tiny", "model.device=cuda:1"), machine)
+    assert plan is not None
+    assert (plan.device, plan.available_bytes) == ("cuda", 24 * GIB)

@@ -16,3 +16,11 @@ def test_the_config_decides_then_openmps_variable_then_the_machine(
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
     config = RunConfig(hardware=HardwareConfig(threads=threads))
     assert thread_count(config) == (count or plan_threads(detect_machine()))
+
+
+def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    here = plan_threads(detect_machine())
+    assert thread_count(RunConfig(hardware=HardwareConfig(processes=here))) == 1
+    assert thread_count(RunConfig(hardware=HardwareConfig(processes=10 * here))) == 1
+    assert thread_count(RunConfig(hardware=HardwareConfig(processes=4, threads=3))) == 3
