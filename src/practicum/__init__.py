@@ -60,10 +60,12 @@ if TYPE_CHECKING:
     from practicum.core.task import Outcome, Split, Task
     from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
     from practicum.environments.checker import EnvironmentCheck
+    from practicum.environments.gym_environment import wrap
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
     from practicum.feedback_loop import Learned, learn, served_model
     from practicum.own_loop import Policy
+    from practicum.scaffold import new
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
 
@@ -130,12 +132,14 @@ __all__ = [
     "load",
     "load_study",
     "models",
+    "new",
     "play",
     "record",
     "served_model",
     "train",
     "train_async",
     "trust",
+    "wrap",
 ]
 
 _MODULES = (
@@ -143,6 +147,7 @@ _MODULES = (
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
     *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
+    *("scaffold", "environments.gym_environment"),
 )
 """Where the names above are, the modules that load fastest first."""
 

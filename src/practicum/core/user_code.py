@@ -119,7 +119,7 @@ def _consents_to_name(named: str) -> list[tuple[str, str]]:
         return trust_file(path) if path.is_file() else []
     if _is_installed(place):
         return trust_name(named)
-    folders = [Path.cwd(), *map(Path, _FOLDERS)]
+    folders = [*_folders_here(place), *map(Path, _FOLDERS)]
     files = [file for folder in folders for file in module_files(folder, place)]
     return [one for file in files if file.is_file() for one in trust_file(file)]
 
@@ -205,7 +205,8 @@ def _from_file(place: str, key: str) -> ModuleType:
 
 
 def _from_name(place: str, name: str, key: str) -> ModuleType:
-    make_importable(Path.cwd())
+    for folder in _folders_here(place):
+        make_importable(folder)
     if _is_installed(place):
         require_name(f"{place}:{name}", key, _origin(place))
     try:
@@ -223,6 +224,13 @@ def _from_name(place: str, name: str, key: str) -> ModuleType:
                 "write FILE.py:NAME"
             )
         ) from error
+
+
+def _folders_here(place: str) -> list[Path]:
+    """Where a module is looked for: here, and in a project's folder that has the package's name."""
+    project = Path.cwd() / place.partition(".")[0]
+    has_package = (project / project.name / "__init__.py").is_file()
+    return [Path.cwd(), *([project] if has_package else [])]
 
 
 def _is_installed(place: str) -> bool:
