@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
     from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, Interval
+    from practicum.core.config.algorithm_config import GroupConfig, OnlineConfig
     from practicum.core.config.config_sections import ConfigModel
     from practicum.core.config.run_config import RunConfig
     from practicum.core.errors import (
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
         Sandbox,
         Session,
     )
-    from practicum.core.sample import Episode, Group
+    from practicum.core.loss import LossReport, LossTerms
+    from practicum.core.sample import Credit, Episode, Estimates, Group
     from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingParams
     from practicum.core.score import Score
     from practicum.core.task import Outcome, Split, Task
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from practicum.scaffold import new
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
+    from practicum.training.algorithms.credit import GroupMethod, OnlineMethod
 
 __version__ = "0.1.0"
 
@@ -83,21 +86,29 @@ __all__ = [
     "ConfigError",
     "ConfigModel",
     "Conversation",
+    "Credit",
     "DiscreteSession",
     "Environment",
     "EnvironmentCheck",
     "EnvironmentFailure",
     "Episode",
+    "Estimates",
     "EvalReport",
     "Evaluated",
     "Export",
     "Group",
+    "GroupConfig",
+    "GroupMethod",
     "GroupReward",
     "Interval",
     "Learned",
+    "LossReport",
+    "LossTerms",
     "Message",
     "NextCharacters",
     "Observation",
+    "OnlineConfig",
+    "OnlineMethod",
     "Outcome",
     "Played",
     "Policy",
@@ -147,7 +158,8 @@ _MODULES = (
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
     *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
-    *("scaffold", "environments.gym_environment"),
+    *("scaffold", "environments.gym_environment", "core.loss", "core.config.algorithm_config"),
+    "training.algorithms.credit",
 )
 """Where the names above are, the modules that load fastest first."""
 

@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {
         *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "own_loop"),
-        *("scaffold", "studies", "traces"),
+        *("scaffold", "studies", "traces", "training"),
     },
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""

@@ -13,7 +13,7 @@ from practicum.agents.build_agents import check_agent
 from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
-from practicum.assemble.build_stages import build_stages
+from practicum.assemble.build_stages import build_stages, with_own_options
 from practicum.assemble.environments import choose_task, curriculum_of, open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
@@ -176,6 +176,7 @@ async def train_run_async(
     if resumed is None:
         check_place(Path(config.runs_dir), name)
     environment = open_run_environment(config)
+    config = with_own_options(config)
     if policy is None:
         plan = plan or fitting_plan(config)
         if environment is not None and config.env is not None:

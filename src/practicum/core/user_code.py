@@ -146,7 +146,8 @@ def load_callable(named: str, key: str) -> Any:
     place, _, name = named.rpartition(":")
     if not place or not name:
         raise ConfigError(
-            f"{key} = {named!r} names no function; write FILE.py:NAME, such as my_agent.py:rollout"
+            f"{key} = {named!r} names no function or class; write FILE.py:NAME, such as "
+            "my_agent.py:rollout"
         )
     if named in _REGISTERED:
         return _REGISTERED[named]
@@ -155,7 +156,7 @@ def load_callable(named: str, key: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        kind = "class" if key == "env" else "function"
+        kind = "class" if key in ("env", "algorithm") else "function"
         fits = (lambda v: isinstance(v, type)) if kind == "class" else callable
         there = sorted(n for n, v in vars(module).items() if fits(v) and _is_own(module, n, v))
         raise ConfigError(
