@@ -35,7 +35,7 @@ def tasks(
         str | None,
         typer.Option(
             metavar="N|all",
-            help="Check N held-out tasks (math: of each level), or all of them; of --data, rows.",
+            help="Check N held-out tasks of each level (20 unless given), or all; of --data, rows.",
         ),
     ] = None,
     data: Annotated[
@@ -57,6 +57,8 @@ def tasks(
     practicum tasks math --level 4        of level 4
 
     practicum tasks math --check 500      every level: reference solves all, doing nothing none
+
+    practicum tasks mine.py:Class --check  a list of what is missing or wrong, in order
 
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
 

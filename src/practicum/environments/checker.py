@@ -72,7 +72,7 @@ class LevelCheck:
     n: int
     """Tasks checked."""
     asked: int
-    """Tasks asked for; more than `n` only when the level has no more."""
+    """Tasks asked for; more than `n` where the level has no more."""
     with_reference: int
     """Tasks with a reference solution; of a user's own tasks, some may have none."""
     reference_solved: int
@@ -336,7 +336,7 @@ class _LevelChecker:
         )
         findings = [problem for one in (of_all, *found) for problem in one.problems]
         fit = [task for task, one in zip(tasks, found, strict=True) if one.is_fit]
-        findings = [*findings[:SHOWN_PROBLEMS], *await self._warnings(fit, found, n)]
+        findings = [*findings[:SHOWN_PROBLEMS], *await self._warnings(fit, found)]
         with_misses = [one for one in found if one.near_misses]
         with_actions = [one for one in found if one.lists_actions]
         return LevelCheck(
@@ -360,14 +360,9 @@ class _LevelChecker:
             findings=tuple(findings),
         )
 
-    async def _warnings(
-        self, fit: Sequence[Task], found: Sequence[_Findings], n: int | None
-    ) -> list[Finding]:
+    async def _warnings(self, fit: Sequence[Task], found: Sequence[_Findings]) -> list[Finding]:
         """What may lead a policy astray, or makes a run slow."""
         told: list[tuple[Part, str]] = [("rewards", one) for one in await self._traps(fit)]
-        if n is not None and 0 < len(found) < n:
-            which = "tasks" if self._is_finite else "held-out tasks"
-            told.append(("tasks", f"only {len(found)} {which}, {n} were asked for"))
         if too_long := RolloutConfig().too_long([one.reference_turns for one in found]):
             told.append(("reference", f"{too_long} when you train"))
         lucky = sum(one.random_solved for one in found)

@@ -88,14 +88,16 @@ def _said(part: Part, levels: "Sequence[LevelCheck]") -> tuple[str, bool]:
         return (f"{median(took) * 1e3:.3g} ms an episode", True) if took else ("not known", False)
     twice = sum(one.played_twice for one in levels)
     tried = sum(one.tried_simply for one in levels)
+    few = [str(one.level) for one in levels if one.n < one.asked]
+    whole = f", all that level {', '.join(few)} has" if few else ""
     return {
         "tasks": (
-            f"{n} looked at: ids, levels and data; the same ones again by the same seed",
+            f"{n} looked at{whole}: ids, levels, data, and the same again by the same seed",
             True,
         ),
         "train and held-out": ("no task is in both", True),
         "session": ("opens, answers and ends as it should", bool(n)),
         "actions": ("each has a name of its own", bool(n)),
         "determinism": (f"the reference gave the same result twice on {twice} of {n}", twice > 0),
-        "rewards": (f"giving up and repeating did not pay on {tried} of {n}", tried > 0),
+        "rewards": (f"tried on {tried}: giving up and repeating do not pay", tried > 0),
     }[part]
