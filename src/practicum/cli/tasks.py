@@ -58,8 +58,6 @@ def tasks(
 
     practicum tasks math --check 500      every level: reference solves all, doing nothing none
 
-    practicum tasks mine.py:Class --check  a list of what is missing or wrong, in order
-
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
 
     practicum tasks agent-company --repo PATH       every task, and what is missing for it
