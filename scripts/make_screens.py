@@ -34,6 +34,7 @@ SCREENS = (
         ),
     ),
     ("models", ("practicum models",)),
+    ("new", ("practicum new courier",)),
     (
         "tasks",
         (

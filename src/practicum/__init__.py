@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from practicum.compat.pipeline import AgenticTrainer, TrainingPipeline
     from practicum.core.checkpoint import Checkpoint, Comparison, EvalReport, Interval
+    from practicum.core.config.algorithm_config import GroupConfig, OnlineConfig
     from practicum.core.config.config_sections import ConfigModel
     from practicum.core.config.run_config import RunConfig
     from practicum.core.errors import (
@@ -54,20 +55,24 @@ if TYPE_CHECKING:
         Sandbox,
         Session,
     )
-    from practicum.core.sample import Episode, Group
+    from practicum.core.loss import LossReport, LossTerms
+    from practicum.core.sample import Credit, Episode, Estimates, Group
     from practicum.core.sampling import ActionForm, Completion, NextCharacters, SamplingParams
     from practicum.core.score import Score
     from practicum.core.task import Outcome, Split, Task
     from practicum.core.trace import Message, StopReason, ToolCall, ToolSpec, Trace
     from practicum.environments.checker import EnvironmentCheck
+    from practicum.environments.gym_environment import wrap
     from practicum.environments.nested import NestedSession, SubTask
     from practicum.environments.registry import build_environment
     from practicum.evaluation.study_report import StudyComparison, StudyReport
     from practicum.exports import Export, export
     from practicum.feedback_loop import Learned, learn, served_model
     from practicum.own_loop import Policy
+    from practicum.scaffold import new
     from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
+    from practicum.training.algorithms.credit import GroupMethod, OnlineMethod
 
 __version__ = "0.1.0"
 
@@ -83,22 +88,30 @@ __all__ = [
     "ConfigError",
     "ConfigModel",
     "Conversation",
+    "Credit",
     "DiscreteSession",
     "Environment",
     "EnvironmentCheck",
     "EnvironmentFailure",
     "Episode",
+    "Estimates",
     "EvalReport",
     "Evaluated",
     "Export",
     "Group",
+    "GroupConfig",
+    "GroupMethod",
     "GroupReward",
     "Interval",
     "Learned",
+    "LossReport",
+    "LossTerms",
     "Message",
     "NestedSession",
     "NextCharacters",
     "Observation",
+    "OnlineConfig",
+    "OnlineMethod",
     "Outcome",
     "Played",
     "Policy",
@@ -135,12 +148,14 @@ __all__ = [
     "load",
     "load_study",
     "models",
+    "new",
     "play",
     "record",
     "served_model",
     "train",
     "train_async",
     "trust",
+    "wrap",
 ]
 
 _MODULES = (
@@ -149,6 +164,8 @@ _MODULES = (
     *("core.config.run_config", "environments.checker", "traces.recording"),
     *("environments.registry", "environments.nested"),
     *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
+    *("scaffold", "environments.gym_environment", "core.loss", "core.config.algorithm_config"),
+    "training.algorithms.credit",
 )
 """Where the names above are, the modules that load fastest first."""
 

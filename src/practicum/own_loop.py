@@ -14,6 +14,7 @@ from typing import Any
 from practicum.agents.rollout import run_groups
 from practicum.api import EnvLike, config_of
 from practicum.assemble.build_policy import build_policy, fitting_plan
+from practicum.assemble.build_stages import with_own_options
 from practicum.assemble.driver import open_run_environment
 from practicum.assemble.policies import evaluate_policy, sampling_params, trained_policy
 from practicum.assemble.updates import Advantages, lesson_of
@@ -49,7 +50,7 @@ class Policy:
     """
 
     def __init__(self, env: EnvLike, **options: Any) -> None:
-        self.config = config_of(env, options)
+        self.config = with_own_options(config_of(env, options))
         if self.config.all_stages[0].algorithm.is_offline:
             raise UserError(
                 f"algorithm {self.config.all_stages[0].algorithm.name!r} learns from recorded "

@@ -10,6 +10,7 @@ import numpy as np
 
 from practicum import api
 from practicum.api import Chart, EnvLike, Run
+from practicum.assemble.build_stages import with_own_options
 from practicum.assemble.driver import create_run, open_run_environment
 from practicum.core.checkpoint import Interval
 from practicum.core.config.parse_config import apply_overrides, build_config, changed_keys
@@ -203,6 +204,7 @@ def create_study(
 ) -> StudyDir:
     """A new study's folder; what the config may ask for and is not there is looked for first."""
     open_run_environment(config)
+    with_own_options(config)
     return StudyDir.create(config, seeds, name=name, parallel=parallel)
 
 

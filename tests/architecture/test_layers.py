@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "engine", "environments", "evaluation", "gateway", "rewards"),
         *("sandboxes", "store", "traces", "training"),
     },
+    "scaffold": {"environments"},
     "shipped_configs": set(),
     "config_files": {"engine", "shipped_configs", "store"},
     "api": {"assemble", "config_files", "engine", "environments", "evaluation", "store"},
@@ -61,14 +62,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"api", "assemble", "config_files", "delivery", "exports", "traces"},
     "cli": {
         *("agents", "api", "assemble", "config_files", "delivery", "engine", "environments"),
-        *("evaluation", "exports", "feedback_loop", "sandboxes", "served", "store", "studies"),
-        "traces",
+        *("evaluation", "exports", "feedback_loop", "sandboxes", "scaffold", "served", "store"),
+        *("studies", "traces"),
     },
     "art": {"compat"},
     "__main__": {"cli"},
     "__init__": {
         *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "own_loop"),
-        *("studies", "traces"),
+        *("scaffold", "studies", "traces", "training"),
     },
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""

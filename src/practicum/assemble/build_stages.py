@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from practicum.assemble.build_policy import learner_settings, stage_view
 from practicum.assemble.policies import sampling_params, trained_policy
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.config.algorithm_config import DistillConfig, OfflineConfig
+from practicum.core.config.algorithm_config import (
+    AlgorithmConfig,
+    DistillConfig,
+    OfflineConfig,
+    OwnAlgorithmConfig,
+)
+from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Curriculum, Environment, LivePolicy, Teacher
 from practicum.engine.planning.machine import placement
@@ -27,6 +33,28 @@ from practicum.training.stages import StepSource, TrainingStage
 
 if TYPE_CHECKING:
     from practicum.training.stage_data import StageData
+
+
+def with_own_options(config: RunConfig) -> RunConfig:
+    """The config with the options of algorithms of the user's own, checked by their classes.
+
+    Each is tried on a made-up step too, so that what is wrong with it is told before a model is
+    loaded. What is left out of the config gets the class's defaults, and is saved with the run.
+    """
+    algorithm = _checked(config.algorithm, config.rollouts)
+    stages = tuple(
+        stage.model_copy(update={"algorithm": _checked(stage.algorithm, config.rollouts_of(stage))})
+        for stage in config.stages
+    )
+    return config.model_copy(update={"stages": stages, "algorithm": algorithm})
+
+
+def _checked(given: AlgorithmConfig, rollouts: RolloutConfig) -> AlgorithmConfig:
+    if not isinstance(given, OwnAlgorithmConfig):
+        return given
+    from practicum.training.algorithms.own_algorithm import checked_own
+
+    return checked_own(given, rollouts)
 
 
 def build_stages(
@@ -53,7 +81,7 @@ def build_stages(
                 source = OverlappedSteps(source, *shared, staleness=ahead, last=last)
         stages.append(
             TrainingStage(
-                name=stage.algorithm.name,
+                name=stage.algorithm.label,
                 first=first,
                 steps=stage.steps,
                 source=source,

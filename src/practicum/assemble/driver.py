@@ -12,7 +12,7 @@ from practicum.agents.build_agents import check_agent
 from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
-from practicum.assemble.build_stages import build_stages
+from practicum.assemble.build_stages import build_stages, with_own_options
 from practicum.assemble.environments import choose_task, curriculum_of, open_environment
 from practicum.assemble.learner_processes import learner_processes
 from practicum.assemble.policies import (
@@ -155,6 +155,7 @@ async def train_run_async(
     if resumed is None:
         check_place(Path(config.runs_dir), name)
     environment = open_run_environment(config)
+    config = with_own_options(config)
     if policy is not None:
         opened = await _open_run(config, policy, environment, name, resumed)
         return await _train_opened(opened, observe, is_new=resumed is None)

@@ -1,24 +1,32 @@
 """Environments by their config, given the sandboxes they work in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 
 from practicum.agents.own_sessions import check_own_session
 from practicum.core.capabilities import Closable, HasLevels, HasReference, InSandboxes
-from practicum.core.config.config_sections import MIXTURE, EnvConfig
+from practicum.core.config.config_sections import (
+    MIXTURE,
+    EnvConfig,
+    ModelConfig,
+    RolloutConfig,
+)
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment
+from practicum.core.sampling import Actions
 from practicum.core.task import Task
-from practicum.core.user_code import names_code
 from practicum.environments.checker import CheckWatcher, EnvironmentCheck, check_levels
+from practicum.environments.checklist import Finding
 from practicum.environments.registry import (
     build_environment,
     build_level,
     environment_class,
     find_task,
     first_tasks,
+    is_own,
 )
 from practicum.sandboxes.opening import SharedSandboxes, open_sandboxes
 from practicum.training.curricula.build_curriculum import build_curriculum, by_kind
@@ -76,15 +84,44 @@ async def check_config(
         return environment
 
     try:
-        if names_code(config.name):
+        offered: set[Actions] = set()
+        if is_own(config.name):
             first_tasks(built[0], "train", seed, 1)
-        await check_own_session(config.name, built[0])
+            kind = type(built[0])
+            offered = await check_own_session(f"{kind.__module__}:{kind.__name__}", built[0])
         found = await check_levels(built[0], build, _levels(built[0], config), n, seed, watch)
-        return replace(found, env=config.name)
+        return _with_tokenizer(replace(found, env=config.name), offered)
     finally:
         for opened in [one for one in built if isinstance(one, Closable)]:
             await opened.close()
         await shared.close()
+
+
+def _with_tokenizer(found: EnvironmentCheck, offered: Collection[Actions]) -> EnvironmentCheck:
+    """The check, with what a real tokenizer makes of these actions.
+
+    It is that of the model which is trained where none is named, or the tiny one's where that model
+    is not here; none where transformers is not.
+    """
+    if not offered or find_spec("transformers") is None:
+        return found
+    from practicum.engine.models.catalog import find_known
+    from practicum.engine.models.loading import cached_folder, load_tokenizer
+    from practicum.engine.sampling.completions import check_actions
+
+    usual = ModelConfig().name
+    known = find_known(usual)
+    name = usual if known is not None and cached_folder(known) is not None else "tiny"
+    tokenizer = load_tokenizer(name)
+    try:
+        for forms in offered:
+            check_actions(forms, tokenizer, RolloutConfig().max_tokens)
+    except UserError as error:
+        wrong = Finding(part="actions", sentence=f"with the tokenizer of {name}: {error}")
+        first, *others = found.levels
+        levels = (replace(first, findings=(*first.findings, wrong)), *others)
+        return replace(found, levels=levels, tokenizer=name)
+    return replace(found, tokenizer=name)
 
 
 def _levels(environment: Environment, config: EnvConfig) -> tuple[int, ...]:

@@ -29,6 +29,8 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
         words = [_verb(*words[:2]), *_spelled_out(Path(words[0]), words[1:])]
     if not any(word.startswith("--") for word in words):
         return words
+    if words[0] == "tasks":
+        words = _with_number(words)
     if words[0] == "train" and dict(_given(words)).get("--resume") == "":
         raise UserError(
             "--resume names the run to go on with; type: practicum train --resume latest"
@@ -36,7 +38,25 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
     return _merging(words) or [words[0], *_flags(words[0], words[1:])]
 
 
-OWN_WORDS = {"check": "practicum tasks ENV --check 20"}
+SOME = "20"
+"""Tasks that `--check` looks at where no number is given."""
+
+
+def _with_number(words: Sequence[str]) -> list[str]:
+    """The words of `practicum tasks` with a number after `--check`."""
+    found: list[str] = []
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        is_bare = word == "--check" and (not after or after.startswith("--") or "=" in after)
+        found += [word, SOME] if is_bare else [word]
+    return found
+
+
+OWN_WORDS = {
+    "check": "practicum tasks ENV --check 20",
+    "create": "practicum new NAME",
+    "init": "practicum new NAME",
+    "scaffold": "practicum new NAME",
+}
 """Verbs of no other system that users try."""
 
 

@@ -17,6 +17,7 @@ from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.learn import learn
 from practicum.cli.models import app as models
+from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
 from practicum.cli.push import push
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.command()(doctor)
 app.add_typer(models, name="models")
+app.command()(new)
 app.command()(tasks)
 app.command()(play)
 app.command(cls=ConfigWords)(train)

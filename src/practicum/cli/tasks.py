@@ -35,7 +35,7 @@ def tasks(
         str | None,
         typer.Option(
             metavar="N|all",
-            help="Check N held-out tasks (math: of each level), or all of them; of --data, rows.",
+            help="Check N held-out tasks of each level (20 unless given), or all; of --data, rows.",
         ),
     ] = None,
     data: Annotated[
@@ -163,6 +163,7 @@ def _check(environment: "Environment", config: "EnvConfig", check: str, quiet: b
     from practicum.cli.progress import CheckBar
     from practicum.core.capabilities import HasVerdicts
     from practicum.core.errors import UserError
+    from practicum.environments.registry import is_own
 
     if check != CHECK_ALL and not (check.isdigit() and int(check) > 0):
         raise UserError(f"--check {check!r} is not a number of tasks; give one, or all")
@@ -170,21 +171,42 @@ def _check(environment: "Environment", config: "EnvConfig", check: str, quiet: b
     if isinstance(environment, HasVerdicts):
         check_verdicts(environment, n, quiet)
     console = Console(highlight=False, stderr=quiet)
-    with CheckBar(Console(stderr=True), lambda one: _print_level(console, one)) as bar:
+    as_list = is_own(config.name) and not quiet
+    with CheckBar(Console(stderr=True), lambda one: _print_level(console, one, as_list)) as bar:
         found = asyncio.run(check_config(config, n, 0, bar))
     if quiet:
         print(json.dumps(found.as_json()))
     else:
+        _print_list(console, found) if as_list else None
         _print_whole(console, found)
     raise typer.Exit(0 if found.is_sound else 1)
 
 
-def _print_level(console: "Console", one: "LevelCheck") -> None:
+def _print_level(console: "Console", one: "LevelCheck", as_list: bool) -> None:
     console.print(f"level {one.level}: {_counts([one])}")
+    if as_list:  # it tells of every level what was found
+        return
     for problem in one.problems:
         console.print(f"  {problem}", style="red", markup=False)
     for warning in one.warnings:
         console.print(f"  warning: {warning}", style="yellow", markup=False)
+
+
+STYLES = {"ok": "green", "wrong": "red", "warning": "yellow", "none": "dim"}
+
+
+def _print_list(console: "Console", found: "EnvironmentCheck") -> None:
+    """Every part of the check in the order in which they are mended."""
+    from rich.text import Text
+
+    from practicum.environments.checklist import checked_parts
+
+    for one in checked_parts(found):
+        said = [] if one.findings else [one.said]
+        line = f"{one.verdict:8}{one.part:20}{''.join(said)}".rstrip()
+        console.print(Text(line, STYLES[one.verdict]), soft_wrap=True)
+        for finding in dict.fromkeys(finding.sentence for finding in one.findings):
+            console.print(f"{'':8}{finding}", markup=False, soft_wrap=True)
 
 
 def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:

@@ -149,6 +149,7 @@ def _resolve(
 def _print_plan(config: "RunConfig") -> None:
     """What a run would do to the machine; refused where it does not fit."""
     from practicum.assemble.build_policy import plan_run
+    from practicum.assemble.build_stages import with_own_options
     from practicum.assemble.driver import open_run_environment
     from practicum.cli.plan_view import print_plan
     from practicum.core.trusted_code import NotTrusted
@@ -158,6 +159,7 @@ def _print_plan(config: "RunConfig") -> None:
     environment = None
     try:
         environment = open_run_environment(config)  # options are checked before all else
+        config = with_own_options(config)
     except NotTrusted as error:  # a plan needs no code of a stranger's
         print(f"not checked: {error}", file=sys.stderr)
     machine = detect_machine()

@@ -119,7 +119,7 @@ def _consents_to_name(named: str) -> list[tuple[str, str]]:
         return trust_file(path) if path.is_file() else []
     if _is_installed(place):
         return trust_name(named)
-    folders = [Path.cwd(), *map(Path, _FOLDERS)]
+    folders = [*_folders_here(place), *map(Path, _FOLDERS)]
     files = [file for folder in folders for file in module_files(folder, place)]
     return [one for file in files if file.is_file() for one in trust_file(file)]
 
@@ -146,7 +146,8 @@ def load_callable(named: str, key: str) -> Any:
     place, _, name = named.rpartition(":")
     if not place or not name:
         raise ConfigError(
-            f"{key} = {named!r} names no function; write FILE.py:NAME, such as my_agent.py:rollout"
+            f"{key} = {named!r} names no function or class; write FILE.py:NAME, such as "
+            "my_agent.py:rollout"
         )
     if named in _REGISTERED:
         return _REGISTERED[named]
@@ -155,7 +156,7 @@ def load_callable(named: str, key: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        kind = "class" if key == "env" else "function"
+        kind = "class" if key in ("env", "algorithm") else "function"
         fits = (lambda v: isinstance(v, type)) if kind == "class" else callable
         there = sorted(n for n, v in vars(module).items() if fits(v) and _is_own(module, n, v))
         raise ConfigError(
@@ -205,7 +206,8 @@ def _from_file(place: str, key: str) -> ModuleType:
 
 
 def _from_name(place: str, name: str, key: str) -> ModuleType:
-    make_importable(Path.cwd())
+    for folder in _folders_here(place):
+        make_importable(folder)
     if _is_installed(place):
         require_name(f"{place}:{name}", key, _origin(place))
     try:
@@ -223,6 +225,13 @@ def _from_name(place: str, name: str, key: str) -> ModuleType:
                 "write FILE.py:NAME"
             )
         ) from error
+
+
+def _folders_here(place: str) -> list[Path]:
+    """Where a module is looked for: here, and in a project's folder that has the package's name."""
+    project = Path.cwd() / place.partition(".")[0]
+    has_package = (project / project.name / "__init__.py").is_file()
+    return [Path.cwd(), *([project] if has_package else [])]
 
 
 def _is_installed(place: str) -> bool:

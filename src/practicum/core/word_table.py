@@ -212,7 +212,7 @@ _ACTIONS = [
         ("python demos/math_demo.py", "practicum train math"),
         (
             "cp examples/custom_domain_template.py my_domain.py",
-            "python examples/01_own_environment.py",
+            "practicum new my_domain",
         ),
         ("uvicorn api:app --port 8000", "practicum serve RUN --port 8000"),
         ("POST /solve", "practicum serve RUN", "docs/serve.md"),
@@ -225,7 +225,7 @@ _ACTIONS = [
         ("core/trainer.py", "src/practicum/compat/pipeline.py"),
         ("demos/math_demo.py", "configs/demo.yaml"),
         ("examples/custom_domain_template.py", "examples/01_own_environment.py"),
-        ("docs/domain_guide.md", "docs/environments.md"),
+        ("docs/domain_guide.md", "docs/domain-guide.md"),
         ("setup.py", "pyproject.toml"),
         ("Dockerfile", "packaging/Dockerfile"),
     ),

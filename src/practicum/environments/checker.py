@@ -13,11 +13,12 @@ random tries. What is found is a warning: a task may be sound and hard to learn.
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
-from statistics import fmean
+from statistics import fmean, median
 from typing import Protocol
 
 from practicum.core.capabilities import (
@@ -33,9 +34,11 @@ from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import EnvironmentFailure, RolloutFailure, UserError, boundary
 from practicum.core.interfaces import Environment
 from practicum.core.task import Task
+from practicum.environments.checklist import Finding, Part
 from practicum.environments.contract import (
     CONTRACT_TASKS,
     content_of,
+    opening_warnings,
     session_problems,
     task_problems,
 )
@@ -52,6 +55,11 @@ COSTLY_CONTRACT_TASKS = 3
 """Tasks whose sessions are tested, where sessions run in other processes and so cost more."""
 TRAP_TASKS = 10
 """Tasks on which simple policies are tried."""
+FEW = 10
+"""Tasks below which a share says little."""
+LUCK = "success is too easy to be a measure; ask for more turns, or let a wrong one fail"
+SLOW_EPISODE_S = 1.0
+SLOW = "the others of a step wait meanwhile; let `act` await what takes long, or do less"
 SHOWN_PROBLEMS = 10
 """Problems listed for a level; the counts cover all of them."""
 
@@ -64,7 +72,7 @@ class LevelCheck:
     n: int
     """Tasks checked."""
     asked: int
-    """Tasks asked for; more than `n` only when the level has no more."""
+    """Tasks asked for; more than `n` where the level has no more."""
     with_reference: int
     """Tasks with a reference solution; of a user's own tasks, some may have none."""
     reference_solved: int
@@ -79,17 +87,31 @@ class LevelCheck:
     """Tasks that one of them solved; must be 0. None where none is known."""
     random_solved: int | None
     """Tasks solved at random; None where no actions are listed."""
-    problems: tuple[str, ...] = ()
-    """The first things found wrong, one sentence each."""
-    warnings: tuple[str, ...] = ()
-    """What may lead a policy astray. The level may be trained on."""
+    played_twice: int = 0
+    """Tasks whose reference was played twice, to compare the results."""
+    tried_simply: int = 0
+    """Tasks on which giving up and repeating were tried."""
+    episode_s: float | None = None
+    """How long an episode of the reference took, in the middle; None where none was played."""
+    findings: tuple[Finding, ...] = ()
+    """The first things found wrong, and what may lead a policy astray."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, one sentence each."""
+        return tuple(one.sentence for one in self.findings if not one.is_warning)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may lead a policy astray. The level may be trained on."""
+        return tuple(one.sentence for one in self.findings if one.is_warning)
 
     @property
     def is_sound(self) -> bool:
         """Whether the level may be trained on."""
         return (
             not self.problems
-            and 0 < self.n == self.asked
+            and self.n > 0
             and self.with_reference == self.reference_solved
             and self.do_nothing_paid == 0
             and not self.near_miss_solved
@@ -103,6 +125,8 @@ class EnvironmentCheck:
     env: str
     seed: int
     levels: tuple[LevelCheck, ...]
+    tokenizer: str = ""
+    """The model whose tokenizer has tried the names of the actions; empty where none was tried."""
 
     @property
     def is_sound(self) -> bool:
@@ -111,7 +135,15 @@ class EnvironmentCheck:
 
     def as_json(self) -> dict[str, object]:
         """The report as JSON values."""
-        levels = [{**asdict(level), "is_sound": level.is_sound} for level in self.levels]
+        levels = [
+            {
+                **asdict(level),
+                "problems": level.problems,
+                "warnings": level.warnings,
+                "is_sound": level.is_sound,
+            }
+            for level in self.levels
+        ]
         return {"env": self.env, "seed": self.seed, "is_sound": self.is_sound, "levels": levels}
 
 
@@ -244,7 +276,13 @@ class _Findings:
     near_miss_solved: bool = False
     lists_actions: bool = False
     random_solved: bool = False
-    problems: list[str] = field(default_factory=list)
+    played_twice: bool = False
+    episode_s: float | None = None
+    problems: list[Finding] = field(default_factory=list)
+
+    def add(self, part: Part, sentence: str) -> None:
+        """Something is wrong."""
+        self.problems.append(Finding(part=part, sentence=sentence))
 
     @property
     def is_fit(self) -> bool:
@@ -252,7 +290,7 @@ class _Findings:
         return self.lists_actions and self.reference_solved and not self.problems
 
     @contextmanager
-    def collecting_failures(self, where: str) -> Iterator[None]:
+    def collecting_failures(self, where: str, part: Part = "session") -> Iterator[None]:
         """Turn an exception of the environment in the block into one of the problems."""
         try:
             with boundary(EnvironmentFailure, where):
@@ -260,8 +298,8 @@ class _Findings:
         except RolloutFailure as failure:
             said = str(failure)
             sentence = said if said.startswith(where) else f"{where}: {said}"
-            if sentence not in self.problems:
-                self.problems.append(sentence)
+            if sentence not in [one.sentence for one in self.problems]:
+                self.add(part, sentence)
 
 
 class _LevelChecker:
@@ -285,24 +323,20 @@ class _LevelChecker:
         of_all = _Findings()
         tasks: list[Task] = []
         try:
-            with of_all.collecting_failures("its tasks"):
+            with of_all.collecting_failures("its tasks", "tasks"):
                 tasks.extend(_tasks_to_check(self._environment, n, self._seed))
                 of_all.problems.extend(task_problems(self._environment, self._level, self._seed))
         except UserError as error:  # its options leave none
-            of_all.problems.append(str(error))
+            of_all.add("tasks", str(error))
         if not tasks:
-            of_all.problems.append("there are no tasks to check")
-        elif n is not None and len(tasks) < n:
-            which = "tasks" if self._is_finite else "held-out tasks"
-            of_all.problems.append(f"only {len(tasks)} {which}, {n} were asked for")
+            of_all.add("tasks", "there are no tasks to check")
         tested = COSTLY_CONTRACT_TASKS if self._is_out_of_process else CONTRACT_TASKS
         found = await asyncio.gather(
             *(self._check_task(task, at < tested) for at, task in enumerate(tasks))
         )
-        warnings = await self._traps([t for t, one in zip(tasks, found, strict=True) if one.is_fit])
-        too_long = RolloutConfig().too_long([one.reference_turns for one in found])
-        warnings += [f"{too_long} when you train"] if too_long else []
-        problems = [problem for one in (of_all, *found) for problem in one.problems]
+        findings = [problem for one in (of_all, *found) for problem in one.problems]
+        fit = [task for task, one in zip(tasks, found, strict=True) if one.is_fit]
+        findings = [*findings[:SHOWN_PROBLEMS], *await self._warnings(fit, found)]
         with_misses = [one for one in found if one.near_misses]
         with_actions = [one for one in found if one.lists_actions]
         return LevelCheck(
@@ -320,9 +354,27 @@ class _LevelChecker:
             random_solved=(
                 sum(one.random_solved for one in with_actions) if with_actions else None
             ),
-            problems=tuple(problems[:SHOWN_PROBLEMS]),
-            warnings=tuple(warnings),
+            played_twice=sum(one.played_twice for one in found),
+            tried_simply=0 if self._is_out_of_process else min(len(fit), TRAP_TASKS),
+            episode_s=_median([one.episode_s for one in found if one.episode_s is not None]),
+            findings=tuple(findings),
         )
+
+    async def _warnings(self, fit: Sequence[Task], found: Sequence[_Findings]) -> list[Finding]:
+        """What may lead a policy astray, or makes a run slow."""
+        told: list[tuple[Part, str]] = [("rewards", one) for one in await self._traps(fit)]
+        if too_long := RolloutConfig().too_long([one.reference_turns for one in found]):
+            told.append(("reference", f"{too_long} when you train"))
+        lucky = sum(one.random_solved for one in found)
+        if len(found) >= FEW and lucky > len(found) / 2:
+            told.append(("random actions", f"they solve {lucky} of {len(found)}: {LUCK}"))
+        took = _median([one.episode_s for one in found if one.episode_s is not None])
+        if took is not None and took > SLOW_EPISODE_S and not self._is_out_of_process:
+            told.append(("speed", f"an episode takes {took:.1f} s before a model is asked: {SLOW}"))
+        warnings = [Finding(part=part, sentence=one, is_warning=True) for part, one in told]
+        if fit and not self._is_out_of_process:
+            warnings += await opening_warnings(self._environment, self._seed)
+        return warnings
 
     async def _traps(self, tasks: Sequence[Task]) -> list[str]:
         """What simple policies earn on the first sound tasks, where playing them costs little."""
@@ -343,9 +395,10 @@ class _LevelChecker:
             with found.collecting_failures(f"task {task.id!r}"):
                 await self._play_others(task, found)
         if content_of(task) != before:
-            found.problems.append(
+            found.add(
+                "tasks",
                 f"task {task.id!r}: its sessions change its data, so it is another task the next "
-                "time; let `open` copy what they change, as in copy.deepcopy(task.data)"
+                "time; let `open` copy what they change, as in copy.deepcopy(task.data)",
             )
         self._on_task()
         return found
@@ -359,17 +412,24 @@ class _LevelChecker:
         found.has_reference = bool(turns)
         if not turns:
             missing = f"task {task.id!r}: there is no reference"
-            found.problems += [] if self._is_finite else [missing]
+            if not self._is_finite:
+                found.add("reference", missing)
             return
         actor = ReferenceActor(self._environment)
+        begun = time.perf_counter()
         play = await play_episode(self._environment, task, actor, len(turns))
+        found.episode_s = time.perf_counter() - begun
+        part: Part = "reference"
         wrong = self._reference_problem(task, turns, play)
         if wrong is None and again:
             second = await play_episode(self._environment, task, actor, len(turns))
+            found.played_twice = True
             if second != play:
                 wrong = f"task {task.id!r}: the same actions gave another result the second time"
+                part = "determinism"
         found.reference_solved, found.reference_turns = wrong is None, len(turns)
-        found.problems += [] if wrong is None else [wrong]
+        if wrong is not None:
+            found.add(part, wrong)
 
     def _reference_problem(
         self, task: Task, turns: Sequence[str], play: EpisodeResult
@@ -396,14 +456,14 @@ class _LevelChecker:
         paid = idle.success is not False and not found.is_unknown
         found.do_nothing_paid = paid or any(idle.turn_rewards)
         if found.do_nothing_paid:
-            found.problems.append(f"task {task.id!r}: doing nothing earns something")
+            found.add("doing nothing", f"task {task.id!r}: doing nothing earns something")
         if isinstance(environment, HasNearMisses):
             for number, turns in enumerate(environment.near_misses(task), 1):
                 found.near_misses += 1
                 play = await play_episode(environment, task, ScriptActor(turns), len(turns))
                 if play.outcome.success is not False:
                     found.near_miss_solved = True
-                    found.problems.append(f"task {task.id!r}: near-miss {number} is accepted")
+                    found.add("near-misses", f"task {task.id!r}: near-miss {number} is accepted")
         if found.lists_actions:
             play = await play_episode(environment, task, self._random_actor)
             found.random_solved = play.outcome.success is True
@@ -414,6 +474,10 @@ def _tasks_to_check(environment: Environment, n: int | None, seed: int) -> Itera
         return iter(environment.tasks_to_check())
     every = every_task(environment)
     return islice(every if every is not None else environment.tasks("heldout", seed), n)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 def _why(play: EpisodeResult) -> str:

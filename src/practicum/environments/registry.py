@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, islice
 from threading import Timer
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError, create_model
 
@@ -35,6 +35,7 @@ from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.core.trace import LONE_SURROGATE
 from practicum.core.user_code import load_callable, names_code, place_of, unnamed_code
+from practicum.environments.gym_environment import is_gym_like, wrap
 
 T = TypeVar("T")
 
@@ -90,6 +91,12 @@ def environment_class(name: str) -> EnvironmentClass:
     if plugin is None:
         raise ConfigError(_unknown(name))
     return _load(plugin)
+
+
+def is_own(name: str) -> bool:
+    """Whether the class of a name is somebody's own, and not one that comes with Practicum."""
+    top = getattr(environment_class(name), "__module__", "").partition(".")[0]
+    return names_code(name) or top not in ("practicum", "practicum_envs")
 
 
 def build_environment(name: str, options: Mapping[str, Any] | None = None) -> Environment:
@@ -167,27 +174,16 @@ def _load(plugin: EntryPoint) -> EnvironmentClass:
     return _checked(loaded, plugin.value)
 
 
-THEIR_METHODS = {
-    "reset": "`open`, which gives a session",
-    "get_valid_actions": "the session's `actions`",
-    "step": "the session's `act`",
-}
-"""What other systems' environments have, and where that is here."""
-
-
-def _in_our_words(loaded: Any) -> str:
-    had = [f"its {name} is {ours}" for name, ours in THEIR_METHODS.items() if hasattr(loaded, name)]
-    return f"; {', '.join(had)}: begin with examples/01_own_environment.py" if had else ""
-
-
 def _checked(loaded: Any, place: str) -> EnvironmentClass:
+    if isinstance(loaded, type) and is_gym_like(loaded):
+        return cast(EnvironmentClass, wrap(loaded))
     needed = ("Options", "all_levels", "tasks", "open")
     missing = [part for part in needed if not hasattr(loaded, part)]
     if missing:
         raise UserError(
             f"the environment {place!r} has no {' and no '.join(missing)}{place_of(loaded)}; its "
             "class needs `class Options(practicum.ConfigModel)`, `all_levels = (1,)`, `tasks` and "
-            f"`open`, as docs/environments.md shows{_in_our_words(loaded)}"
+            f"`open`, as docs/environments.md shows, or `reset` and `step`, as Gymnasium's have"
         )
     kind: EnvironmentClass = loaded
     is_model = isinstance(kind.Options, type) and issubclass(kind.Options, BaseModel)

@@ -286,7 +286,7 @@ def stage_ends(
     named, last = {0: "before training"}, 0
     for stage in config.all_stages:
         last += stage.steps
-        named[last] = f"after {stage.steps} steps of {stage.algorithm.name}"
+        named[last] = f"after {stage.steps} steps of {stage.algorithm.label}"
     return [(label, reports[step]) for step, label in named.items() if step in reports]
 
 

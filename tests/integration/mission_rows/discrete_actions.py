@@ -10,14 +10,21 @@ LIGHT = f"train math model={HALF} lora=light --dry-run"
 FILES = {
     "theirs/gym.py": """\
 class Mine:
+    problems = ["one", "two", "three", "four", "five"]
+
     def reset(self, problem):
         self.left = [problem]
+        return problem
 
     def get_valid_actions(self):
         return ["analyze", "answer"]
 
     def step(self, action):
-        return {"reward": 1.0, "done": True}
+        is_right = action == "answer"
+        return {"reward": float(is_right), "done": is_right, "success": is_right}
+
+    def reference(self):
+        return ["answer"]
 """,
     "theirs/plain.py": """\
 import contextlib
@@ -154,7 +161,7 @@ ROWS = [
     _file("core/trainer.py", "src/practicum/compat/pipeline.py"),
     _file("demos/math_demo.py", "configs/demo.yaml"),
     _file("examples/custom_domain_template.py", "examples/01_own_environment.py"),
-    _file("docs/domain_guide.md", "docs/environments.md"),
+    _file("docs/domain_guide.md", "docs/domain-guide.md"),
     _file("setup.py", "pyproject.toml"),
     _file("Dockerfile", "packaging/Dockerfile"),
     Row(says="README.md", file="README.md", sees="practicum train"),
@@ -172,18 +179,21 @@ ROWS = [
     ),
     Row(
         says="cp examples/custom_domain_template.py my_domain.py",
-        shell="cp examples/01_own_environment.py theirs/lamps.py && .venv/bin/python -c "
-        "'import practicum as pr; from theirs.lamps import LampEnvironment as mine; "
-        "print(pr.check(mine, n=3).is_sound)'",
-        sees="True",
+        typed="new my_domain",
+        sees=r"practicum tasks my_domain:MyDomainEnvironment --check 5",
     ),
-    _answered(
-        "get_valid_actions()",
-        "tasks theirs/gym.py:Mine",
-        "its get_valid_actions is the session's `actions`",
+    Row(
+        says="get_valid_actions()",
+        typed="tasks theirs/gym.py:Mine --check 2",
+        sees=r"reference 1/1, do-nothing 0/1",
     ),
-    _answered("step()", "tasks theirs/gym.py:Mine", "its step is the session's `act`"),
-    _answered("reset()", "tasks theirs/gym.py:Mine", "its reset is `open`"),
+    Row(says="step()", typed="play theirs/gym.py:Mine", sees=r"answer\s+\+1\.0"),
+    Row(
+        says="reset()",
+        typed="train theirs/gym.py:Mine model=tiny steps=1 eval.n=1 rollouts.tasks_per_step=2 "
+        "rollouts.group_size=2",
+        sees="is done",
+    ),
     _answered(
         "actions as a plain list",
         "train theirs/plain.py:Button model=tiny eval.n=2",

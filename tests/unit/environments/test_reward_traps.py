@@ -69,7 +69,7 @@ class Doors:
 async def warnings(environment: object) -> tuple[str, ...]:
     found = await check_environment(lambda level: environment, levels=(1,), n=4)  # type: ignore[arg-type, return-value]
     assert found.is_sound, found.levels[0].problems
-    return found.levels[0].warnings
+    return tuple(one.sentence for one in found.levels[0].findings if one.part == "rewards")
 
 
 async def test_a_careful_reward_is_not_warned_of() -> None:

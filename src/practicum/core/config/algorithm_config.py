@@ -1,15 +1,28 @@
 """The `algorithm` section: one config model per algorithm, joined in a union by `name`."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from importlib.metadata import entry_points
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from practicum.core.config.config_sections import ConfigModel
+from practicum.core.user_code import names_code
 
 WARM_UP = 0.1
 """Share of a stage's steps over which `schedule: linear` lets the rate rise."""
+
+
+ALONE = "compares the episodes of a group, and rollouts.group_size is 1; give at least 2"
 
 
 class AlgorithmConfig(ConfigModel):
@@ -30,9 +43,18 @@ class AlgorithmConfig(ConfigModel):
     is_offline: ClassVar[bool] = False
     """Whether it learns from `data` rather than from episodes it makes."""
 
+    @property
+    def label(self) -> str:
+        """Its name in tables: of the user's own the class alone."""
+        return self.name.rpartition(":")[2]
+
     def for_episodes(self, episodes: int) -> "AlgorithmConfig":
         """The options with what depends on the number of a step's episodes worked out."""
         return self
+
+    def why_not_in_groups_of(self, group_size: int) -> str:
+        """What is wrong with groups of so many episodes; empty where nothing is."""
+        return ""
 
     def rate_share(self, done: int, steps: int) -> float:
         """What the learning rate is multiplied by after so many of a stage's steps.
@@ -108,6 +130,10 @@ class GroupConfig(KlConfig):
     scale: Literal["std", "none"] = "std"
     """Whether advantages are divided by the group's standard deviation."""
 
+    def why_not_in_groups_of(self, group_size: int) -> str:
+        """See `AlgorithmConfig`."""
+        return ALONE if group_size == 1 else ""
+
     @model_validator(mode="after")
     def _discount_is_used(self) -> "GroupConfig":
         if self.discount < 1.0 and self.credit == "episode":
@@ -166,6 +192,10 @@ class RlooConfig(KlConfig):
 
     name: Literal["rloo"] = "rloo"
 
+    def why_not_in_groups_of(self, group_size: int) -> str:
+        """See `AlgorithmConfig`."""
+        return ALONE if group_size == 1 else ""
+
 
 class ReinforcePlusPlusConfig(KlConfig):
     """REINFORCE++."""
@@ -178,6 +208,15 @@ class ReinforcePlusPlusConfig(KlConfig):
     """What a reward one turn later, and what a later turn pays for KL, counts."""
     baseline: bool = True
     """Take the group's mean off before advantages are scaled over the step."""
+
+    def why_not_in_groups_of(self, group_size: int) -> str:
+        """See `AlgorithmConfig`."""
+        if group_size > 1 or not self.baseline:
+            return ""
+        return (
+            "takes a group's mean off, and rollouts.group_size is 1; give at least 2, or baseline: "
+            "false"
+        )
 
 
 class PpoConfig(KlConfig):
@@ -214,6 +253,17 @@ class DistillConfig(OnlineConfig):
     log-probabilities."""
     reward_coef: float = Field(default=0.0, ge=0.0)
     """What the comparison of scores within the group counts beside the teacher."""
+
+
+class OwnAlgorithmConfig(OnlineConfig):
+    """An algorithm of the user's or of another package; its class checks its own options."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was given besides its name, and not left to the class's own defaults."""
+        return self.model_dump(exclude_unset=True, exclude={"name"})
 
 
 class OfflineConfig(AlgorithmConfig):
@@ -342,10 +392,57 @@ _Models = (
     | DpoConfig
     | OfflineGrpoConfig
 )
-AnyAlgorithm = Annotated[_Models, Field(discriminator="name"), BeforeValidator(_by_name)]
-"""The options of any method, told apart by `name`."""
+ALGORITHM_PLUGINS = "practicum.algorithms"
+"""The group of entry points by which a package brings algorithms."""
+
+
+def algorithm_plugins() -> list[str]:
+    """The names of the algorithms that installed packages bring."""
+    return sorted(point.name for point in entry_points(group=ALGORITHM_PLUGINS))
+
+
+def _own_or_built_in(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The options of an algorithm by its name: whoever names code brings options of their own."""
+    name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
+    if not isinstance(name, str) or name in ALGORITHMS:
+        return check(value)
+    if isinstance(value, OnlineConfig):  # its class has checked it already
+        return value
+    if names_code(name) or name in algorithm_plugins():
+        return OwnAlgorithmConfig.model_validate(value)
+    return check(value)
+
+
+AnyAlgorithm = Annotated[
+    SerializeAsAny[_Models],
+    Field(discriminator="name"),
+    WrapValidator(_own_or_built_in),
+    BeforeValidator(_by_name),
+]
+"""The options of any method by its `name`; `OwnAlgorithmConfig` where it is none of ours."""
 
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
     model.model_fields["name"].default: model for model in get_args(_Models)
 }
 """Each method's options by its name."""
+
+
+OF_BASES: dict[str, type[AlgorithmConfig]] = {
+    "GroupMethod": GroupConfig,
+    "KlMethod": KlConfig,
+    "OnlineMethod": OnlineConfig,
+}
+"""The options that the bases of methods read, by the names of these classes."""
+
+
+def options_class(method: type) -> type[AlgorithmConfig]:
+    """The model of a method's options: its class's own `Options`, or those of its name.
+
+    A class that derives from a method of ours and says nothing else takes the options of that one.
+    """
+    for one in method.__mro__:
+        of_ours = ALGORITHMS.get(str(vars(one).get("name", ""))) or OF_BASES.get(one.__name__)
+        own = vars(one).get("Options") or of_ours
+        if own is not None:
+            return cast(type[AlgorithmConfig], own)
+    return OnlineConfig

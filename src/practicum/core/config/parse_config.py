@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
-from practicum.core.config.algorithm_config import AlgorithmConfig
+from practicum.core.config.algorithm_config import (
+    AlgorithmConfig,
+    algorithm_plugins,
+)
 from practicum.core.config.run_config import SHORTHANDS, RunConfig
 from practicum.core.errors import ConfigError, nearest
 from practicum.core.user_code import unnamed_code
+
+C = TypeVar("C", bound=AlgorithmConfig)
 
 RESUMABLE_KEYS = frozenset(
     {"steps", "runs_dir", "on_collapse", "hardware.profile", "hardware.processes"}
@@ -187,6 +192,25 @@ def build_config(values: Mapping[str, Any], source: str = "config") -> RunConfig
         raise ConfigError(f"{source}: {explain(error, RunConfig)}") from None
 
 
+def check_own_options(options: type[C], name: str, given: Mapping[str, Any]) -> C:
+    """The options of an algorithm of the user's own, with the defaults of its class.
+
+    Args:
+        options: The model of its options.
+        name: As the config names the algorithm.
+        given: What the config says beside the name.
+    """
+    named: Any = (str, name)
+    model = create_model("Options", __base__=options, name=named)
+    whole = create_model("Config", algorithm=(model, ...))
+    try:
+        checked = whole.model_validate({"algorithm": dict(given)})
+    except ValidationError as error:
+        raise ConfigError(explain(error, whole)) from None
+    found: C = dict(checked)["algorithm"]
+    return found
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """The first mistake of a validation error as one sentence."""
     first = error.errors()[0]
@@ -205,8 +229,14 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "union_tag_invalid":
         tag, known = first["ctx"]["tag"], first["ctx"]["expected_tags"]
         names = [name.strip(" '") for name in known.split(",")]
+        if dotted.endswith("algorithm"):
+            names += algorithm_plugins()
         said = f"{dotted}.name = {tag!r} cannot be used: choose one of {', '.join(names)}"
-        return f"{said}; {nearest(tag.lower(), names)}".rstrip("; ")
+        hint = nearest(tag.lower(), names)
+        if dotted.endswith("algorithm"):
+            own = f"for one of your own write {dotted}=FILE.py:Class"
+            hint = unnamed_code(tag, "class") or f"{hint}{own}"
+        return f"{said}; {hint}".rstrip("; ")
     problem = first["msg"][0].lower() + first["msg"][1:]
     if not path:
         return problem

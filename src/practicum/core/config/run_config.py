@@ -9,10 +9,7 @@ from pydantic_core import PydanticCustomError
 from practicum.core.config.agent_config import AgentConfig
 from practicum.core.config.algorithm_config import (
     AnyAlgorithm,
-    GroupConfig,
     GrpoConfig,
-    ReinforcePlusPlusConfig,
-    RlooConfig,
     SftConfig,
 )
 from practicum.core.config.config_sections import (
@@ -215,22 +212,8 @@ class RunConfig(ConfigModel):
                     "used; take it out, or choose sft, weighted_sft, kto, dpo or offline_grpo",
                     {"name": name, "where": where},
                 )
-            if self.rollouts_of(stage).group_size > 1:
-                continue
-            if isinstance(stage.algorithm, GroupConfig | RlooConfig):
-                raise PydanticCustomError(
-                    "stages",
-                    "{name} compares the episodes of a group, and rollouts.group_size is 1; give "
-                    "at least 2",
-                    {"name": name},
-                )
-            if isinstance(stage.algorithm, ReinforcePlusPlusConfig) and stage.algorithm.baseline:
-                raise PydanticCustomError(
-                    "stages",
-                    "{name} takes a group's mean off, and rollouts.group_size is 1; give at least "
-                    "2, or baseline: false",
-                    {"name": name},
-                )
+            if why := stage.algorithm.why_not_in_groups_of(self.rollouts_of(stage).group_size):
+                raise PydanticCustomError("stages", "{name} {why}", {"name": name, "why": why})
         return self
 
     @property

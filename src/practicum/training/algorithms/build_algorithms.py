@@ -1,6 +1,11 @@
 """From an algorithm's config to the algorithm. Imports inside functions: they load torch."""
 
-from practicum.core.config.algorithm_config import AlgorithmConfig, OnlineConfig
+from practicum.core.config.algorithm_config import (
+    ALGORITHMS,
+    AlgorithmConfig,
+    OnlineConfig,
+    OwnAlgorithmConfig,
+)
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.interfaces import Algorithm, Objective, OfflineMethod
 
@@ -10,6 +15,15 @@ STALE_MAX_RATIO = 2.0
 
 def build_algorithm(config: AlgorithmConfig, rollouts: RolloutConfig) -> Algorithm:
     """The online algorithm that a config names."""
+    from practicum.training.algorithms.own_algorithm import load_class, make, options_of
+
+    if isinstance(config, OwnAlgorithmConfig):
+        config = options_of(load_class(config.name), config)
+    assert isinstance(config, OnlineConfig)  # the caller checks `is_offline`
+    if config.max_ratio is None and rollouts.staleness:
+        config = config.model_copy(update={"max_ratio": STALE_MAX_RATIO})
+    if config.name not in ALGORITHMS:
+        return make(load_class(config.name), config, rollouts)
     from practicum.training.algorithms.cispo import Cispo
     from practicum.training.algorithms.dapo import Dapo
     from practicum.training.algorithms.distill import Distill
@@ -19,9 +33,6 @@ def build_algorithm(config: AlgorithmConfig, rollouts: RolloutConfig) -> Algorit
     from practicum.training.algorithms.reinforce_pp import ReinforcePlusPlus
     from practicum.training.algorithms.rloo import Rloo
 
-    assert isinstance(config, OnlineConfig)  # the caller checks `is_offline`
-    if config.max_ratio is None and rollouts.staleness:
-        config = config.model_copy(update={"max_ratio": STALE_MAX_RATIO})
     methods = (
         *(Grpo, DrGrpo, Dapo, Gspo, Cispo),
         *(Rloo, ReinforcePlusPlus, Ppo, Distill),

@@ -81,9 +81,13 @@ class Method:
     def __init__(self, config: "AlgorithmConfig | None" = None, **options: Any) -> None:
         if config is None:
             # Imported here: a machine that only computes may have no pydantic.
-            from practicum.core.config.algorithm_config import ALGORITHMS
+            from practicum.core.config.algorithm_config import options_class
+            from practicum.core.config.parse_config import check_own_options
 
-            config = ALGORITHMS[self.name](**options)
+            model = options_class(type(self))
+            is_ours = model.model_fields["name"].default == self.name
+            given = model(**options) if is_ours else check_own_options(model, self.name, options)
+            config = given
         self.config = config
 
 
