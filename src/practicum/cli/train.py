@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from practicum.store.study_dir import StudyDir
 
 
+OVERRIDES = typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12.")
+
+
 def train(
     source: Annotated[
         str | None,
         typer.Argument(metavar="CONFIG|ENV", help="A YAML file, or an environment such as math."),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12."),
-    ] = None,
+    overrides: Annotated[list[str] | None, OVERRIDES] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN[/step_N]|STUDY", help="Go on; a step: as a new run.")
     ] = None,
@@ -70,21 +70,25 @@ def train(
     if resume is not None and (study := _study(resume, seeds, name)) is not None:
         from practicum.cli.study import go_on
 
-        go_on(study, ([source] if source else []) + overrides, parallel)
-        return
+        return go_on(study, ([source] if source else []) + overrides, parallel)
     config, run = _resolve(source, overrides, resume, name, makes=not dry_run)
     if dry_run:
         _print_plan(config)
         return
     print(f"loading {config.model.name}", file=sys.stderr, flush=True)  # before it takes a moment
-    if seeds is not None:
-        from practicum.cli.study import start_study
-
-        start_study(config, seeds, name and Path(name).name, parallel)
+    called = name and Path(name).name
+    if seeds is None:
+        _train_one(config, run, called)
         return
+    from practicum.cli.study import start_study
+
+    start_study(config, seeds, called, parallel)
+
+
+def _train_one(config: "RunConfig", run: "RunDir | None", name: str | None) -> None:
     from practicum.assemble.driver import train_run
 
-    _finish(train_run(config, observe, name=name and Path(name).name, resumed=run))
+    _finish(train_run(config, observe, name=name, resumed=run))
 
 
 def _processes(asked: int | None, seeds: str | None, *, dry_run: bool) -> list[str] | None:

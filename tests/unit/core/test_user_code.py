@@ -33,7 +33,7 @@ def test_a_function_of_a_module_is_found_where_practicum_starts(
 @pytest.mark.parametrize(
     ("text", "named", "said"),
     [
-        ("x = 1", "rollout", "names no function; write FILE.py:NAME"),
+        ("x = 1", "rollout", "names no function or class; write FILE.py:NAME"),
         ("x = 1", "{file}:rollout", "has no function 'rollout'; it has none"),
         ("def g(): pass", "{file}:rollout", "has no function 'rollout'; it has g"),
         ("import nowhere_at_all", "{file}:rollout", "ModuleNotFoundError"),
