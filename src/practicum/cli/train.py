@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from practicum.store.study_dir import StudyDir
 
 
+SOURCE = typer.Argument(metavar="CONFIG|ENV", help="A YAML file, or an environment such as math.")
 OVERRIDES = typer.Argument(metavar="[key=value]...", help="Values that win, such as steps=12.")
 
 
 def train(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="CONFIG|ENV", help="A YAML file, or an environment such as math."),
-    ] = None,
+    source: Annotated[str | None, SOURCE] = None,
     overrides: Annotated[list[str] | None, OVERRIDES] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN[/step_N]|STUDY", help="Go on; a step: as a new run.")
