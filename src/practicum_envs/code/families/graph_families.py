@@ -109,7 +109,7 @@ def neighbours(rng: random.Random, level: int) -> Draft:
 @GRAPHS.family(heldout=True)
 def steps_between(rng: random.Random, level: int) -> Draft:
     """The fewest steps from one node to another."""
-    start, end = rng.sample(range(1, 7), 2)
+    start, end = rng.sample(range(1, 6), 2)
 
     def answer(edges: Edges) -> int | None:
         counts = (k for k in range(len(edges) + 1) if end in reached(edges, start, k))
@@ -123,7 +123,9 @@ def steps_between(rng: random.Random, level: int) -> Draft:
         "        if c == a and b not in steps:\n            steps[b] = steps[a] + 1\n"
         f"            todo.append(b)\nreturn steps.get({end})",
         answer=answer,
-        sample=lambda rng, size: some_edges(rng, size + 12),
+        sample=lambda rng, size: (
+            [[rng.randint(1, 5), rng.randint(1, 5)] for _ in range(rng.randint(2, 9))],
+        ),
         twists=edge_twists(rng),
     )
 

@@ -71,7 +71,7 @@ def running_totals(rng: random.Random, level: int) -> Draft:
 @LISTS.family(fast=True)
 def count_pairs(rng: random.Random, level: int) -> Draft:
     """Pairs that add up to a number."""
-    k = rng.randint(3, 30)
+    k = rng.randint(2, 16)
     return Draft(
         says=f"Return how many pairs of items add up to {k}; each two places are a pair once.",
         args=("xs",),
@@ -80,7 +80,7 @@ def count_pairs(rng: random.Random, level: int) -> Draft:
         slow="count = 0\nfor i in range(len(xs)):\n    for j in range(i + 1, len(xs)):\n"
         f"        if xs[i] + xs[j] == {k}:\n            count += 1\nreturn count",
         answer=lambda xs: sum(a + b == k for a, b in combinations(xs, 2)),
-        sample=some_ints(-8, 24),
+        sample=some_ints(-4, 14),
         twists=int_twists(rng),
     )
 
