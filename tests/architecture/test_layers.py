@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
 
 MAY_BUILD_ON: dict[str, set[str]] = {
+    "code": set(),
     "math": set(),
     "shell": set(),
     "office": {"shell"},
@@ -120,8 +121,8 @@ QUARANTINE: dict[str, set[str]] = {
 
 OF_ENVIRONMENTS: dict[str, set[str]] = {
     "pyarrow": {"shell"},
-    "pydantic": {"agent_company", "office", "shell"},
-    "pydantic_core": {"agent_company", "office", "shell"},
+    "pydantic": {"agent_company", "code", "office", "shell"},
+    "pydantic_core": {"agent_company", "code", "office", "shell"},
 }
 """The same for the folders of `practicum_envs`."""
 

@@ -7,12 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from practicum.core.errors import EnvironmentFailure, UserError, nearest
 from practicum.core.interfaces import Sandboxes
 from practicum.core.task import Split, Task
-from practicum.environments.selection import LevelOptions
+from practicum.environments.selection import LevelOptions, shuffled
 from practicum_envs.code.code_grading import Grader
 from practicum_envs.code.code_problem import LEVELS, Problem, Series, problem_of
 from practicum_envs.code.code_scripts import Scripts
@@ -20,6 +21,9 @@ from practicum_envs.code.code_session import CodeSession, instruction_of
 from practicum_envs.code.families.all_code_families import code_families
 from practicum_envs.code.families.drafting import Family
 from practicum_envs.code.program_runner import ProgramRunner, RunLimits
+from practicum_envs.code.user_judging import UserJudge
+from practicum_envs.code.user_rows import ROW, read_row, user_tasks
+from practicum_envs.code.user_session import UserCodeSession
 
 ENV = "code"
 ID = re.compile(r"code-(train|names|kinds)-L([123])-([a-z_0-9]+)-s(-?\d+)-(\d+)")
@@ -31,7 +35,7 @@ class CodeOptions(LevelOptions):
     """Options of the `code` environment."""
 
     level: int | list[int] = 1
-    """1 writes a function, 2 adds a requirement and own tests, 3 mends a draft and makes it faster."""
+    """1 writes a function, 2 adds a requirement and own tests, 3 mends a slow or wrong draft."""
     heldout: Literal["kinds", "names"] = "kinds"
     """What held-out tasks have that no training task has: `kinds`, other families of tasks;
     `names`, the same families with other names, texts and numbers."""
@@ -51,7 +55,21 @@ class CodeOptions(LevelOptions):
     memory_mb: int = Field(default=192, ge=64)
     """Memory of one run."""
 
+    data: str = ""
+    """A .jsonl file of tasks in the shape of HumanEval or MBPP, or of rows with `tests`; generated
+    tasks unless given."""
+    heldout_share: float = Field(default=0.2, gt=0.0, lt=1.0)
+    """Share of the tasks in `data` that is kept for evaluation."""
+
     all_levels: ClassVar[Collection[int]] = LEVELS
+
+    @model_validator(mode="after")
+    def _levels_are_generated(self) -> "CodeOptions":
+        if self.data and self.level != 1:
+            raise PydanticCustomError(
+                "level", "levels are for generated tasks; take out level, or data"
+            )
+        return self
 
 
 class CodeEnvironment:
@@ -68,7 +86,20 @@ class CodeEnvironment:
         )
         self._runner = ProgramRunner(options.sandbox, limits)
         self._grader = Grader(self._runner)
+        self._judge = UserJudge(self._runner)
         self._families = _chosen(options)
+        self._user_tasks = (
+            user_tasks(options.data, ENV, options.heldout_share) if options.data else []
+        )
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels with these options: a user's tasks have only level 1."""
+        return (1,) if self._user_tasks else self.all_levels
+
+    def every_task(self) -> Sequence[Task] | None:
+        """All tasks of a user's file, in its order; None for generated ones, which are endless."""
+        return self._user_tasks or None
 
     def use_sandboxes(self, opener: Callable[[str], Sandboxes]) -> None:
         """Set the function that opens sandboxes of a kind; called when the first is needed."""
@@ -84,7 +115,10 @@ class CodeEnvironment:
         await self._runner.close()
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
-        """Tasks without end, family by family, level by level."""
+        """Tasks without end, family by family, level by level; or the user's."""
+        if self._user_tasks:
+            yield from shuffled(self._user_tasks, split, seed)
+            return
         series = _series(split, self._options)
         chosen = [one for one in self._families if one.heldout == (series == "kinds")]
         if not chosen:
@@ -106,6 +140,11 @@ class CodeEnvironment:
 
     def find(self, text: str) -> Task:
         """The task with this id."""
+        for task in self._user_tasks:
+            if task.id == text:
+                return task
+        if self._user_tasks:
+            raise UserError(f"there is no task {text!r} in {self._options.data}; list its tasks")
         found = ID.fullmatch(text)
         if found is None or found[3] not in code_families():
             raise UserError(
@@ -122,25 +161,35 @@ class CodeEnvironment:
             )
         return task_of(family, int(level), int(seed), int(number), series)  # type: ignore[arg-type]
 
-    def open(self, task: Task) -> AbstractAsyncContextManager[CodeSession]:
+    def open(self, task: Task) -> AbstractAsyncContextManager[CodeSession | UserCodeSession]:
         """Start one episode."""
         return self._session(task)
 
     @asynccontextmanager
-    async def _session(self, task: Task) -> AsyncIterator[CodeSession]:
+    async def _session(self, task: Task) -> AsyncIterator[CodeSession | UserCodeSession]:
+        session: CodeSession | UserCodeSession
         constrained = self._options.actions == "constrained"
-        session = CodeSession(task, problem_in(task), self._grader, constrained=constrained)
+        if ROW in task.data:
+            row = read_row(task.data[ROW], task.id)
+            session = UserCodeSession(task, row, self._judge, constrained=constrained)
+        else:
+            session = CodeSession(task, problem_in(task), self._grader, constrained=constrained)
         try:
             yield session
         finally:
             session.close()
 
     def reference(self, task: Task) -> Sequence[str]:
-        """The turns that earn full marks."""
+        """The turns that earn full marks; none where a user's row has no solution."""
+        if ROW in task.data:
+            solution = read_row(task.data[ROW], task.id).solution
+            return (f"write_function\n{solution}", "submit") if solution else ()
         return self._scripts(task).reference()
 
     def near_misses(self, task: Task) -> Sequence[Sequence[str]]:
-        """Plausible wrong solutions, each as the turns of an episode."""
+        """Plausible wrong solutions, each as the turns of an episode; none of a user's rows."""
+        if ROW in task.data:
+            return []
         return list(self._scripts(task).near_misses().values())
 
     def _scripts(self, task: Task) -> Scripts:

@@ -168,7 +168,9 @@ class OwnSuite:
             return f"only {MOST_TESTS} tests count"
         self.tests.append(test)
         args = [test.case.args]
-        if not same(value_in(own_results(self.problem, self.problem.program, args)[0]), test.case.expected):
+        if not same(
+            value_in(own_results(self.problem, self.problem.program, args)[0]), test.case.expected
+        ):
             return ""
         self._valid += 1
         for number, mutant in enumerate(self.problem.mutants):

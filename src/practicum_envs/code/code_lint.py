@@ -4,15 +4,16 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 
 LONGEST_LINE = 120
 BUILTINS = frozenset(name for name in dir(builtins) if name.islower())
 
 
 def lint(source: str) -> list[str]:
-    """Each objection, a clause.
+    r"""Each objection, a clause.
 
-    >>> lint("def f(x):\\n    y = 1\\n    return x\\n")
+    >>> lint("def f(x):\n    y = 1\n    return x\n")
     ['y is assigned and never used']
     """
     with warnings.catch_warnings():
@@ -33,25 +34,31 @@ def _about_syntax(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             yield "an except catches everything"
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            if any(isinstance(c, ast.Constant) and c.value is None for c in node.comparators):
-                yield "None is compared with =="
-        if isinstance(node, ast.FunctionDef):
-            if any(isinstance(d, ast.List | ast.Dict | ast.Set) for d in node.args.defaults):
-                yield f"{node.name} has a default value that can change"
+        if isinstance(node, ast.Compare) and _compares_none(node):
+            yield "None is compared with =="
+        if isinstance(node, ast.FunctionDef) and any(
+            isinstance(one, ast.List | ast.Dict | ast.Set) for one in node.args.defaults
+        ):
+            yield f"{node.name} has a default value that can change"
         for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
             yield from _about_body(body)
+
+
+def _compares_none(node: ast.Compare) -> bool:
+    return isinstance(node.ops[0], ast.Eq | ast.NotEq) and any(
+        isinstance(one, ast.Constant) and one.value is None for one in node.comparators
+    )
 
 
 def _about_body(body: object) -> Iterator[str]:
     if not isinstance(body, list):
         return
-    for one, other in zip(body, body[1:], strict=False):
+    for one, other in pairwise(body):
         if isinstance(one, ast.Return | ast.Raise | ast.Break | ast.Continue):
             yield "something can never be reached"
-        if isinstance(one, ast.FunctionDef) and isinstance(other, ast.FunctionDef):
-            if one.name == other.name:
-                yield f"{one.name} is defined twice"
+        names = [getattr(both, "name", "") for both in (one, other)]
+        if isinstance(one, ast.FunctionDef) and names[0] == names[1]:
+            yield f"{one.name} is defined twice"
 
 
 def _about_names(tree: ast.Module) -> Iterator[str]:

@@ -19,7 +19,8 @@ HOSTILE: dict[str, str] = {
 import json, os
 for number in range(3, 40):
     try:
-        os.write(number, (json.dumps({"value": ["bool", True], "operations": 1}) + "\\n").encode() * 40)
+        line = json.dumps({"value": ["bool", True], "operations": 1}) + "\\n"
+        os.write(number, line.encode() * 40)
     except OSError:
         pass
 """,
@@ -92,7 +93,9 @@ for name in os.listdir("/proc"):
             pass
 """,
 }
-"""Hostile code by what it does; it runs before a program that gives an object equal to everything."""
+"""Hostile code by what it does, to run before a program that gives an object equal to all."""
+
+TRIED: tuple[object, ...] = (0, 1, "", [], {}, None)
 
 EQUAL_TO_ALL = """
 class Same(int):
@@ -123,7 +126,7 @@ def probes(problem: Problem, between: str = "\n") -> dict[str, Sequence[str]]:
     write = scripts.turn
     name = problem.function
     empty = f"def {name}(*given):\n    return None\n"
-    tried = "\n".join(f"{name}({one!r}) == True" for one in (0, 1, "", [], {}, None))
+    tried = "\n".join(f"{name}({one!r}) == True" for one in TRIED)
     flood = "\n".join(f"{name}({one}) == {two}" for one in range(20) for two in range(20))
     shown = lookup(problem, problem.visible)
     return {

@@ -152,9 +152,7 @@ def draw_problem(family: Family, level: int, seed: str, series: Series) -> Probl
 
 def _base(problem: Problem) -> float:
     constant = Tally(repr(case.expected) for case in problem.hidden).most_common(1)[0][1]
-    given = sum(
-        len(case.args) > 0 and same(case.args[0], case.expected) for case in problem.hidden
-    )
+    given = sum(len(case.args) > 0 and same(case.args[0], case.expected) for case in problem.hidden)
     drafted = sum(_meets(problem, problem.draft, problem.hidden)) if problem.draft else 0
     return max(constant, given, drafted) / len(problem.hidden)
 
@@ -301,7 +299,11 @@ def _with_mutants(problem: Problem, rng: random.Random) -> Problem | None:
     rng.shuffle(candidates)
     if problem.first_program != problem.program:
         candidates.insert(0, problem.first_program)
-    short = [at for at, case in enumerate(everywhere) if len(_test(problem, case)) <= MOST_TEST_CHARACTERS]
+    short = [
+        at
+        for at, case in enumerate(everywhere)
+        if len(_test(problem, case)) <= MOST_TEST_CHARACTERS
+    ]
     candidates.sort(key=lambda one: not all(_meets(problem, one, problem.visible)))
     chosen: dict[str, list[bool]] = {}
     for mutant in candidates:
@@ -344,7 +346,9 @@ def _with_draft(
     slow = names.program(draft.slow)
     large = [_large_case(draft, twist, rng) for _ in range(2)]
     args = [case.args for case in large]
-    budget = 2 * max(one["operations"] for one in own_results(problem, problem.program, args, 10**6))
+    budget = 2 * max(
+        one["operations"] for one in own_results(problem, problem.program, args, 10**6)
+    )
     most = 40 * budget
     operations = max(one["operations"] for one in own_results(problem, slow, args, most))
     if operations < 3 * budget or not _is_wrong(problem, slow):
@@ -420,7 +424,9 @@ def _is_bounded(value: Any) -> bool:
 def _fits(problem: Problem, args: tuple[Any, ...]) -> bool:
     """Whether arguments have the types of the task's own: the programs are made for no others."""
     given = problem.visible[0].args
-    if len(args) != len(given) or any(type(a) is not type(b) for a, b in zip(args, given, strict=True)):
+    if len(args) != len(given) or any(
+        type(a) is not type(b) for a, b in zip(args, given, strict=True)
+    ):
         return False
     if problem.via == "class":
         return all(

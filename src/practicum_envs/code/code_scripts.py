@@ -57,7 +57,9 @@ class Scripts:
                 self.turn("write_function", problem.program),
                 "submit",
             )
-            expected = "\n".join(f"{one.rpartition(' == ')[0]} == 'no'" for one in problem.own_tests)
+            expected = "\n".join(
+                f"{one.rpartition(' == ')[0]} == 'no'" for one in problem.own_tests
+            )
             found["tests that are wrong"] = (
                 self.turn("write_function", problem.program),
                 self.turn("test_code", expected),
@@ -66,7 +68,11 @@ class Scripts:
         if problem.draft:
             found["the draft as it is"] = (*self._tests(), "submit")
         if problem.budget:
-            found["right and slow"] = (self.turn("add_logic", problem.line), *self._tests(), "submit")
+            found["right and slow"] = (
+                self.turn("add_logic", problem.line),
+                *self._tests(),
+                "submit",
+            )
         return found
 
     def _wrong_mutant(self) -> str | None:

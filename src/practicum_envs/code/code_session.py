@@ -2,13 +2,13 @@
 
 Rewards, of full marks 1 (see `code_grading.Weights`):
 
-* A program is worth 0.4 of its share times the square of its progress over the hidden cases, where
-  progress begins at what a constant, the argument itself or the given draft meets. A turn earns what
-  it adds to that or loses what it takes away, so that no way of turns pays more than its end.
+* A program is worth 0.4 of its share times the square of its progress over the hidden cases, which
+  begins at what a constant, the argument itself or the given draft meets. A turn earns what it adds
+  to that or loses what it takes away, so that no way of turns pays more than its end.
 * Own tests are worth the share of mutants they catch, paid in the same way.
 * `submit` with a program that is right pays the other 0.6 of its share (a tenth of that for being
-  clean, in `code_lint`) and the share of operations. It costs 0.05 with a wrong program and 0.2 with
-  none, and ends the episode.
+  clean, in `code_lint`) and the share of operations. It costs 0.05 with a wrong program and 0.2
+  with none, and ends the episode.
 * A turn that changes nothing and tells nothing new costs 0.02.
 """
 
@@ -23,7 +23,6 @@ from practicum.core.trace import Message
 from practicum_envs.code.code_grading import (
     LINT_PART,
     NOTHING,
-    CallResult,
     Grade,
     Grader,
     OwnSuite,
@@ -34,6 +33,7 @@ from practicum_envs.code.code_grading import (
 from practicum_envs.code.code_problem import Case, OwnTest, Problem, read_tests
 from practicum_envs.code.code_turns import FORMS, read_turn
 from practicum_envs.code.countable import parsed
+from practicum_envs.code.program_runner import CallResult
 
 ON_THE_WAY = 0.4
 """Of the program's share, what progress is worth before it is handed in."""
@@ -41,9 +41,10 @@ USELESS, WRONG, EMPTY = -0.02, -0.05, -0.2
 SHOWN = 110
 """Characters of a case that are shown."""
 SHOWN_TESTS = 4
+SHOULD = "it should be"
 
-RULES = """You write a Python program. Reply with one action a turn: its name on the first line, and \
-code on the lines below it where it has some.
+RULES = """You write a Python program. Reply with one action a turn: its name on the first line, \
+and code on the lines below it where it has some.
 analyze_requirements: read every requirement
 write_function: the whole program
 add_logic: lines to put at the start of the function
@@ -153,7 +154,9 @@ class CodeSession:
         if at is None:
             return f"{self._work.source}{code}"
         lines = self._work.source.splitlines()
-        return "\n".join([*lines[: at - 1], indent(_dedented(code), "    "), *lines[at - 1 :]]) + "\n"
+        return (
+            "\n".join([*lines[: at - 1], indent(_dedented(code), "    "), *lines[at - 1 :]]) + "\n"
+        )
 
     async def _write(self, source: str) -> tuple[str, float]:
         problem = self._problem
@@ -188,14 +191,20 @@ class CodeSession:
         results = await self._grader.results(self._problem, self._work.source, cases)
         met = sum(map(is_met, results, cases))
         failed = [
-            self._compared(case, result, "your test says" if at >= len(self._problem.visible) else "it should be")
+            self._compared(
+                case,
+                result,
+                "your test says" if at >= len(self._problem.visible) else SHOULD,
+            )
             for at, (case, result) in enumerate(zip(cases, results, strict=True))
             if not is_met(result, case)
         ]
         return "\n".join([f"{met} of {len(cases)} tests pass.", *failed[:2], *says[:2]]), 0.0
 
     def _compared(self, case: Case, result: CallResult, what: str) -> str:
-        gives = f"raises {result.error}" if result.error else f"gives {shortened(repr(result.value))}"
+        gives = (
+            f"raises {result.error}" if result.error else f"gives {shortened(repr(result.value))}"
+        )
         call = shortened(self._problem.shown(case.args))
         return f"{call} {shortened(gives)}, {what} {shortened(repr(case.expected))}."
 
@@ -209,7 +218,7 @@ class CodeSession:
         results = await self._grader.results(self._problem, self._work.source, cases)
         for case, result in zip(cases, results, strict=True):
             if not is_met(result, case):
-                return self._compared(case, result, "it should be"), 0.0
+                return self._compared(case, result, SHOULD), 0.0
         return "No case that was tried fails.", 0.0
 
     async def _optimize(self, code: str) -> tuple[str, float]:
@@ -343,5 +352,3 @@ def instruction_of(problem: Problem) -> str:
     if problem.via == "sql":
         told.append("A test gives the rows of the table.")
     return "\n".join(told)
-
-

@@ -18,9 +18,12 @@ ACTIONS = (
     "optimize",
     "submit",
 )
-WITH_CODE = frozenset(("write_function", "add_logic", "test_code", "optimize"))
-TURN = re.compile(r"\s*(?:Act:\s*)?`{0,3}(?P<name>[a-z_]+)`{0,3}[ \t]*:?[ \t]*(?P<rest>.*)\Z", re.DOTALL)
-FENCED = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(?P<code>.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.M)
+TURN = re.compile(
+    r"\s*(?:Act:\s*)?`{0,3}(?P<name>[a-z_]+)`{0,3}[ \t]*:?[ \t]*(?P<rest>.*)\Z", re.DOTALL
+)
+FENCED = re.compile(
+    r"```[ \t]*(?:python|py)?[ \t]*\n(?P<code>.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.M
+)
 MOST_TURN = 8_000
 """Characters of a turn that are looked at."""
 
@@ -35,10 +38,10 @@ class Turn:
 
 
 def read_turn(text: str) -> Turn:
-    """The action that a turn names first, and the code after it, without a fence around it.
+    r"""The action that a turn names first, and the code after it, without a fence around it.
 
-    >>> read_turn("write_function\\ndef f():\\n    return 1")
-    Turn(action='write_function', code='def f():\\n    return 1')
+    >>> read_turn("write_function\ndef f():\n    return 1")
+    Turn(action='write_function', code='def f():\n    return 1')
     """
     found = TURN.match(text[:MOST_TURN])
     if found is None or found["name"] not in ACTIONS:
@@ -60,9 +63,9 @@ MOST_ARGUMENT = 1_200
 
 
 def code_syntax(written: str) -> NextCharacters:
-    """An argument of lines of Python: once they cannot become Python any more, it ends.
+    r"""An argument of lines of Python: once they cannot become Python any more, it ends.
 
-    >>> code_syntax(")\\nx").may_end, code_syntax(")\\nx").allowed
+    >>> code_syntax(")\nx").may_end, code_syntax(")\nx").allowed
     (True, '')
     """
     lines, _, last = written.rpartition("\n")
@@ -94,9 +97,10 @@ def _may_become_python(lines: str) -> bool:
     return True
 
 
-FORMS = tuple(
-    ActionForm(name=name)
-    if name not in WITH_CODE
-    else ActionForm(name=name, argument=tests_syntax if name in ("test_code", "optimize") else code_syntax)
-    for name in ACTIONS
-)
+SYNTAX = {
+    "write_function": code_syntax,
+    "add_logic": code_syntax,
+    "test_code": tests_syntax,
+    "optimize": tests_syntax,
+}
+FORMS = tuple(ActionForm(name=name, argument=SYNTAX.get(name)) for name in ACTIONS)

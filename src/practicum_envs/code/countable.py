@@ -7,9 +7,9 @@ outside, and the program is rewritten here; any other program runs as it is, and
 unknown. A way around this would earn the share of the score that operations have and nothing else:
 values are compared elsewhere.
 
-The cost of an operation: 1 for a step of a loop or a comprehension and for a call, and for a builtin
-or an operator as many as the items it goes through or makes; sorting n items costs n log n. What C
-code does inside of a regular expression counts as the length of the text.
+The cost of an operation: 1 for a step of a loop or a comprehension and for a call, and for a
+builtin or an operator as many as the items it goes through or makes; sorting n items costs n log n.
+What C code does inside of a regular expression counts as the length of the text.
 """
 
 import ast

@@ -46,12 +46,17 @@ HIDDEN_BUILTINS = (
 """Builtins that a countable program does not name."""
 
 CHEAP_METHODS = frozenset(
-    ("add", "append", "appendleft", "discard", "get", "isalnum", "isalpha", "isdigit", "islower")
-    + ("isspace", "isupper", "items", "keys", "popitem", "popleft", "setdefault", "values")
+    (
+        *("add", "append", "appendleft", "discard", "get", "isalnum", "isalpha", "isdigit"),
+        *("islower", "isspace", "isupper", "items", "keys", "popitem", "popleft", "setdefault"),
+        "values",
+    )
 )
 CHEAP_FUNCTIONS = frozenset(
-    ("abs", "chr", "divmod", "hash", "heappop", "heappush", "isinstance", "issubclass", "iter")
-    + ("len", "next", "ord", "range", "round", "bisect", "bisect_left", "bisect_right")
+    (
+        *("abs", "bisect", "bisect_left", "bisect_right", "chr", "divmod", "hash", "heappop"),
+        *("heappush", "isinstance", "issubclass", "iter", "len", "next", "ord", "range", "round"),
+    )
 )
 SEQUENCES = (str, bytes, list, tuple)
 CONTAINERS = (*SEQUENCES, dict, set, frozenset, deque, range)
@@ -62,8 +67,7 @@ class OutOfOperations(BaseException):
 
 
 class Counter:
-    """Counts the operations of one program: a step of a loop is 1, and so is each item that a
-    builtin goes through."""
+    """Counts the operations of one program: steps of loops, and what builtins go through."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -104,7 +108,7 @@ def cost_of_call(function: Any, args: tuple[Any, ...]) -> int:
     if type(function) is not BuiltinFunctionType and type(function) is not type:
         return 0
     name = function.__name__
-    own = getattr(function, "__self__", None)
+    own: Any = getattr(function, "__self__", None)
     if type(own) in CONTAINERS:
         is_cheap = name in CHEAP_METHODS or (name == "pop" and (not args or type(own) is not list))
         cost = 0 if is_cheap else len(own)
@@ -204,7 +208,9 @@ def names_for(counter: Counter | None) -> dict[str, Any]:
 
 
 def run_call(names: dict[str, Any], call: dict[str, Any]) -> Any:
-    """The value of one call: of a function, of the steps of an object, or of an SQL statement."""
+    """The value of one call: a function, an object's steps, an SQL statement, an expression."""
+    if call["via"] == "expression":
+        return eval(call["expression"], names)
     args = [decoded(one) for one in call["args"]]
     made = names[call["function"]]
     if call["via"] == "class":
@@ -212,7 +218,7 @@ def run_call(names: dict[str, Any], call: dict[str, Any]) -> Any:
         return [getattr(thing, method)(*given) for method, given in args[1]]
     if call["via"] == "sql":
         return rows_of(made(), call["schema"], args[0])
-    return made(*args)
+    return made(*args, **{key: decoded(one) for key, one in call.get("named", {}).items()})
 
 
 def rows_of(statement: Any, schema: str, rows: list[list[Any]]) -> list[list[Any]]:

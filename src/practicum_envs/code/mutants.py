@@ -1,4 +1,4 @@
-"""Small changes of a program, each of which makes another program: mutants, as in mutation testing."""
+"""Mutants of a program, as in mutation testing: each is the program with one small change."""
 
 import ast
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def mutants_of(source: str) -> Iterator[str]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
-    """The changes of one piece of syntax: the name of what is changed in it, and what it becomes."""
+    """The changes of a piece of syntax: the name of what is changed in it, and what it becomes."""
     if isinstance(node, ast.Constant):
         yield from (("value", other) for other in _other_constants(node.value))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:

@@ -83,10 +83,11 @@ class ProgramRunner:
         Args:
             source: The program.
             calls: See `inside_program.run_call`.
-            most: The operations of each call, where they can be counted.
+            most: The operations of each call, where they can be counted; 0 not to count them.
         """
+        is_counted = most > 0
         try:
-            source, is_counted = counted(source), True
+            source = counted(source) if is_counted else source
         except NotCountable:
             is_counted = False
         given = {

@@ -75,7 +75,7 @@ def add_days(rng: random.Random, level: int) -> Draft:
     """A day some days later."""
     k = rng.randint(2, 400)
     return Draft(
-        says=f"The day is a text such as 2031-04-09. Return the day {k} days later in the same form.",
+        says=f"The day is a text such as 2031-04-09. Return the day {k} days later, in that form.",
         args=("day",),
         body="from datetime import date, timedelta\n\n"
         f"return str(date.fromisoformat(day) + timedelta(days={k}))",

@@ -93,7 +93,20 @@ class Shelf:
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = (
     *("river", "stone", "Lamp", "cloud", "bird", "Tree", "gold", "paper", "Wind", "salt", "moon"),
-    *("apple", "ink", "Oak", "level", "noon", "radar", "sun", "ice", "Ant", "eye", "music", "kayak"),
+    *(
+        "apple",
+        "ink",
+        "Oak",
+        "level",
+        "noon",
+        "radar",
+        "sun",
+        "ice",
+        "Ant",
+        "eye",
+        "music",
+        "kayak",
+    ),
 )
 
 

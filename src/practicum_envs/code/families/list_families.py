@@ -45,7 +45,7 @@ def scale_all(rng: random.Random, level: int) -> Draft:
         says=f"Return a list of the numbers, each times {a} and then plus {b}.",
         args=("xs",),
         body=f"return [{a} * x + {b} for x in xs]",
-        answer=lambda xs: list(map(lambda x: b + x * a, xs)),
+        answer=lambda xs: [b + x * a for x in xs],
         sample=some_ints(),
         twists=int_twists(rng),
     )
@@ -156,9 +156,11 @@ def second_largest(rng: random.Random, level: int) -> Draft:
         f"than {k}.",
         args=("xs",),
         body=f"found = sorted(set(xs))\nreturn found[-{k}] if len(found) >= {k} else None",
-        answer=lambda xs: next(
-            (x for x in xs if sum(y > x for y in dict.fromkeys(xs)) == k - 1), None
-        ),
+        answer=lambda xs: _by_rank(xs, k),
         sample=some_ints(-6, 20),
         twists=int_twists(rng),
     )
+
+
+def _by_rank(xs: list[int], k: int) -> int | None:
+    return next((x for x in xs if len({y for y in xs if y > x}) == k - 1), None)

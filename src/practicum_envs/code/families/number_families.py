@@ -90,7 +90,8 @@ def stair_ways(rng: random.Random, level: int) -> Draft:
         says=f"Return in how many ways n stairs can be climbed with steps of {a} or {b}, in any "
         f"order, modulo {mod}; there is one way to climb 0.",
         args=("n",),
-        body=f"ways = [1]\nfor i in range(1, n + 1):\n    found = ways[i - {a}] if i >= {a} else 0\n"
+        body="ways = [1]\nfor i in range(1, n + 1):\n"
+        f"    found = ways[i - {a}] if i >= {a} else 0\n"
         f"    found += ways[i - {b}] if i >= {b} else 0\n    ways.append(found % {mod})\n"
         "return ways[n]",
         slow=f"ways = [1]\nfor i in range(1, n + 1):\n"

@@ -69,7 +69,8 @@ def sum_numbers(rng: random.Random, level: int) -> Draft:
 
     def sample(rng: random.Random, size: int) -> tuple[str]:
         parts = [
-            rng.choice([rng.choice(WORDS), str(rng.randint(0, 30))]) for _ in range(rng.randint(0, 6))
+            rng.choice([rng.choice(WORDS), str(rng.randint(0, 30))])
+            for _ in range(rng.randint(0, 6))
         ]
         return (" ".join(parts) + remark(rng, sign, " 17"),)
 
@@ -118,7 +119,7 @@ def read_duration(rng: random.Random, level: int) -> Draft:
 @PARSING.family(heldout=True)
 def bracket_depth(rng: random.Random, level: int) -> Draft:
     """How deeply brackets are nested."""
-    left, right = rng.choice(["()", "[]", "{}", "<>"])
+    left, right = rng.choice([("(", ")"), ("[", "]"), ("{", "}"), ("<", ">")])
     sign = sign_for(rng, level)
 
     def sample(rng: random.Random, size: int) -> tuple[str]:

@@ -41,7 +41,11 @@ def where(rng: random.Random, level: int, column: str) -> tuple[str, str, int]:
     least = rng.randint(5, 15)
     if level == 1:
         return "", "", 0
-    return f"Only rows whose {column} is at least {least} count.", f" where {column} >= {least}", least
+    return (
+        f"Only rows whose {column} is at least {least} count.",
+        f" where {column} >= {least}",
+        least,
+    )
 
 
 def statement(sql: str) -> str:
@@ -67,7 +71,8 @@ def total_by_group(rng: random.Random, level: int) -> Draft:
         f"each {column} with the sum of its {amount}, in the order of {column}.",
         args=(),
         body=statement(
-            f"select {column}, sum({amount}) from {name}{clause} group by {column} order by {column}"
+            f"select {column}, sum({amount}) from {name}{clause} group by {column} "
+            f"order by {column}"
         ),
         answer=answer,
         sample=rows_in(table),
@@ -123,7 +128,7 @@ def largest_rows(rng: random.Random, level: int) -> Draft:
         return [[group, best[group]] for group in sorted(best)]
 
     return Draft(
-        says=COLUMNS.format(*table) + f"Return an SQL statement that gives each {table[1]} with its "
+        says=COLUMNS.format(*table) + f"Return an SQL statement that gives each {table[1]} and its "
         f"{'largest' if what == 'max' else 'smallest'} {table[3]}, in the order of {table[1]}.",
         args=(),
         body=statement(
@@ -150,8 +155,8 @@ def count_rows(rng: random.Random, level: int) -> Draft:
         return [[one, kept.count(one)] for one in sorted(set(kept)) if kept.count(one) >= k]
 
     return Draft(
-        says=COLUMNS.format(*table) + f"Return an SQL statement that gives each {table[1]} that has "
-        f"at least {k} rows, with how many it has, in the order of {table[1]}.",
+        says=COLUMNS.format(*table) + f"Return an SQL statement that gives each {table[1]} with "
+        f"at least {k} rows, and how many it has, in the order of {table[1]}.",
         args=(),
         body=statement(
             f"select {table[1]}, count(*) from {table[0]}{clause} group by {table[1]} "

@@ -45,7 +45,7 @@ def number_lines(rng: random.Random, level: int) -> Draft:
     """Lines with their numbers."""
     start, sign = rng.randint(0, 5), rng.choice([": ", ") ", " ", ". ", "- "])
     return Draft(
-        says=f"Return the text with a number and {sign!r} before each line, beginning with {start}.",
+        says=f"Return the text with a number and {sign!r} before each line, from {start} on.",
         args=("s",),
         body='lines = s.split("\\n")\n'
         f'return "\\n".join(str(i) + {sign!r} + x for i, x in enumerate(lines, {start}))',
