@@ -14,9 +14,9 @@ def some_edges(rng: random.Random, size: int) -> tuple[Edges]:
     return ([[rng.randint(1, nodes), rng.randint(1, nodes)] for _ in range(rng.randint(0, size))],)
 
 
-def edge_twists(rng: random.Random) -> tuple[Twist, ...]:
-    """What may be asked of a list of edges first."""
-    node = rng.randint(2, 6)
+def edge_twists(rng: random.Random, *others: int) -> tuple[Twist, ...]:
+    """What may be asked of a list of edges first; of no node that is among the others."""
+    node = rng.choice([one for one in range(1, 6) if one not in others])
     return (
         Twist(
             says=f"Edges at node {node} are left out first.",
@@ -27,6 +27,11 @@ def edge_twists(rng: random.Random) -> tuple[Twist, ...]:
             says="Edges from a node to itself are left out first.",
             line="edges = [[a, b] for a, b in edges if a != b]",
             change=lambda edges: list(filter(lambda e: len(set(e)) == 2, edges)),
+        ),
+        Twist(
+            says="Edges [a, b] in which a is greater than b are left out first.",
+            line="edges = [[a, b] for a, b in edges if a <= b]",
+            change=lambda edges: list(filter(lambda e: max(e) == e[1], edges)),
         ),
         Twist(
             says="Of equal edges only the first is kept.",
@@ -68,7 +73,7 @@ def reachable(rng: random.Random, level: int) -> Draft:
         "return sorted(found)",
         answer=lambda edges: sorted(reached(edges, start)),
         sample=some_edges,
-        twists=edge_twists(rng),
+        twists=edge_twists(rng, start),
     )
 
 
@@ -102,7 +107,7 @@ def neighbours(rng: random.Random, level: int) -> Draft:
             {b for a, b in edges if a == start} | {a for a, b in edges if b == start}
         ),
         sample=some_edges,
-        twists=edge_twists(rng),
+        twists=edge_twists(rng, start),
     )
 
 
@@ -126,7 +131,7 @@ def steps_between(rng: random.Random, level: int) -> Draft:
         sample=lambda rng, size: (
             [[rng.randint(1, 5), rng.randint(1, 5)] for _ in range(rng.randint(2, 9))],
         ),
-        twists=edge_twists(rng),
+        twists=edge_twists(rng, start, end),
     )
 
 
@@ -146,5 +151,5 @@ def is_connected(rng: random.Random, level: int) -> Draft:
         "return len(found)",
         answer=lambda edges: len(reached(edges, start, back=True)),
         sample=some_edges,
-        twists=edge_twists(rng),
+        twists=edge_twists(rng, start),
     )
