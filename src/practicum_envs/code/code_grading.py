@@ -9,13 +9,14 @@ from practicum_envs.code.code_lint import lint
 from practicum_envs.code.code_problem import (
     MOST_OPERATIONS,
     MOST_TESTS,
+    MOST_TIMES_BUDGET,
     Case,
     OwnTest,
     Problem,
     own_results,
     value_in,
 )
-from practicum_envs.code.inside_program import same
+from practicum_envs.code.inside_program import TOO_MANY, same
 from practicum_envs.code.program_runner import CallResult, ProgramRunner
 
 KEPT_GRADES = 4_096
@@ -51,7 +52,7 @@ class Grade:
     """Hidden cases whose value is right."""
     of: int = 0
     is_right: bool = False
-    """All of them, and all large inputs."""
+    """All of them, and all large inputs for which it has operations enough."""
     progress: float = 0.0
     """From 0, what can be had without the work, to 1."""
     operations: int | None = None
@@ -96,8 +97,9 @@ class Grader:
         operations: int | None = None
         if is_right and problem.large:
             large = await self.measured(problem, source)
-            is_right = count_met(large, problem.large) == len(problem.large)
-            operations = most_operations(large) if is_right else None
+            stopped = any(one.error == TOO_MANY for one in large)
+            is_right = stopped or count_met(large, problem.large) == len(problem.large)
+            operations = most_operations(large) if is_right and not stopped else None
         objections = lint(source) if is_right else []
         return Grade(
             met=met,
@@ -113,7 +115,7 @@ class Grader:
     async def measured(self, problem: Problem, source: str) -> list[CallResult]:
         """What a program gives for the large inputs, with its operations."""
         calls = [problem.call(case.args) for case in problem.large]
-        return await self._runner.run(source, calls, 40 * problem.budget)
+        return await self._runner.run(source, calls, MOST_TIMES_BUDGET * problem.budget)
 
     async def results(
         self, problem: Problem, source: str, cases: Sequence[Case]

@@ -40,11 +40,11 @@ ANSWERS = [one for one in gc.get_objects() if isinstance(one, dict) and "expecte
     "looks for answers in /proc and files": """
 import os
 FOUND = []
-for folder, names, files in list(os.walk("/proc"))[:400] + list(os.walk("/work")):
+for folder, names, files in [*zip(range(60), os.walk("/proc"))] + list(os.walk("/work")):
     for name in files:
         try:
             FOUND.append(open(os.path.join(folder, name), "rb").read(4096))
-        except OSError:
+        except (OSError, ValueError):
             pass
 """,
     "traces the judge": """

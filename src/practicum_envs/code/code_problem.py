@@ -29,6 +29,8 @@ SMALL, LARGE = 7, 240
 MOST_OPERATIONS = 100_000
 """Of one call on a small input; a loop that uses them up has no end."""
 MUTANT_OPERATIONS = 4_000
+LEAST_TIMES_BUDGET, MOST_TIMES_BUDGET = 3, 12
+"""Operations of a draft, and those after which a program on a large input is stopped."""
 MOST_MUTANTS = 4
 MOST_TESTS = 6
 """Own tests that count."""
@@ -36,7 +38,9 @@ MOST_TEST_CHARACTERS = 150
 HELDOUT_PART = 5
 """One task in so many is held out where names are."""
 TRIES = 400
-LARGEST_BASE = 0.75
+DRAWN_CASES = 48
+"""Of which those are chosen in which a further requirement matters."""
+LARGEST_BASE = 0.82
 """The share of hidden cases that may be met without the work."""
 
 Series = Literal["train", "names", "kinds"]
@@ -141,10 +145,8 @@ def draw_problem(family: Family, level: int, seed: str, series: Series) -> Probl
         rng = random.Random(f"{family.name} {level} {series} {seed} {attempt}")
         draft = family.draw(rng, level)
         for twist in _twists(draft, level, rng):
-            problem = _build(family, draft, twist, level, rng)
-            if problem is None or not _belongs(problem, series):
-                continue
-            if (base := _base(problem)) <= LARGEST_BASE:
+            problem = _build(family, draft, twist, series, level, rng)
+            if problem is not None and (base := _base(problem)) <= LARGEST_BASE:
                 key = f"{family.name} {level} {series} {seed}"
                 return replace(problem, base=base, key=key)
     raise RuntimeError(f"no task of family {family.name!r} at level {level} was found")
@@ -182,7 +184,12 @@ def _twists(draft: Draft, level: int, rng: random.Random) -> list[Twist | None]:
 
 
 def _build(
-    family: Family, draft: Draft, twist: Twist | None, level: int, rng: random.Random
+    family: Family,
+    draft: Draft,
+    twist: Twist | None,
+    series: Series,
+    level: int,
+    rng: random.Random,
 ) -> Problem | None:
     """The task, or None where these draws make a poor one."""
     names = _Naming(family, draft, rng)
@@ -215,6 +222,8 @@ def _build(
         mutants=(),
         own_tests=(),
     )
+    if not _belongs(made, series):
+        return None
     if not all(_meets(made, program, hidden)):
         raise RuntimeError(f"the program of family {family.name!r} is wrong: {program}")
     if level > 1 and (tested := _with_mutants(made, rng)) is not None:
@@ -263,13 +272,13 @@ def _cases(
 ) -> tuple[tuple[Case, ...], tuple[Case, ...], tuple[Case, ...]] | None:
     """Visible, hidden and other cases, all different; None where they tell too little."""
     found: dict[str, tuple[tuple[Any, ...], Any, bool]] = {}
-    for _ in range(12 * (VISIBLE + HIDDEN + POOL)):
+    for _ in range(DRAWN_CASES * 4):
         args = draft.sample(rng, SMALL)
         changed = (twist.change(args[0]), *args[1:]) if twist else args
         expected = draft.answer(*changed)
         matters = twist is not None and not same(expected, draft.answer(*args))
         found.setdefault(repr(args), (args, expected, matters))
-        if len(found) == VISIBLE + HIDDEN + POOL:
+        if len(found) == DRAWN_CASES:
             break
     drawn = list(found.values())
     if len(drawn) < VISIBLE + HIDDEN:
@@ -281,7 +290,12 @@ def _cases(
     if other is None:
         return None
     rest = [one for at, one in enumerate(drawn) if at not in (first, other)]
-    hidden = rest[:HIDDEN]
+    matter = [one for one in rest if one[2]]
+    first_of_pool = matter[2::3]
+    scored = (matter[0::3] + matter[1::3])[: HIDDEN // 2]
+    others = [one for one in rest if one not in first_of_pool and one not in scored]
+    hidden = (scored + others)[:HIDDEN]
+    pool = (first_of_pool + others[HIDDEN - len(scored) :])[:POOL]
     commonest = Tally(repr(one[1]) for one in hidden).most_common(1)[0][1]
     if commonest > 0.7 * HIDDEN or (twist and sum(one[2] for one in hidden) < 3):
         return None
@@ -289,7 +303,7 @@ def _cases(
     def cases(some: Sequence[tuple[tuple[Any, ...], Any, bool]]) -> tuple[Case, ...]:
         return tuple(Case(args=args, expected=expected) for args, expected, _ in some)
 
-    return cases([drawn[first], drawn[other]]), cases(hidden), cases(rest[HIDDEN:])
+    return cases([drawn[first], drawn[other]]), cases(hidden), cases(pool)
 
 
 def _with_mutants(problem: Problem, rng: random.Random) -> Problem | None:
@@ -344,14 +358,16 @@ def _with_draft(
         wrong = next((one for one in candidates if _is_wrong(problem, one)), None)
         return None if wrong is None else replace(problem, draft=wrong + "\n")
     slow = names.program(draft.slow)
+    if not _is_wrong(problem, slow):
+        return None
     large = [_large_case(draft, twist, rng) for _ in range(2)]
     args = [case.args for case in large]
     budget = 2 * max(
         one["operations"] for one in own_results(problem, problem.program, args, 10**6)
     )
-    most = 40 * budget
+    most = MOST_TIMES_BUDGET * budget
     operations = max(one["operations"] for one in own_results(problem, slow, args, most))
-    if operations < 3 * budget or not _is_wrong(problem, slow):
+    if operations < LEAST_TIMES_BUDGET * budget:
         return None
     return replace(
         problem, draft=slow, large=tuple(large), budget=budget, slow_operations=operations
@@ -361,7 +377,7 @@ def _with_draft(
 def _is_wrong(problem: Problem, source: str) -> bool:
     """Whether a draft has something to mend, of which the cases that `debug` draws from tell."""
     met = _meets(problem, source, problem.hidden)
-    return sum(met) <= 0.8 * HIDDEN and not all(_meets(problem, source, problem.pool))
+    return sum(met) <= LARGEST_BASE * HIDDEN and not all(_meets(problem, source, problem.pool))
 
 
 def _large_case(draft: Draft, twist: Twist, rng: random.Random) -> Case:

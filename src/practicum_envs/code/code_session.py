@@ -30,9 +30,10 @@ from practicum_envs.code.code_grading import (
     most_operations,
     weights_of,
 )
-from practicum_envs.code.code_problem import Case, OwnTest, Problem, read_tests
+from practicum_envs.code.code_problem import MOST_TIMES_BUDGET, Case, OwnTest, Problem, read_tests
 from practicum_envs.code.code_turns import FORMS, read_turn
 from practicum_envs.code.countable import parsed
+from practicum_envs.code.inside_program import TOO_MANY
 from practicum_envs.code.program_runner import CallResult
 
 ON_THE_WAY = 0.4
@@ -241,6 +242,8 @@ class CodeSession:
             return "none"
         found = await self._grader.measured(self._problem, self._work.source)
         count = most_operations(found)
+        if any(one.error == TOO_MANY for one in found):
+            return f"over {MOST_TIMES_BUDGET * self._problem.budget}"
         return "unknown" if count is None else f"{count}"
 
     def _new_worth(self) -> float:

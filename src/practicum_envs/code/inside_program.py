@@ -62,6 +62,9 @@ SEQUENCES = (str, bytes, list, tuple)
 CONTAINERS = (*SEQUENCES, dict, set, frozenset, deque, range)
 
 
+TOO_MANY = "it takes too many operations"
+
+
 class OutOfOperations(BaseException):
     """A program has used all the operations it may use; no `except Exception` catches it."""
 
@@ -276,7 +279,7 @@ def results_of(source: str, calls: list[dict[str, Any]], most: int) -> Any:
 def said(error: BaseException) -> str:
     """An error in a few words."""
     if isinstance(error, OutOfOperations):
-        return "it takes too many operations"
+        return TOO_MANY
     try:
         words = str(error)
     except Exception:  # noqa: BLE001 - the program's own class
