@@ -131,6 +131,8 @@ class CodeEnvironment:
 
     def tasks_to_check(self) -> Sequence[Task]:
         """A few tasks of each family, held-out or not, at the levels of the options."""
+        if self._user_tasks:
+            return self._user_tasks
         return [
             task_of(one.name, level, 0, number, "kinds" if one.heldout else "train")
             for level in self._options.levels
