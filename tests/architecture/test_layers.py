@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 MAY_BUILD_ON: dict[str, set[str]] = {
     "business": set(),
+    "code": set(),
     "math": set(),
     "shell": set(),
     "office": {"shell"},
@@ -123,8 +124,8 @@ QUARANTINE: dict[str, set[str]] = {
 
 OF_ENVIRONMENTS: dict[str, set[str]] = {
     "pyarrow": {"shell"},
-    "pydantic": {"agent_company", "office", "shell"},
-    "pydantic_core": {"agent_company", "office", "shell"},
+    "pydantic": {"agent_company", "code", "office", "shell"},
+    "pydantic_core": {"agent_company", "code", "office", "shell"},
 }
 """The same for the folders of `practicum_envs`."""
 

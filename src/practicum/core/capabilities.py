@@ -20,6 +20,8 @@ SessionKind = Literal["discrete", "tools"]
 
 PAID_BY_TURN = "turns"
 """The default reward of an environment: the sum of its turn rewards."""
+BY_TESTS = "code_execution"
+"""The default reward of an environment whose tasks have tests of code: the share that is passed."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from practicum.core.capabilities import BY_TESTS
 from practicum.core.config.config_sections import ConfigModel
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
@@ -100,6 +101,8 @@ def _digest(text: str) -> str:
 ENV = "tasks"
 ANSWER = "answer"
 """Key of a row for its correct answer."""
+TESTS = "tests"
+"""Key of a row for the tests of its code."""
 
 
 class TasksOptions(ConfigModel):
@@ -153,14 +156,19 @@ class TasksEnvironment:
     name: str = ENV
     Options: ClassVar[type[TasksOptions]] = TasksOptions
     all_levels: ClassVar[tuple[int, ...]] = (1,)
-    default_reward: ClassVar[str] = "os"
-    """1 or 0 by the outcome, where rows have an answer."""
     shows_data: ClassVar[bool] = True
     """Agent programs may see the rows: they are the user's own."""
 
     def __init__(self, options: TasksOptions) -> None:
         self._options = options
         self._tasks = read_tasks(options.data, ENV, options.heldout_share)
+
+    @property
+    def default_reward(self) -> str:
+        """`os`, 1 or 0 by the answer; where rows have tests and no answer, running the code."""
+        has_answers = any(ANSWER in task.data for task in self._tasks)
+        has_tests = any(TESTS in task.data for task in self._tasks)
+        return BY_TESTS if has_tests and not has_answers else "os"
 
     def tasks(self, split: Split, seed: int) -> Iterator[Task]:
         """Tasks of one split, shuffled by the seed; training tasks repeat without end."""
@@ -205,13 +213,10 @@ def check_answers(config: RunConfig, environment: Environment) -> None:
     if not isinstance(environment, TasksEnvironment) or is_scored or not needs_scores:
         return
     rows = [task for task in environment.every_task() if task.split == "train"]
-    if any(ANSWER in task.data for task in rows):
+    if any(ANSWER in task.data for task in rows) or environment.default_reward == BY_TESTS:
         return
-    has_tests = any("tests" in task.data for task in rows)
-    what = "have tests and no answer" if has_tests else "have no answer"
     raise UserError(
-        f"the {len(rows)} training rows {what}, and the run has no reward, so that every episode "
-        "would be worth the same and nothing could be learned; type "
-        + ("reward.components=[code_execution]" if has_tests else "reward=FILE.py:FUNCTION")
-        + ", or give the rows an answer"
+        f"the {len(rows)} training rows have no answer, and the run has no reward, so that every "
+        "episode would be worth the same and nothing could be learned; type "
+        "reward=FILE.py:FUNCTION, or give the rows an answer"
     )

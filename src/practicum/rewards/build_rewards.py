@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from practicum.core.capabilities import PAID_BY_TURN, HasParts, default_reward
+from practicum.core.capabilities import BY_TESTS, PAID_BY_TURN, HasParts, default_reward
 from practicum.core.config import reward_config as parts
 from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import ConfigError
@@ -89,6 +89,9 @@ class RewardBuilder:
             return _paid_by_turn(environment)
         if name == BY_CHECKPOINTS:
             return AgentCompanyScore()
+        if name == BY_TESTS:
+            tests = RewardConfig(components=(parts.CodeExecutionComponent(),))
+            return self._composed(tests, environment)
         return OutcomeReward(
             correct=config.correct,
             incorrect=config.incorrect,

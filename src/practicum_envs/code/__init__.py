@@ -1,0 +1,1 @@
+"""The `code` environment: programs written, tested and made faster, scored by running them."""

@@ -1,0 +1,1 @@
+"""Families of programming tasks, each a function that draws one task from a seed."""
