@@ -82,6 +82,7 @@ MAY_BUILD_ON: dict[str, set[str]] = {
     "office": {"shell"},
     "agent_company": {"office", "shell"},
     "science": set(),
+    "writing": set(),
 }
 """Folder of `practicum_envs`, and the other environments whose parts it takes."""
 
@@ -123,9 +124,13 @@ QUARANTINE: dict[str, set[str]] = {
 """Outside package, and the places it belongs in. What is not named here belongs nowhere."""
 
 OF_ENVIRONMENTS: dict[str, set[str]] = {
+    "harper": {"writing"},
     "pyarrow": {"shell"},
     "pydantic": {"agent_company", "code", "office", "shell"},
     "pydantic_core": {"agent_company", "code", "office", "shell"},
+    "pydantic": {"agent_company", "office", "shell"},
+    "pydantic_core": {"agent_company", "office", "shell"},
+    "pyphen": {"writing"},
 }
 """The same for the folders of `practicum_envs`."""
 
@@ -139,7 +144,12 @@ LAZY: dict[str, set[str]] = {
 OPTIONAL = {"matplotlib", "pandas"}
 """Packages of which a sentence says how to install them; no extra that runs need has them."""
 
-DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic", "re2": "google-re2"}
+DISTRIBUTION = {
+    "harper": "harper-py",
+    "pydantic_core": "pydantic",
+    "re2": "google-re2",
+    "yaml": "pyyaml",
+}
 """Where the name to install differs from the name to import."""
 
 MODULE_NAME = re.compile(
@@ -308,6 +318,7 @@ def test_each_package_the_source_imports_is_declared() -> None:
         *extras["parquet"],
         *extras["agents"],
         *extras["art"],
+        *extras["writing"],
     ]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}
     used = set().union(*(outside_packages(imports(path)) for path in SOURCES))

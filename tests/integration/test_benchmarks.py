@@ -284,6 +284,26 @@ def test_shapes_are_drawn_the_same_every_time(run: Run) -> None:
     assert shapes[0]["seconds"]["practicum"] > 0.0
 
 
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [("writing_probes.py", ("--tasks", "1")), ("writing_judge.py", ("--judge", "none"))],
+)
+def test_the_score_of_texts_is_not_earned_without_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    script: str,
+    options: tuple[str, ...],
+) -> None:
+    path = str(BENCHMARKS / script)
+    monkeypatch.setattr(sys, "argv", [path, *options, "--json"])
+    runpy.run_path(path, run_name="__main__")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    if "agreement" in found:
+        assert found["agreement"]["measured score"]["right"] >= 95
+    else:
+        assert all(one["most"] < 0.35 and not one["solved"] for one in found["paid"].values())
+
+
 def test_a_mix_is_learned_with_and_without_a_curriculum(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

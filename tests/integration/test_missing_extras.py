@@ -76,6 +76,7 @@ NEEDS = {
     ],
     "serve": ["env serve math --port 0", "tasks remote url=http://127.0.0.1:1"],
     "parquet": ["dataset build --kind sft --from rows.jsonl --out out.parquet"],
+    "writing": ["tasks writing --n 1", "play writing", "train writing model=tiny --dry-run"],
     "export": ["export tiny out --to gguf", "export tiny out --to ollama"],
 }
 """Commands that need an extra."""

@@ -95,6 +95,7 @@ EXTRA_OF = {
     "matplotlib": "plots",
     "openai": "agents",
     "pyarrow": "parquet",
+    **dict.fromkeys(("harper", "pyphen"), "writing"),
 }
 """Packages that an extra brings, by the name they are imported by."""
 

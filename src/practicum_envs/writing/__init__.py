@@ -1,0 +1,1 @@
+"""The `writing` environment: texts for briefs whose demands can be checked."""
