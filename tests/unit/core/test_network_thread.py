@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from practicum.environments.remote.wire import NetworkThread
+from practicum.core.network_thread import NetworkThread
 
 
 async def short_wait() -> str:
