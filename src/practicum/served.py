@@ -408,6 +408,16 @@ async def serve_site(
         await site.close()
 
 
+async def serve_replica(
+    model: ModelConfig, plan: ServePlan, key: str, ready: Callable[[str], None]
+) -> None:
+    """Sample from a base model for a run elsewhere, until a signal comes; see `serve_sampler`."""
+    from practicum.assemble.sampled_base import sampled_base
+    from practicum.gateway.serving.sampler_server import serve_sampler
+
+    await serve_sampler(lambda: sampled_base(model), plan, key, ready)
+
+
 def require_server() -> None:
     """Say how to install what a server needs, where it is missing."""
     try:

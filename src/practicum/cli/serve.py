@@ -130,12 +130,11 @@ def serve(options: ServeArguments) -> None:
 
 def _serve_sampler(options: ServeArguments) -> None:
     """A replica for `sampler: {kind: practicum, urls: [...]}`."""
-    from practicum.assemble.sampled_base import sampled_base, sampler_key
+    from practicum.assemble.sampled_base import sampler_key
     from practicum.core.config.config_sections import ModelConfig
     from practicum.core.errors import UserError
     from practicum.engine.compute_thread import run_attended
-    from practicum.gateway.serving.sampler_server import serve_sampler
-    from practicum.served import GatewaySettings, ServePlan
+    from practicum.served import GatewaySettings, ServePlan, serve_replica
 
     if len(options.models) != 1:
         raise UserError(
@@ -166,7 +165,7 @@ def _serve_sampler(options: ServeArguments) -> None:
         print(address, flush=True)
         _say(f"{model.name} is sampled at {address} for sampler.urls=[{address}]; Ctrl-C stops it")
 
-    run_attended(serve_sampler(lambda: sampled_base(model), plan, key, ready))
+    run_attended(serve_replica(model, plan, key, ready))
 
 
 def _plan(options: ServeArguments, names: list[str]) -> "ServePlan":

@@ -104,7 +104,8 @@ CONNECT_S = 10.0
 KEPT_S = 2.0
 """Seconds that an idle connection is kept: less than servers keep theirs before they close them."""
 BUSY = (429, 503)
-GONE = (502, 504)
+BROKEN = 500
+"""From here on a server has failed: vLLM answers so when its engine has ended, and then ends too."""
 
 
 class ReplicaClient:
@@ -135,8 +136,9 @@ class ReplicaClient:
             raise ReplicaLost(f"{self.name} does not answer ({said})") from None
         if answer.status_code in BUSY:
             raise ReplicaBusy(f"{self.name} is busy")
-        if answer.status_code in GONE:
-            raise ReplicaLost(f"{self.name} does not answer ({answer.status_code})")
+        if answer.status_code >= BROKEN:
+            said = " ".join(answer.text.split())[:200]
+            raise ReplicaLost(f"{self.name} answers {answer.status_code} ({said})")
         told: Any = None
         with suppress(ValueError):
             told = answer.json()

@@ -213,15 +213,15 @@ class ReplicaPool:
 
     async def draw(self, order: SampleOrder, adapter: PublishedAdapter) -> Completion:
         """One completion from an adapter, by whichever replica."""
-        trail = _trail(order.request.prompt_ids)
+        trail, why = _trail(order.request.prompt_ids), ""
         for _ in range(MOST_TRIES):
             member, is_mine = await self._place(trail)
             generation = member.generation
             try:
                 completion = await self._ask(member, order, adapter)
             except ReplicaLost as lost:
-                await self._look_after(member, generation, str(lost))
-                completion = None
+                completion, why = None, str(lost)
+                await self._look_after(member, generation, why)
             finally:
                 member.in_flight -= 1
                 self._changed.set()
@@ -231,8 +231,9 @@ class ReplicaPool:
             self.counts.moved += 1
         raise self._fail(
             ReplicaFailed(
-                f"{MOST_TRIES} replicas were lost while one completion was sampled, the last of "
-                f"them {member.replica.name}; see what ends them, or use a smaller sampler.at_once"
+                f"one completion was asked for {MOST_TRIES} times and never answered; at last "
+                f"{why or member.replica.name}; see what ends the replicas, or lower "
+                "sampler.at_once"
             )
         )
 
