@@ -6,6 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import pytest
+from tests.unit.samplers.remote_policies import remote_policy
+from tests.unit.samplers.replica_servers import replica_app, served, tiny_base
+from tests.unit.samplers.vllm_stub import VllmStub
 
 from practicum.core.capabilities import context_length
 from practicum.core.errors import ContextFull
@@ -13,9 +16,6 @@ from practicum.core.interfaces import Sampler
 from practicum.core.sampling import ActionForm, Completion, SamplingParams, SamplingRequest
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.scripted_sampler import ScriptedSampler
-from tests.unit.samplers.remote_policies import remote_policy
-from tests.unit.samplers.replica_servers import replica_app, served, tiny_base
-from tests.unit.samplers.vllm_stub import VllmStub
 
 ACTIONS = (ActionForm(name="add"), ActionForm(name="subtract"), ActionForm(name="simplify"))
 
@@ -40,9 +40,11 @@ def in_this_process(build: Callable[[], Sampler]) -> Iterator[Sampler]:
 @contextmanager
 def on_replicas() -> Iterator[Sampler]:
     base = tiny_base()
-    with served(lambda: replica_app(base), lambda: replica_app(base)) as apps:
-        with remote_policy("practicum", [app.url for app in apps]) as policy:
-            yield policy.sampler
+    with (
+        served(lambda: replica_app(base), lambda: replica_app(base)) as apps,
+        remote_policy("practicum", [app.url for app in apps]) as policy,
+    ):
+        yield policy.sampler
 
 
 @contextmanager

@@ -183,7 +183,7 @@ def _vllm_command(
 
 
 def _vllm_program(python: str) -> list[str]:
-    """vLLM's server; the module, since some builds of vLLM have no command that works."""
+    """VLLM's server; the module, since some builds of vLLM have no command that works."""
     if python:
         if shutil.which(python) is None:
             raise UserError(

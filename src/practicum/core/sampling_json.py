@@ -192,9 +192,8 @@ def completion_from_json(told: Mapping[str, Any]) -> Completion:
         raise ValueError(f"it is no completion ({error})") from None
     count = len(completion.token_ids)
     parts = (completion.log_kept, completion.choices, completion.top_logprobs)
-    if (
-        not len(completion.logprobs) == len(completion.loss_mask) == count
-        or any(part and len(part) != count for part in parts)
+    if not len(completion.logprobs) == len(completion.loss_mask) == count or any(
+        part and len(part) != count for part in parts
     ):
         raise ValueError("it is no completion (its parts are of different lengths)")
     return completion

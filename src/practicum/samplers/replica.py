@@ -1,6 +1,5 @@
 """What a replica promises: one process somewhere that samples, given adapters by name."""
 
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,7 +104,7 @@ KEPT_S = 2.0
 """Seconds that an idle connection is kept: less than servers keep theirs before they close them."""
 BUSY = (429, 503)
 BROKEN = 500
-"""From here on a server has failed: vLLM answers so when its engine has ended, and then ends too."""
+"""From here on a server has failed: vLLM answers so when its engine has ended, and then ends."""
 
 
 class ReplicaClient:
@@ -172,5 +171,3 @@ def rms_gap(found: Floats, expected: Floats) -> float:
     if found.shape != expected.shape or not np.isfinite(found).all():
         return float("inf")
     return float(np.sqrt(np.mean(np.square(found.astype(np.float64) - expected))))
-
-

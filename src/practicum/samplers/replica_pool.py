@@ -131,8 +131,7 @@ class ReplicaPool:
             await member.process.until(lambda: self._answers(member))
         elif not await self._answers(member):
             raise ReplicaFailed(
-                f"{member.replica.name} cannot be reached; start it, or take it out of "
-                "sampler.urls"
+                f"{member.replica.name} cannot be reached; start it, or take it out of sampler.urls"
             )
         member.is_up = True
 

@@ -219,9 +219,7 @@ def _prompt_logprobs(choice: Mapping[str, Any], tokens: Sequence[int]) -> Floats
         return np.zeros(0, np.float32)
 
 
-def _likeliest(
-    told: Mapping[str, Any], count: int
-) -> tuple[tuple[tuple[int, float], ...], ...]:
+def _likeliest(told: Mapping[str, Any], count: int) -> tuple[tuple[tuple[int, float], ...], ...]:
     """The likeliest ids of each token; vLLM names them `token_id:17`."""
     if not count:
         return ()

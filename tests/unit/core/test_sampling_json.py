@@ -74,7 +74,9 @@ def test_a_completion_arrives_bit_for_bit(data: st.DataObject) -> None:
         ended_turn=data.draw(st.booleans()),
         top_logprobs=data.draw(st.sampled_from([(), (((3, -0.5), (4, -1.5)),) * n])),
     )
-    assert completion_from_json(json.loads(json.dumps(completion_to_json(completion)))) == completion
+    assert (
+        completion_from_json(json.loads(json.dumps(completion_to_json(completion)))) == completion
+    )
 
 
 def test_an_order_of_one_token_among_some_allows_these_and_no_other() -> None:

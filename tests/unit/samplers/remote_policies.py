@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.unit.samplers.replica_servers import KEY
 
 from practicum.assemble.build_policy import build_policy
 from practicum.config_files import read_config
 from practicum.core.config.run_config import RunConfig
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
-from tests.unit.samplers.replica_servers import KEY
 
 
 def remote_config(kind: str, urls: Sequence[str], *words: str) -> RunConfig:

@@ -1,4 +1,4 @@
-"""Replicas on real sockets, each in a thread of this process, which can be stopped in an instant."""
+"""Replicas on real sockets, each in a thread of this process, which can be stopped at once."""
 
 import asyncio
 import socket
@@ -52,6 +52,8 @@ class ServedApp:
         self._network.run(self._end())
 
     async def _end(self) -> None:
+        for server in self._server.servers:
+            server.close()
         self._server.force_exit = self._server.should_exit = True
         for connection in list(self._server.server_state.connections):
             connection.transport.abort()

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.samplers.replica_servers import KEY, ServedApp, replica_app, served, tiny_base
+from tests.unit.samplers.vllm_stub import VllmStub
 
 from practicum.core.errors import PolicyMismatch, PracticumError, UserError
 from practicum.core.sample import Group
@@ -15,9 +17,6 @@ from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.own_loop import Policy
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
 from practicum.samplers.replica import ReplicaFailed
-from tests.unit.samplers.remote_policies import remote_policy
-from tests.unit.samplers.replica_servers import KEY, ServedApp, replica_app, served, tiny_base
-from tests.unit.samplers.vllm_stub import VllmStub
 
 SHORT: dict[str, Any] = {
     "model": "tiny",
@@ -66,7 +65,10 @@ async def steps(policy: Policy, count: int) -> list[tuple[Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("level", [1, 4], ids=["names", "arguments"])
+@pytest.mark.parametrize(
+    "level",
+    [pytest.param(1, marks=pytest.mark.rare, id="names"), pytest.param(4, id="arguments")],
+)
 async def test_two_replicas_give_what_one_process_gives(level: int) -> None:
     expected = await steps(at_math(level), 2)
     base = tiny_base()
@@ -97,26 +99,23 @@ async def test_a_replica_lost_in_the_middle_of_a_step_costs_no_episode_and_comes
     with served(lambda: replica_app(base), lambda: replica_app(base)) as apps:
         policy = at_math(4, "practicum", apps)
         expected = await steps(at_math(4), 2)
-        tasks, counts = list(islice(policy.environment.tasks("train", 0), 4)), None
-        pool = live(policy)._pool
+        tasks, pool = next_tasks(policy, 4), live(policy)._pool
         rolling = asyncio.create_task(policy.roll_out(tasks[:2], group_size=4))
         await until(lambda: pool.counts.completions >= 20)
         await asyncio.to_thread(apps[0].kill)
         first = await rolling
+        assert await policy.update(first) is not None
         assert pool.counts.lost == 1
         assert pool.counts.moved >= 1
-        report = await policy.update(first)
-        assert report is not None
         # The other one has the new weights alone, until the first comes back and is given them.
         await asyncio.to_thread(apps[0].start)
         await until(lambda: pool.counts.returned == 1)
         second = await policy.roll_out(tasks[2:], group_size=4)
-        counts = pool.counts
-        assert {node for node in pool._owners.values()} == set(pool._members)
+        assert set(pool._owners.values()) == set(pool._members)
         await policy.close()
     # Each episode is there once, and is what it would have been.
     assert [drawn(first), drawn(second)] == [tokens for tokens, _ in expected]
-    assert counts.lost == counts.returned == 1
+    assert pool.counts.lost == pool.counts.returned == 1
 
 
 async def test_an_episode_waits_for_the_only_replica_to_come_back() -> None:

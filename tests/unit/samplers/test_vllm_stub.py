@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.unit.samplers.record_vllm import RECORDINGS, ask_all, build_recorded, prepare
 from tests.unit.samplers.replica_servers import served
 from tests.unit.samplers.vllm_stub import VllmStub
