@@ -43,7 +43,10 @@ class ReplicaProcess:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.starts = 0
-        self._log = Path(tempfile.mkstemp(prefix="practicum-replica-", suffix=".log")[1])
+        with tempfile.NamedTemporaryFile(
+            prefix="practicum-replica-", suffix=".log", delete=False
+        ) as made:
+            self._log = Path(made.name)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

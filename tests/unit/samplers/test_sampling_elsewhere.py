@@ -136,6 +136,7 @@ def next_tasks(policy: Policy, count: int = 1) -> list[Any]:
     return list(islice(policy.environment.tasks("train", 0), count))
 
 
+@pytest.mark.rare
 async def test_a_replica_that_stays_away_stops_the_run_and_is_named() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base)) as apps:
@@ -165,6 +166,7 @@ async def test_a_stale_adapter_on_a_replica_stops_the_run_and_names_it() -> None
         await policy.close()
 
 
+@pytest.mark.rare
 async def test_another_adapter_in_the_published_folder_stops_the_run_at_its_replica() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base)) as apps:
@@ -187,6 +189,7 @@ async def test_another_adapter_in_the_published_folder_stops_the_run_at_its_repl
         await policy.close()
 
 
+@pytest.mark.rare
 async def test_vllm_that_goes_on_with_the_first_adapter_stops_the_run_and_is_named() -> None:
     stub, sound = VllmStub(), VllmStub()
     with served(sound.app, stub.app) as apps:
@@ -225,6 +228,7 @@ async def test_vllm_samples_what_the_learner_agrees_with() -> None:
     assert stub.unloaded == stub.loaded  # the old ones on the way, the others at the end
 
 
+@pytest.mark.rare
 async def test_old_versions_are_given_up_after_staleness_and_two() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base)) as apps:
@@ -268,6 +272,7 @@ async def test_a_replica_has_no_more_requests_at_once_than_it_is_given() -> None
     assert max(most) == 2
 
 
+@pytest.mark.rare
 async def test_a_replica_without_room_is_asked_again() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base, at_once=1)) as apps:
@@ -306,6 +311,7 @@ class SamplerCount:
         return Counted()
 
 
+@pytest.mark.rare
 async def test_a_turn_held_to_a_schema_is_the_same_on_a_replica_and_refused_by_vllm() -> None:
     base, stub = tiny_base(), VllmStub()
     here = at_math()
@@ -350,6 +356,7 @@ def test_what_cannot_be_sampled_on_is_said_in_a_sentence(monkeypatch: pytest.Mon
                 at_math(1, "practicum", [app])
 
 
+@pytest.mark.rare
 def test_an_action_written_by_choices_is_what_the_engine_writes() -> None:
     digits = ActionForm(name="add", argument=few_digits)
     forms = (digits, ActionForm(name="stop"), ActionForm(name="stay"))
