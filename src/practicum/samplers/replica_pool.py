@@ -45,6 +45,10 @@ MOST_STARTS = 4
 LOOK_S = 0.5
 """Seconds between two looks at a replica that is lost, or has no room."""
 
+LOOKS = 3
+"""How often a replica that broke a connection off is looked at before it counts as lost: another
+connection may have been about to end as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
@@ -329,7 +333,15 @@ class ReplicaPool:
         if not member.is_up or member.generation != generation:
             return  # somebody else has noticed
         member.loaded.clear()
-        if await self._answers(member) or not member.is_up or member.generation != generation:
+        for _ in range(LOOKS):
+            if await self._answers(member):
+                return
+            if not member.is_up or member.generation != generation:
+                return
+            if member.process is not None and not member.process.runs:
+                break
+            await asyncio.sleep(LOOK_S / LOOKS)
+        if not member.is_up or member.generation != generation:
             return
         member.is_up = False
         member.generation += 1

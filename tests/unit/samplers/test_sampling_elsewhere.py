@@ -118,6 +118,7 @@ async def test_a_replica_lost_in_the_middle_of_a_step_costs_no_episode_and_comes
     assert pool.counts.lost == pool.counts.returned == 1
 
 
+@pytest.mark.rare
 async def test_an_episode_waits_for_the_only_replica_to_come_back() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base)) as apps:
@@ -261,6 +262,7 @@ async def test_a_replica_that_does_not_answer_in_time_stops_the_run_and_is_named
         await policy.close()
 
 
+@pytest.mark.rare
 async def test_a_replica_has_no_more_requests_at_once_than_it_is_given() -> None:
     most: list[int] = []
     counter = SamplerCount(tiny_base(), most)
@@ -334,6 +336,7 @@ async def test_a_turn_held_to_a_schema_is_the_same_on_a_replica_and_refused_by_v
     assert found.log_kept == pytest.approx(expected.log_kept, abs=1e-5)
 
 
+@pytest.mark.rare
 def test_what_cannot_be_sampled_on_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     base, stub = tiny_base(), VllmStub()
     with served(lambda: replica_app(base), stub.app) as [ours, theirs]:
