@@ -27,6 +27,7 @@ from practicum.core.config.config_sections import (
 )
 from practicum.core.config.curriculum_config import AdaptiveConfig, PhasesConfig
 from practicum.core.config.run_config import DataConfig, RunConfig, TrainingStageConfig
+from practicum.core.config.sampler_config import SamplerConfig
 from practicum.core.word_table import SYSTEMS, WORDS, Kind, Word
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -145,6 +146,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelConfig,
     "lora": LoraConfig,
     "rollouts": RolloutConfig,
+    "sampler": SamplerConfig,
     "agent": AgentConfig,
     "reward": reward_config.RewardConfig,
     "data": DataConfig,

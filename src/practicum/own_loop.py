@@ -18,7 +18,7 @@ from practicum.assemble.build_stages import with_own_options
 from practicum.assemble.driver import open_run_environment
 from practicum.assemble.policies import evaluate_policy, sampling_params, trained_policy
 from practicum.assemble.updates import Advantages, lesson_of
-from practicum.core.capabilities import Closable
+from practicum.core.capabilities import Closable, SamplesElsewhere
 from practicum.core.checkpoint import EvalReport
 from practicum.core.errors import UserError
 from practicum.core.interfaces import UpdateReport
@@ -172,7 +172,9 @@ class Policy:
         self._live.learner.load(Path(folder))
 
     async def close(self) -> None:
-        """Close the environment."""
+        """Close the environment, and end the replicas that sample elsewhere."""
+        if isinstance(self._live, SamplesElsewhere):
+            self._live.close()
         if isinstance(self.environment, Closable):
             await self.environment.close()
 

@@ -89,6 +89,9 @@ class ServeOptions:
     """Where problems are solved; a run's own environment unless given."""
     max_tokens: int = MAX_TOKENS
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    chat_template: str = ""
+    """In place of the model's own, and of those that runs were given."""
     record: Path | None = None
     """Trace store of recorded traffic; None records none."""
 
@@ -314,13 +317,15 @@ class ServedSite:
         from practicum.engine.served_base import load_served_base
 
         use_one_heap()  # before any other thread has one
-        model = ModelConfig(name=self.words[0].base, device=self._options.device)
+        asked = self._options
+        model = ModelConfig(name=self.words[0].base, device=asked.device, dtype=asked.dtype)
         dtype, device = placement(model)
         adapters = [one.adapter for one in self.words if one.adapter is not None]
         sizes = [(folder / WEIGHTS).stat().st_size for folder in adapters]
         shape = find_shape(model.name)
         plan = plan_serving(model.name, shape, sizes, dtype, detect_machine(), device)
-        given = [one.config.model.chat_template for one in self.words if one.config]
+        of_runs = [one.config.model.chat_template for one in self.words if one.config]
+        given = [asked.chat_template, *of_runs]
         template = next(filter(None, given), "")  # a base model's, as it was trained with
         loaded = load_for_policy(model.name, dtype, device, template)
         base = self._base = load_served_base(loaded, plan.kv_slots)
@@ -401,6 +406,16 @@ async def serve_site(
         await serve_models(plan, site.load, ready=ready, say=say, log=log, keeper=keeper)
     finally:
         await site.close()
+
+
+async def serve_replica(
+    model: ModelConfig, plan: ServePlan, key: str, ready: Callable[[str], None]
+) -> None:
+    """Sample from a base model for a run elsewhere, until a signal comes; see `serve_sampler`."""
+    from practicum.assemble.sampled_base import sampled_base
+    from practicum.gateway.serving.sampler_server import serve_sampler
+
+    await serve_sampler(lambda: sampled_base(model), plan, key, ready)
 
 
 def require_server() -> None:

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from practicum.engine.policy import TorchPolicy
 
 
+SLOTS_IDLE = 8192
+"""Cache slots of the engine here while replicas sample: it acts again once they are given up."""
+
+
 def frozen_models(config: RunConfig) -> list[FrozenModel]:
     """The models that a run loads here and does not train: teachers, judges, embedders."""
     algorithms = [stage.algorithm for stage in config.all_stages]
@@ -106,8 +110,11 @@ def build_policy(
             f"hardware.processes = {config.hardware.processes} is for practicum train and "
             "pr.train, which start them; give 1 here"
         )
+    if config.sampler.is_elsewhere:
+        MissingExtra.unless("httpx", "serve", f"sampler={config.sampler.kind}")
+        given = replace(given, kv_slots=min(given.kv_slots, SLOTS_IDLE))
     if group is None:
-        return _build(config, given, threads)
+        return _with_samplers(config, _build(config, given, threads))
     from practicum.engine.learning.data_parallel import DataParallelLearner
     from practicum.engine.learning.learner import TorchLearner
 
@@ -117,7 +124,17 @@ def build_policy(
     group.send([None, *replicas])
     policy = _build_with_others(_on(config, places[0]), given, threads, group)
     assert isinstance(policy.learner, TorchLearner)
-    return replace(policy, learner=DataParallelLearner(policy.learner, group))
+    learner = DataParallelLearner(policy.learner, group)
+    return _with_samplers(config, replace(policy, learner=learner))
+
+
+def _with_samplers(config: RunConfig, policy: "TorchPolicy") -> LivePolicy:
+    """The policy, sampled where the config says."""
+    if not config.sampler.is_elsewhere:
+        return policy
+    from practicum.assemble.elsewhere import sampled_elsewhere
+
+    return sampled_elsewhere(config, policy)
 
 
 def _on(config: RunConfig, device: str) -> RunConfig:

@@ -24,7 +24,7 @@ from practicum.assemble.policies import (
     trained_policy,
 )
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.core.capabilities import IsTestSet, parts_of, sandbox_kind
+from practicum.core.capabilities import IsTestSet, SamplesElsewhere, parts_of, sandbox_kind
 from practicum.core.checkpoint import EvalReport, LoopState
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import ConfigError, UserError
@@ -157,8 +157,7 @@ async def train_run_async(
     environment = open_run_environment(config)
     config = with_own_options(config)
     if policy is not None:
-        opened = await _open_run(config, policy, environment, name, resumed)
-        return await _train_opened(opened, observe, is_new=resumed is None)
+        return await _to_the_end(config, observe, policy, environment, name, resumed)
     plan = plan or fitting_plan(config)
     if environment is not None and config.env is not None:
         sandbox_kind(environment)  # before the model is loaded: there may be no sandbox
@@ -166,8 +165,24 @@ async def train_run_async(
         _check_offered(await check_own_session(config.env.name, environment, seconds), config)
     with learner_processes(config.hardware.processes) as group:
         policy = build_policy(config, plan, group)
+        return await _to_the_end(config, observe, policy, environment, name, resumed)
+
+
+async def _to_the_end(
+    config: RunConfig,
+    observe: Observe,
+    policy: LivePolicy,
+    environment: Environment | None,
+    name: str | None,
+    resumed: RunDir | None,
+) -> TrainedRun:
+    """Train, and give up what the policy has elsewhere."""
+    try:
         opened = await _open_run(config, policy, environment, name, resumed)
         return await _train_opened(opened, observe, is_new=resumed is None)
+    finally:
+        if isinstance(policy, SamplesElsewhere):
+            policy.close()
 
 
 async def _open_run(

@@ -209,7 +209,7 @@ def _print_page(
 ) -> None:
     from rich.console import Console
 
-    from practicum.cli.plan_view import print_memory
+    from practicum.cli.plan_view import print_memory, print_sampling
 
     console = Console(highlight=False)
     if estimate is None:
@@ -220,6 +220,7 @@ def _print_page(
     else:  # of a card that is not here
         console.print(f"planned for a card that is not here: {_devices(machine)[0]}", markup=False)
     if run is not None:
+        print_sampling(console, run)
         print_memory(console, plan, run.model.name)
     for sentence in estimate.sentences() if estimate else ():
         console.print(sentence, markup=False)

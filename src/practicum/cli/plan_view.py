@@ -35,12 +35,20 @@ def print_plan(
     resolved = {**_resolved(config, environment), "threads": thread_count(config)}
     told = ", ".join(f"{key} {value}" for key, value in resolved.items())
     console.print(f"\nresolved: {told}", markup=False, soft_wrap=True)
+    print_sampling(console, config)
     for sentence in odd_settings(config, machine):
         console.print(f"warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     known = find_known(config.model.name)
     if known is not None and known.hub_id is None:
         console.print(f"{known.name} {NO_GGUF}", markup=False, soft_wrap=True)
     print_memory(console, plan, config.model.name)
+
+
+def print_sampling(console: "Console", config: "RunConfig") -> None:
+    """Where turns are sampled, and what a plan of this process does not count."""
+    console.print(f"sampling: {config.sampler.where}", markup=False, soft_wrap=True)
+    if config.sampler.is_elsewhere and not config.sampler.urls:
+        console.print("not counted: the memory of the replicas", style="yellow", markup=False)
 
 
 def _resolved(config: "RunConfig", environment: "Environment | None") -> dict[str, str]:

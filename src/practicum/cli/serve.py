@@ -46,6 +46,15 @@ class ServeArguments:
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")
     ] = "auto"
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16"], typer.Option(help="Precision of the weights.")
+    ] = "auto"
+    chat_template: Annotated[
+        str, typer.Option(metavar="FILE", help="For a model without one, or in place of its own.")
+    ] = ""
+    sampler: Annotated[
+        bool, typer.Option("--sampler", help="Sample for a run that learns elsewhere; needs a key.")
+    ] = False
     at_once: Annotated[
         int, typer.Option(min=1, help="Requests answered at once; others wait their turn.")
     ] = 64
@@ -91,6 +100,9 @@ def serve(options: ServeArguments) -> None:
     from practicum.served import ServedSite, ServeOptions, require_server, serve_site
 
     require_server()
+    if options.sampler:
+        _serve_sampler(options)
+        return
     site = ServedSite(
         ServeOptions(
             words=tuple(options.models),
@@ -98,6 +110,8 @@ def serve(options: ServeArguments) -> None:
             env=options.env,
             max_tokens=options.max_tokens,
             device=options.device,
+            dtype=options.dtype,
+            chat_template=options.chat_template,
         )
     )
     plan = _plan(options, [one.name for one in site.words])
@@ -112,6 +126,46 @@ def serve(options: ServeArguments) -> None:
         )
     )
     _say("stopped")
+
+
+def _serve_sampler(options: ServeArguments) -> None:
+    """A replica for `sampler: {kind: practicum, urls: [...]}`."""
+    from practicum.assemble.sampled_base import sampler_key
+    from practicum.core.config.config_sections import ModelConfig
+    from practicum.core.errors import UserError
+    from practicum.engine.compute_thread import run_attended
+    from practicum.served import GatewaySettings, ServePlan, serve_replica
+
+    if len(options.models) != 1:
+        raise UserError(
+            f"--sampler has one base model, and {len(options.models)} words are given; name the "
+            "model that is trained"
+        )
+    key = sampler_key("")
+    if not key:
+        raise UserError(
+            "--sampler needs a key, which the run shows: put one into the variable "
+            "PRACTICUM_SAMPLER_KEY here and there"
+        )
+    model = ModelConfig(
+        name=options.models[0],
+        device=options.device,
+        dtype=options.dtype,
+        chat_template=options.chat_template,
+    )
+    plan = ServePlan(
+        settings=GatewaySettings(
+            host=options.host, port=options.port, names=tuple(options.server_name or ())
+        ),
+        at_once=options.at_once,
+        grace_s=options.grace,
+    )
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        _say(f"{model.name} is sampled at {address} for sampler.urls=[{address}]; Ctrl-C stops it")
+
+    run_attended(serve_replica(model, plan, key, ready))
 
 
 def _plan(options: ServeArguments, names: list[str]) -> "ServePlan":

@@ -361,6 +361,22 @@ def context_length(sampler: Sampler) -> int:
 
 
 @runtime_checkable
+class ReportsReplicas(Protocol):
+    """A sampler in other processes, which may be lost and come back."""
+
+    def sampling_metrics(self) -> dict[str, JSON]:
+        """What a step's metrics show of them."""
+
+
+@runtime_checkable
+class SamplesElsewhere(Protocol):
+    """A policy with replicas, which are given up when it is closed."""
+
+    def close(self) -> None:
+        """Give them up; it samples here from then on. Idempotent."""
+
+
+@runtime_checkable
 class Foldable(Protocol):
     """A conversation that can go on with earlier results shortened, as another branch."""
 

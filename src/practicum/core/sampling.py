@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,23 @@ class TokenGrammar(Protocol):
         """The initial state, for one completion."""
 
 
+@runtime_checkable
+class PortableGrammar(Protocol):
+    """A grammar that another process can compile again."""
+
+    @property
+    def source(self) -> str:
+        """What it was compiled from."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingRequest:
-    """A request for one completion of `prompt_ids`, the whole conversation so far."""
+    """A request for one completion of `prompt_ids`, the whole conversation so far.
+
+    `core.sampling_json` writes it as JSON for another process: an action's name and a grammar's
+    source are data, an argument's syntax is code and stays with the caller, who asks for one token
+    among those that it allows.
+    """
 
     prompt_ids: tuple[int, ...]
     params: SamplingParams
@@ -102,6 +116,9 @@ class SamplingRequest:
     grammar: TokenGrammar | None = None
     """If given, only tokens it allows are drawn. The probability mass it removes is recorded in
     `log_kept` like that of top-p, so the learner can use the whole vocabulary's log-softmax."""
+    drawn: int = 0
+    """Random numbers of the seed's stream that were used up before: a turn that is asked for piece
+    by piece draws what it would have drawn at once."""
     top_logprobs: int = 0
     """How many of the likeliest tokens to report for each sampled one."""
     on_tokens: Callable[[tuple[int, ...]], None] | None = None

@@ -59,6 +59,8 @@ ALWAYS = "it is always so"
 OWN_CLASS = "a class of your own; math, shell, office and agent-company ship"
 LOGGED = "every step is in metrics.jsonl"
 BY_MEMORY = "chosen by the memory there is; --dry-run shows it"
+VLLM_URLS = "sampler={kind: vllm, urls: [http://HOST:PORT]}; without urls a run starts its own"
+VLLM_ARGS = "with sampler=vllm, sampler.args=[--tensor-parallel-size=2] and the like"
 
 
 def _rows(system: str, kind: Kind, *rows: tuple[str, ...], verb: str = "") -> list[Word]:
@@ -196,11 +198,7 @@ _TAC = [
         ("requirements.min_gpu_memory_gb", "", "practicum doctor --config FILE"),
         ("requirements.recommended_gpu_memory_gb", "", "practicum doctor --config FILE"),
         ("requirements.cuda_required", "model.device"),
-        (
-            "rollouts.engine",
-            "",
-            "it has an engine of its own; what is exported merged loads in vLLM",
-        ),
+        ("rollouts.engine", "sampler.kind", "engine, practicum or vllm"),
     ),
 ]
 
@@ -286,7 +284,11 @@ _TRL = [
         ("--gradient_accumulation_steps 4", "", BY_MEMORY),
         ("--gradient_checkpointing", "", BY_MEMORY),
         ("--use_peft", "", ALWAYS),
-        ("--use_vllm", "", "sampling has an engine of its own"),
+        ("--use_vllm", "sampler=vllm", "docs/samplers.md"),
+        ("--vllm_mode server", "", VLLM_URLS),
+        ("--vllm_server_base_url http://127.0.0.1:8000", "", VLLM_URLS),
+        ("--vllm_tensor_parallel_size 2", "", VLLM_ARGS),
+        ("--vllm_gpu_memory_utilization 0.3", "", VLLM_ARGS),
         ("--num_generations 8", "rollouts.group_size=8"),
         ("--max_completion_length 64", "rollouts.max_tokens=64"),
         ("--max_prompt_length 512", "", "prompts are not cut"),
@@ -435,15 +437,13 @@ _VERL = [
         ("actor_rollout_ref.actor.entropy_coeff", "algorithm.entropy"),
         ("actor_rollout_ref.actor.use_kl_loss", "algorithm.kl"),
         ("actor_rollout_ref.actor.kl_loss_coef", "algorithm.kl"),
-        ("actor_rollout_ref.rollout.name", "", "sampling has an engine of its own"),
+        ("actor_rollout_ref.rollout.name", "sampler.kind", "engine, practicum or vllm"),
         ("actor_rollout_ref.rollout.n", "rollouts.group_size"),
         ("actor_rollout_ref.rollout.temperature", "rollouts.temperature"),
         ("actor_rollout_ref.rollout.gpu_memory_utilization", "", BY_MEMORY),
-        (
-            "actor_rollout_ref.rollout.tensor_model_parallel_size",
-            "",
-            "each process holds the whole model",
-        ),
+        ("actor_rollout_ref.rollout.tensor_model_parallel_size", "", VLLM_ARGS),
+        ("tensor_parallel_size", "", VLLM_ARGS),
+        ("vllm_mode", "sampler.urls", VLLM_URLS),
         ("critic.optim.lr", "algorithm.value_lr"),
         ("critic.model.path", "", "the value head is on the policy"),
         ("reward_model.enable", "reward.components"),

@@ -14,7 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from practicum.agents.rollout import RolloutParts, jump_started, run_groups, warmed
-from practicum.core.capabilities import CreditsRoles, GivesJumpStarts, ReportsMastery
+from practicum.core.capabilities import (
+    CreditsRoles,
+    GivesJumpStarts,
+    ReportsMastery,
+    ReportsReplicas,
+)
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch, UserError
 from practicum.core.interfaces import (
@@ -436,6 +441,8 @@ class RolloutSteps:
         metrics = {**rollout_metrics(collected), **(update_metrics(report) if report else {})}
         if isinstance(self.curriculum, ReportsMastery):
             metrics |= self.curriculum.metrics()
+        if isinstance(self.sampler, ReportsReplicas):
+            metrics |= self.sampler.sampling_metrics()
         metrics["rollout_s"] = material.seconds
         metrics["update_s"] = time.monotonic() - started
         return StepResult(

@@ -26,6 +26,7 @@ from practicum.core.config.config_sections import (
 )
 from practicum.core.config.curriculum_config import AnyCurriculum, AutoCurriculumConfig
 from practicum.core.config.reward_config import RewardConfig
+from practicum.core.config.sampler_config import VLLM_RANKS, SamplerConfig
 
 REFERENCE = "reference"
 """The `data.source` that stands for the environment's own solutions."""
@@ -44,6 +45,7 @@ SHORTHANDS = {
     "lora": "preset",
     "model": "name",
     "reward": "name",
+    "sampler": "kind",
     "warm_start": "name",
 }
 """Keys that may be given as one word, and the field that word stands for."""
@@ -146,6 +148,9 @@ class RunConfig(ConfigModel):
     went. `auto` is adaptive by family where tasks name several, and none elsewhere; see
     docs/curriculum.md."""
     rollouts: RolloutConfig = RolloutConfig()
+    sampler: SamplerConfig = SamplerConfig()
+    """engine, practicum or vllm, or its kind and options: where turns are sampled; see
+    docs/samplers.md."""
     agent: AgentConfig = AgentConfig()
     """Who does the work: a loop over the environment's actions or tools, or a program of your own;
     see docs/agents.md."""
@@ -214,6 +219,27 @@ class RunConfig(ConfigModel):
                 )
             if why := stage.algorithm.why_not_in_groups_of(self.rollouts_of(stage).group_size):
                 raise PydanticCustomError("stages", "{name} {why}", {"name": name, "why": why})
+        return self
+
+    @model_validator(mode="after")
+    def _as_vllm_can(self) -> "RunConfig":
+        if self.sampler.kind != "vllm":
+            return self
+        for stage in self.all_stages:
+            rollouts = self.rollouts_of(stage)
+            if rollouts.top_p < 1.0 or rollouts.top_k:
+                raise PydanticCustomError(
+                    "sampler",
+                    "vLLM does not say how much probability top_p and top_k have cut off, which "
+                    "learning needs; set rollouts.top_p=1 and rollouts.top_k=0, or "
+                    "sampler=practicum",
+                )
+        if self.lora.r > VLLM_RANKS[-1]:
+            raise PydanticCustomError(
+                "sampler",
+                "lora.r is {r} and vLLM takes adapters of rank {most} at most; lower it",
+                {"r": self.lora.r, "most": VLLM_RANKS[-1]},
+            )
         return self
 
     @property

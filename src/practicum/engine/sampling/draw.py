@@ -30,13 +30,16 @@ class Draw(NamedTuple):
 class RandomStream:
     """Uniform numbers of one request; the same seed gives the same numbers on every machine."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, drawn: int = 0) -> None:
         self._seed = seed
+        self._drawn = drawn
 
     @functools.cached_property
     def _generator(self) -> np.random.Generator:
         """Made where it is first used: in the thread that computes, not in the event loop."""
-        return np.random.Generator(np.random.Philox(self._seed))
+        made = np.random.Generator(np.random.Philox(self._seed))
+        made.random(self._drawn)
+        return made
 
     def next(self) -> float:
         """In [0, 1)."""

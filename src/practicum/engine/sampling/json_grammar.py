@@ -241,6 +241,15 @@ class JsonGrammars:
                 f"the JSON schema has {len(key)} characters, and {MOST_SCHEMA} can be enforced; "
                 "make it shorter"
             )
+        return self.compiled(key)
+
+    def compiled(self, source: str) -> "_JsonGrammar":
+        """The grammar of a `source` that another process was given.
+
+        Raises:
+            UserError: it is no grammar.
+        """
+        key = source
         with self._lock:
             known = self._under_way.get(key)
             found = known or self._under_way.setdefault(key, Future())
@@ -267,7 +276,9 @@ class JsonGrammars:
         if trial.is_error():
             said = trial.get_error()
             raise _refused("no value has this form" if said.startswith("NoExtension") else said)
-        return _JsonGrammar(matcher, tokens.eos_token, lambda: self._compiled.drop(grammar))
+        return _JsonGrammar(
+            matcher, tokens.eos_token, lambda: self._compiled.drop(grammar), source=grammar
+        )
 
     def _read_tokens(self, read: Callable[[Any], Any]) -> Any:
         """The tokenizer's vocabulary, read once."""
@@ -287,8 +298,12 @@ class JsonGrammars:
 class _JsonGrammar:
     """A compiled schema."""
 
-    def __init__(self, matcher: Any, end: int, drop: Callable[[], None]) -> None:
+    def __init__(
+        self, matcher: Any, end: int, drop: Callable[[], None], *, source: str = ""
+    ) -> None:
         self._matcher, self._end, self._drop = matcher, end, drop
+        self.source = source
+        """See `PortableGrammar`."""
 
     def start(self) -> "GrammarMatcher":
         """A walk for one completion."""

@@ -78,7 +78,7 @@ class LlamaCppSampler:
         row = PendingCompletion(
             request=request,
             future=loop.create_future(),
-            stream=RandomStream(request.params.seed),
+            stream=RandomStream(request.params.seed, request.drawn),
             walk=ChoiceWalk(trie) if trie is not None else None,
             tokens=list(request.prompt_ids),
             grammar=None if request.grammar is None else request.grammar.start(),

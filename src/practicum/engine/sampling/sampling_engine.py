@@ -132,7 +132,7 @@ class TorchEngine:
         row = PendingCompletion(
             request=request,
             future=loop.create_future(),
-            stream=RandomStream(request.params.seed),
+            stream=RandomStream(request.params.seed, request.drawn),
             walk=ChoiceWalk(self._trie(request.actions)) if request.actions else None,
             tokens=list(request.prompt_ids),
             grammar=None if request.grammar is None else request.grammar.start(),

@@ -26,13 +26,13 @@ from practicum.core.capabilities import (
 )
 from practicum.core.errors import ConfigError, EnvironmentFailure, UserError
 from practicum.core.interfaces import Environment, Observation
+from practicum.core.network_thread import NetworkThread
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Split, Task
 from practicum.core.trace import Message, Role, ToolCall, ToolSpec
 from practicum.environments.remote.servers import RemoteOptions, Server, ServerInstance, make_server
 from practicum.environments.remote.wire import (
     EpisodeSocket,
-    NetworkThread,
     ServerBusy,
     connect,
     http_request,
@@ -295,7 +295,7 @@ class RemoteEnvironment:
     def __init__(self, options: RemoteOptions) -> None:
         self._options = options
         self._server = make_server(options)
-        self._network = NetworkThread()
+        self._network = NetworkThread("remote environment")
         self._served = _build_served(options)
         self._server_info: Mapping[str, Any] | None = None
         self._action_field = options.action_field

@@ -56,7 +56,7 @@ async def serve_models(
     app = serving_app(routes, plan.settings, parts, log)
     try:
         keys = KeyWatch(plan.key_file, parts.keys.replace, say)
-        async with keys.under_way(), _listening(app, plan) as (address, stopped):
+        async with keys.under_way(), listening(app, plan) as (address, stopped):
             loaded = await _unless(load(), stopped)
             if loaded is not None:
                 routes.load(loaded.models, loaded.grammars, loaded.solver)
@@ -72,7 +72,7 @@ async def serve_models(
 
 
 @asynccontextmanager
-async def _listening(app: object, plan: ServePlan) -> AsyncIterator[tuple[str, asyncio.Event]]:
+async def listening(app: object, plan: ServePlan) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """The server under way, its address, and an event that a signal sets."""
     settings = plan.settings
     where = listen(settings.host, settings.port, "--port")

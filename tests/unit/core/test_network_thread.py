@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from practicum.environments.remote.wire import NetworkThread
+from practicum.core.network_thread import NetworkThread
 
 
 async def short_wait() -> str:
@@ -18,7 +18,7 @@ async def test_a_time_limit_does_not_count_what_the_waiting_loop_is_busy_with() 
     waiting = asyncio.create_task(network.run_async(short_wait()))
     await asyncio.sleep(0)
     time.sleep(1.2)  # as sampling and learning do
-    assert await waiting == "remote environment"
+    assert await waiting == "network"
     network.stop()
 
 
@@ -44,7 +44,7 @@ async def test_stopping_ends_what_is_under_way_and_it_can_be_used_again() -> Non
     await asyncio.to_thread(network.stop)
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert network.run(short_wait()) == "remote environment"
+    assert network.run(short_wait()) == "network"
     network.stop()
     network.stop()
 

@@ -1,0 +1,96 @@
+"""A replica that is `practicum serve MODEL --sampler`: our own engine in another process."""
+
+from urllib.parse import quote
+
+from practicum.core.errors import PolicyMismatch, UserError
+from practicum.core.sampling import Completion
+from practicum.core.sampling_json import SampleOrder, completion_from_json, order_to_json
+from practicum.samplers.replica import (
+    PublishedAdapter,
+    ReplicaClient,
+    ReplicaFacts,
+    ReplicaFailed,
+)
+
+PROTOCOL = 1
+"""Of the routes under /sampler; a server of another version is refused."""
+
+
+class PracticumReplica:
+    """Implements `Replica`.
+
+    It computes the fingerprint of an adapter from the tensors that it has read, and names it with
+    every completion: what was sampled by other weights than were asked for is never passed on.
+
+    Args:
+        url: Where it answers.
+        key: The key it was started with.
+        base: Fingerprint of the base model that learns.
+    """
+
+    writes_actions = takes_grammars = True
+
+    def __init__(self, url: str, key: str, base: str) -> None:
+        self.name = f"the replica {url}"
+        self._client, self._base = ReplicaClient(self.name, url, key), base
+
+    async def facts(self) -> ReplicaFacts:
+        """See `Replica`."""
+        told = await self._client.ask("GET", "/sampler")
+        if told.get("protocol") != PROTOCOL:
+            raise ReplicaFailed(
+                f"{self.name} speaks protocol {told.get('protocol')!r:.40} and this version of "
+                f"Practicum {PROTOCOL}; start it as: practicum serve MODEL --sampler, of this "
+                "version"
+            )
+        if told.get("base") != self._base:
+            raise ReplicaFailed(
+                f"{self.name} has the base model {told.get('base')!r:.60} and "
+                f"{self._base!r} is trained; start it with the model that is trained"
+            )
+        return ReplicaFacts(context_tokens=int(told.get("context_tokens", 0)))
+
+    async def load(self, adapter: PublishedAdapter) -> None:
+        """See `Replica`."""
+        asked = {"name": adapter.name, "folder": str(adapter.folder)}
+        try:
+            told = await self._client.ask("POST", "/sampler/adapters", asked)
+        except UserError as error:
+            raise ReplicaFailed(
+                f"{self.name} cannot read the adapter that was published in {adapter.folder} "
+                f"({error}); set sampler.folder to one that it can read"
+            ) from None
+        self._require(adapter, told.get("fingerprint"))
+
+    async def check(self, adapter: PublishedAdapter) -> None:
+        """See `Replica`."""
+        told = await self._client.ask("GET", "/sampler")
+        listed = told.get("adapters")
+        self._require(adapter, listed.get(adapter.name) if isinstance(listed, dict) else None)
+
+    async def unload(self, adapter: PublishedAdapter) -> None:
+        """See `Replica`."""
+        await self._client.ask("DELETE", f"/sampler/adapters/{quote(adapter.name)}")
+
+    async def draw(self, order: SampleOrder, adapter: PublishedAdapter) -> Completion:
+        """See `Replica`."""
+        asked = {**order_to_json(order), "adapter": adapter.name}
+        told = await self._client.ask("POST", "/sampler/sample", asked)
+        try:
+            completion = completion_from_json(told)
+        except ValueError as error:
+            raise ReplicaFailed(f"{self.name} gave no completion: {error}") from None
+        self._require(adapter, completion.fingerprint)
+        return completion
+
+    def _require(self, adapter: PublishedAdapter, found: object) -> None:
+        if found != adapter.version:
+            raise PolicyMismatch(
+                f"{self.name} has the weights {found!r:.80} under {adapter.name!r}, and "
+                f"{adapter.version!r} were published: a stale or another adapter is being sampled "
+                "there; nothing of it is learned from"
+            )
+
+    async def close(self) -> None:
+        """See `Replica`."""
+        await self._client.close()
