@@ -25,7 +25,8 @@ from practicum.engine.models.lora import trainable
 from practicum.training.algorithms.build_algorithms import build_algorithm
 from practicum.training.algorithms.grpo import Grpo
 
-pytestmark = pytest.mark.slow
+# One worker runs them all: each would start processes of its own.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("learning_together")]
 
 
 @pytest.fixture(scope="module")

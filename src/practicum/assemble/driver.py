@@ -33,7 +33,7 @@ from practicum.core.sample import Episode
 from practicum.core.sampling import Actions
 from practicum.core.task import Task
 from practicum.core.trace import Message
-from practicum.engine.planning.config_checks import check_sizes, odd_settings
+from practicum.engine.planning.config_checks import check_processes, check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine, placement, thread_count
 from practicum.environments.registry import (
     check_first_tasks,
@@ -97,6 +97,7 @@ def open_run_environment(config: RunConfig) -> Environment | None:
     To be called before anything is made or loaded: a config may ask for what is not there.
     """
     check_sizes(config, detect_machine(look_for_devices=False))
+    check_processes(config)
     for data in [stage.data for stage in config.all_stages if stage.data]:
         check_data(data, Path(config.runs_dir))
     if config.env is None:

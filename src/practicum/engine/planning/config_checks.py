@@ -1,8 +1,8 @@
 """What is wrong or odd about a config's numbers on a machine, before anything is loaded."""
 
-from practicum.core.config.algorithm_config import GroupConfig, RlooConfig
+from practicum.core.config.algorithm_config import GroupConfig, OwnAlgorithmConfig, RlooConfig
 from practicum.core.config.run_config import RunConfig
-from practicum.core.errors import NotEnoughMemory
+from practicum.core.errors import ConfigError, NotEnoughMemory
 from practicum.core.user_code import names_code
 from practicum.engine.planning.machine import Machine
 from practicum.engine.planning.memory import format_bytes
@@ -31,6 +31,19 @@ def check_sizes(config: RunConfig, machine: Machine) -> None:
                 f"{format_bytes(machine.memory_bytes)}; give {larger}={max(1, most // other)} or "
                 "less"
             )
+
+
+def check_processes(config: RunConfig) -> None:
+    """Raise `ConfigError` where what is learned by is known in this process alone."""
+    count = config.hardware.processes
+    own = [
+        s.algorithm.name for s in config.all_stages if isinstance(s.algorithm, OwnAlgorithmConfig)
+    ]
+    if count > 1 and own:
+        raise ConfigError(
+            f"algorithm = {own[0]!r} is not one of ours, and those learn in one process; leave out "
+            f"hardware.processes={count}"
+        )
 
 
 def odd_settings(config: RunConfig, machine: Machine) -> list[str]:

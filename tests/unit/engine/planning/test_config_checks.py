@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from practicum.config_files import read_config
-from practicum.core.errors import NotEnoughMemory
-from practicum.engine.planning.config_checks import check_sizes, odd_settings
+from practicum.core.config.parse_config import build_config
+from practicum.core.errors import ConfigError, NotEnoughMemory
+from practicum.engine.planning.config_checks import check_processes, check_sizes, odd_settings
 from practicum.engine.planning.machine import detect_machine
 
 MACHINE = replace(detect_machine(look_for_devices=False), allowed_cores=4, memory_bytes=8 << 30)
@@ -58,3 +59,11 @@ def test_tiny_is_said_to_be_no_model_for_a_task_of_ones_own() -> None:
     assert "leave model= out to train smollm2-135m" in told
     assert odd_settings(read_config("mine.py:Mine", []), MACHINE) == []
     assert odd_settings(read_config("math", ["model=tiny"]), MACHINE) == []
+
+
+def test_an_algorithm_of_ones_own_learns_in_one_process() -> None:
+    own = {"env": "math", "algorithm": "mine.py:Mine"}
+    check_processes(build_config(own))
+    check_processes(build_config({"env": "math", "hardware": {"processes": 2}}))
+    with pytest.raises(ConfigError, match=r"'mine.py:Mine' .* leave out hardware\.processes=2"):
+        check_processes(build_config({**own, "hardware": {"processes": 2}}))
