@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from practicum.core.config import reward_config
 from practicum.core.config.agent_config import AgentConfig
-from practicum.core.config.algorithm_config import ALGORITHMS, AlgorithmConfig
+from practicum.core.config.algorithm_config import ALGORITHMS, AlgorithmConfig, OwnAlgorithmConfig
 from practicum.core.config.config_sections import (
     CheckpointConfig,
     EvalConfig,
@@ -205,7 +205,10 @@ def config_schema() -> str:
             if key in SHORTHANDS or key == "imports":
                 kept = {k: v for k, v in given.items() if k not in ("default", "description")}
                 told = {k: given[k] for k in ("description",) if k in given}
-                model["properties"][key] = {"anyOf": [{"type": "string"}, kept], **told}
+                own = [{"$ref": "#/$defs/OwnAlgorithmConfig"}] if key == "algorithm" else []
+                model["properties"][key] = {"anyOf": [{"type": "string"}, kept, *own], **told}
+    schema["$defs"]["OwnAlgorithmConfig"] = OwnAlgorithmConfig.model_json_schema()
+    schema["$defs"]["OwnAlgorithmConfig"]["properties"]["name"]["pattern"] = ":"
     components = [one.model_json_schema() for one in _components().values()]
     for one in components:
         schema["$defs"] |= one.pop("$defs", {})

@@ -78,6 +78,10 @@ def test_the_schema_accepts_the_configs_that_ship_and_refuses_a_mistyped_key() -
         jsonschema.validate(yaml.safe_load(path.read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"env": "math", "stpes": 3}, schema)
+    own = {"name": "mine.py:Mine", "push": 1}
+    jsonschema.validate({"env": "math", "algorithm": own}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"env": "math", "algorithm": {**own, "name": "grpo"}}, schema)
 
 
 def test_the_version_is_said_once() -> None:

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from practicum.core.config.config_sections import ConfigModel
-from practicum.core.errors import UserError
+from practicum.core.errors import UserError, user_line
 from practicum.core.interfaces import Observation
 from practicum.core.sampling import ActionForm
 from practicum.core.task import JSON, Outcome, Split, Task
@@ -68,9 +68,14 @@ class Closes(Protocol):
 
 
 def is_gym_like(thing: Any) -> bool:
-    """Whether it has `reset` and `step`, and nothing of what an environment has here."""
+    """Whether it is a function, which may make one, or a class with `reset` and `step`.
+
+    A class that has anything of what an environment has here is taken for one of these.
+    """
+    if inspect.isroutine(thing):
+        return True
     theirs = all(callable(getattr(thing, name, None)) for name in ("reset", "step"))
-    return theirs and not any(hasattr(thing, name) for name in OURS)
+    return isinstance(thing, type) and theirs and not any(hasattr(thing, name) for name in OURS)
 
 
 def wrap(make: Callable[[], Any], *, name: str = "") -> type:
@@ -97,11 +102,13 @@ def wrap(make: Callable[[], Any], *, name: str = "") -> type:
             "in pr.wrap(lambda: gymnasium.make('FrozenLake-v1'))"
         )
     called = str(getattr(make, "__name__", type(make).__name__))
+    if not called.isidentifier():  # a lambda, which no other process can find
+        called = f"Wrapped{id(make)}"
     whole = {
         "__doc__": f"`{called}` as an environment.",
         "__module__": make.__module__,
-        "__qualname__": getattr(make, "__qualname__", called),
-        "name": name or called.strip("<>").lower(),
+        "__qualname__": str(getattr(make, "__qualname__", called)).replace("<lambda>", called),
+        "name": name or called.lower().rstrip("0123456789"),
         "make": staticmethod(make),
     }
     return type(called, (GymEnvironment,), whole)
@@ -118,7 +125,13 @@ class GymEnvironment:
     make: Callable[[], Any]
 
     def __init__(self, options: Options) -> None:
-        made = self.make()
+        try:
+            made = self.make()
+        except Exception as error:
+            raise UserError(
+                f"the environment {self.name!r} cannot be made: {type(error).__name__}: {error}"
+                f"{user_line(error) or place_of(self.make)}; it is made without arguments"
+            ) from error
         if missing := [one for one in ("reset", "step") if not hasattr(made, one)]:
             raise UserError(
                 f"a {type(made).__name__}{place_of(type(made))} cannot be wrapped: it has no "

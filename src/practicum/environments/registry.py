@@ -175,7 +175,7 @@ def _load(plugin: EntryPoint) -> EnvironmentClass:
 
 
 def _checked(loaded: Any, place: str) -> EnvironmentClass:
-    if isinstance(loaded, type) and is_gym_like(loaded):
+    if is_gym_like(loaded):
         return cast(EnvironmentClass, wrap(loaded))
     needed = ("Options", "all_levels", "tasks", "open")
     missing = [part for part in needed if not hasattr(loaded, part)]

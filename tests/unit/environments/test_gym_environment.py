@@ -208,6 +208,22 @@ def test_only_a_class_with_reset_and_step_and_nothing_of_ours_is_taken_for_one()
     assert not is_gym_like(environment_class("math"))
 
 
+def make_counter() -> Counter:
+    return Counter()
+
+
+def test_a_function_that_makes_one_is_named_as_a_class_is(tmp_path: Path) -> None:
+    assert pr.check(make_counter, n=1).is_sound  # type: ignore[arg-type]
+    assert pr.check(pr.wrap(lambda: Counter()), n=1).is_sound
+    assert pr.wrap(lambda: Counter(), name="count").name == "count"  # type: ignore[attr-defined]
+    file = tmp_path / "made.py"
+    file.write_text("def make():\n    return 3\n\n\ndef needs(what):\n    return what\n")
+    with pytest.raises(UserError, match="a int cannot be wrapped: it has no reset and no step"):
+        pr.check(f"{file}:make", n=1)
+    with pytest.raises(UserError, match=r"cannot be made: TypeError: needs\(\) missing"):
+        pr.check(f"{file}:needs", n=1)
+
+
 def test_an_object_is_refused_with_what_to_give() -> None:
     with pytest.raises(UserError, match="an object; give its class, or a function that makes one"):
         pr.wrap(Counter())  # type: ignore[arg-type]
