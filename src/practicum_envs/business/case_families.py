@@ -386,7 +386,7 @@ PROJECTS = (
             "chance": PERCENTS,
             "gain": (range(20, 110, 10), range(100, 600, 20), range(600, 6000, 100)),
         },
-        facts={"salvage": (range(10, 50, 10), range(20, 200, 20), range(100, 1000, 100))},
+        facts={"salvage": (range(10, 50, 10), range(20, 400, 20), range(100, 3000, 100))},
         hidden="salvage",
         limit=Limit(on="cost", name="budget"),
         work_out=_launch,

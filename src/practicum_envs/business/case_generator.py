@@ -154,10 +154,14 @@ def _valued(family: Family, facts: Facts, rows: Sequence[Row], bound: int) -> Va
     )
 
 
-def _best(family: Family, facts: Facts, rows: Sequence[Row], bound: int) -> int | None:
-    """Which option is the best before risks; None where all break the limit."""
+def _best(
+    family: Family, facts: Facts, rows: Sequence[Row], bound: int, risks: Sequence[Fraction] = ()
+) -> int | None:
+    """Which option is the best, less what risks cost each; None where all break the limit."""
     fits, values = _valued(family, facts, rows, bound)
-    inside = [(value, -at) for at, (value, fit) in enumerate(zip(values, fits, strict=True)) if fit]
+    costs = risks or [Fraction(0)] * len(rows)
+    worths = [value - cost for value, cost in zip(values, costs, strict=True)]
+    inside = [(worth, -at) for at, (worth, fit) in enumerate(zip(worths, fits, strict=True)) if fit]
     return -max(inside)[1] if inside else None
 
 
@@ -186,13 +190,14 @@ def _row(family: Family, facts: Facts, level: int, rng: random.Random) -> dict[s
     for _ in range(ROW_ATTEMPTS):
         row: dict[str, int] = {}
         for column, sizes in family.columns.items():
-            step = family.step(column, facts, row)
-            numbers = (
-                [n for n in sizes[level - 1] if n % step == 0] if step > 1 else sizes[level - 1]
-            )
-            if sizes[level - 1] and not numbers:
-                return None
-            row |= {column: rng.choice(numbers)} if numbers else {}
+            if sizes[level - 1]:
+                possible = sizes[level - 1]
+                step = family.step(column, facts, row)
+                # Of a step other than 1 only in columns whose numbers follow one another.
+                multiples = possible[-possible[0] % step :: step]
+                if not multiples:
+                    return None
+                row[column] = rng.choice(multiples)
         figures = family.work_out(facts, row).values()
         if all(figure.denominator == 1 for figure in figures) and (level > 1 or min(figures) >= 0):
             return row
@@ -275,7 +280,7 @@ def _is_fair(numbers: Numbers, family: Family, *, limit_bites: bool) -> bool:
         and first.fits is not limit_bites
         and (family.lowest_is_best or worths[-1] > 0)
         and _cannot_be_copied(case)
-        and _hidden_fact_decides(case, numbers)
+        and _hidden_fact_decides(case)
     )
 
 
@@ -286,11 +291,11 @@ def _cannot_be_copied(case: Case) -> bool:
     return shown.isdisjoint(values) and shown.isdisjoint(case.plan(case.best).values())
 
 
-def _hidden_fact_decides(case: Case, numbers: Numbers) -> bool:
+def _hidden_fact_decides(case: Case) -> bool:
     """Whether another number behind the hidden fact would make another option the best."""
-    for number in _other_numbers(case.family, case.level):
-        facts = {**case.facts, case.family.hidden: number}
-        changed = case_of(case.family, {**numbers, "facts": facts})
-        if not changed.ranked or changed.best.letter != case.best.letter:
-            return True
-    return False
+    family, best = case.family, LETTERS.index(case.best.letter)
+    risks = [option.risk for option in case.options]
+    others = (
+        {**case.facts, family.hidden: number} for number in _other_numbers(family, case.level)
+    )
+    return any(_best(family, facts, case.rows, case.bound, risks) != best for facts in others)
