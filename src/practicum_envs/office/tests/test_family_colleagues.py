@@ -1,4 +1,4 @@
-"""The colleagues of every family that has some: they are understood in whatever words they are asked.
+"""Colleagues of every family that has some are understood in whatever words they are asked.
 
 The wordings were written from the tasks' texts alone.
 """
