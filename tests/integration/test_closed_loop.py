@@ -111,7 +111,7 @@ def corrected(
         for number, episode in enumerate(old.query(limit=count)):
             new.add(as_conversation(episode), attempt=1, step=0, purpose="traffic")
             is_lie = by(number) == LIAR
-            for at in range(12 if is_lie else 1):
+            for at in range(16 if is_lie else 1):
                 new.add_label(
                     Label(
                         episode_id=episode.trace.id,
@@ -145,7 +145,7 @@ def test_corrections_are_learned_from_by_dpo_and_compared_on_held_out_feedback(
 
 
 @pytest.mark.slow
-def test_one_of_twenty_clients_that_lies_all_day_changes_little_and_alone_nothing(
+def test_one_of_twenty_clients_that_lies_a_thousand_times_changes_little_and_alone_nothing(
     used: Used, served: ServedVersions, learn: Learn, practicum: Callable[..., Any], tmp_path: Path
 ) -> None:
     before = weights(served)

@@ -15,7 +15,7 @@ budget money spend afford howmuch fund cost > sum dollar
 salary pay wage compensation earn howmuch remuneration
 total sum overall altogether
 amount quantity howmany number count piece pieces
-deadline date due when till until finish done late outdated cutoff expire
+deadline date due when soon till until finish done late outdated cutoff expire
 day days date howlong long duration week when
 length long characters
 available availability free time slot calendar schedule when suit busy work make interview meet

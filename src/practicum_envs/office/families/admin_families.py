@@ -244,7 +244,7 @@ def colleagues_of_order_equipment(
         ),
         boss.knows(
             Fact(
-                when=("cost center|cost centre|centre|center",),
+                when=("cost center|cost centre|centre|center|charge|account|bill|book",),
                 say=f"With that total, use cost center {center}.",
                 needs=(total,),
                 otherwise="Tell me the total of the order first, such as 1234.50.",

@@ -287,7 +287,7 @@ def colleagues_of_grant_a_discount(
     return (
         boss.knows(
             Fact(
-                when=("discount|rebate|percent",),
+                when=("discount|rebate|percent|cheaper|off",),
                 say=f"{customer} gets {percent} percent.",
                 needs=(customer,),
                 otherwise="For which customer? It is not the same for all.",
@@ -296,10 +296,10 @@ def colleagues_of_grant_a_discount(
         ),
         maker.knows(
             Fact(
-                when=("deliver|delivery|ship|ready|when", item),
+                when=("deliver|delivery|ship|ready|when|arrive",),
                 say=f"We can deliver {count} x {item} on {day}.",
-                needs=(str(count),),
-                otherwise="That depends on how many pieces they want.",
+                needs=(item, str(count)),
+                otherwise="That depends on what they want, and how many pieces of it.",
             )
         ),
     )

@@ -294,7 +294,7 @@ def colleagues_of_find_who_takes_it(
         first.knows(greeting="I have no time for that.", sends_to=second),
         second.knows(
             Fact(
-                when=("take|do|time|can|could|work",),
+                when=("take|do|time|can|could|work|look after|assign",),
                 say=f"Yes, I take it and finish it by {day}.",
                 needs=(task,),
                 otherwise="Which issue do you mean? Please name it in full.",
