@@ -56,7 +56,6 @@ VERL = "verl"
 SYSTEMS = (TAC, ACTIONS, TRACES, LORA, TRL, ART, UNSLOTH, VERL)
 
 ALWAYS = "it is always so"
-OWN_CLASS = "a class of your own; math, shell, office and agent-company ship"
 LOGGED = "every step is in metrics.jsonl"
 BY_MEMORY = "chosen by the memory there is; --dry-run shows it"
 VLLM_URLS = "sampler={kind: vllm, urls: [http://HOST:PORT]}; without urls a run starts its own"
@@ -214,7 +213,7 @@ _ACTIONS = [
         ),
         ("uvicorn api:app --port 8000", "practicum serve RUN --port 8000"),
         ("POST /solve", "practicum serve RUN", "docs/serve.md"),
-        ("domains: code, writing, business, science", "practicum tasks FILE.py:Class", OWN_CLASS),
+        ("domains: code, writing, business, science", "practicum train code", "or another of them"),
     ),
     *_rows(
         ACTIONS,

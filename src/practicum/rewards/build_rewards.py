@@ -80,8 +80,8 @@ class RewardBuilder:
     def reward(self, config: RewardConfig, environment: Environment) -> Reward:
         """The reward a config describes; `auto` is the environment's default."""
         if isinstance(environment, HasParts):
-            parts = environment.parts.items()
-            return RewardByEnvironment(rewards={n: self.reward(config, one) for n, one in parts})
+            several = environment.parts.items()
+            return RewardByEnvironment(rewards={n: self.reward(config, e) for n, e in several})
         if config.components:
             return self._composed(config, environment)
         name = default_reward(environment) if config.name == "auto" else config.name

@@ -92,14 +92,16 @@ def _file(theirs: str, ours: str) -> Row:
     return Row(says=theirs, file="docs/coming-from.md", sees=rf"\| `{theirs}` \| `{ours}`")
 
 
-def _domain(name: str, what: str) -> Row:
+def _domain(name: str, actions: str) -> Row:
+    """Its page names every action, and the command that plays it."""
+    named = "".join(rf"(?=[\s\S]*{action})" for action in actions.split(", "))
     return Row(
-        says=f"{name}: {what}",
-        typed=f"tasks {name}",
-        sees="for one of your own give FILE.py:Class",
-        is_answered=True,
-        aside="domain",
+        says=f"{name}: {actions}", file=f"docs/{name}.md", sees=f"{named}practicum play {name}"
     )
+
+
+def _rewards(name: str, what: str) -> Row:
+    return Row(says=f"{name}: rewards of {what}", typed=f"tasks {name} --n 1", sees=f"{name}-")
 
 
 def _layer(says: str, at: str) -> Row:
@@ -260,7 +262,7 @@ ROWS = [
 """,
     ),
     _domain("code", "analyze_requirements, write_function, add_logic, test_code, debug, optimize"),
-    _domain("code", "compilation, tests, quality, efficiency"),
+    _rewards("code", "compilation, tests, quality, efficiency"),
     Row(
         says="code: rewards that run it",
         typed="train math model=tiny 'reward={components: [{name: code_execution}]}' --dry-run",
@@ -272,11 +274,11 @@ ROWS = [
         sees="reward syntax",
     ),
     _domain("writing", "brainstorm_ideas, create_outline, write_paragraph, edit_content"),
-    _domain("writing", "grammar, creativity, coherence, engagement"),
+    _rewards("writing", "grammar, creativity, coherence, engagement"),
     _domain("business", "analyze_situation, identify_options, evaluate_risks, make_decision"),
-    _domain("business", "feasibility, return, risk, clarity"),
+    _rewards("business", "feasibility, return, risk, clarity"),
     _domain("science", "formulate_hypothesis, design_experiment, analyze_data"),
-    _domain("science", "rigour, consistency, evidence"),
+    _rewards("science", "rigour, consistency, evidence"),
     Row(
         says="each action is rewarded",
         typed=PLAYED,
