@@ -21,7 +21,7 @@ EXAMPLES = sorted(
 WITH_DOCTESTS = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(SOURCE.rglob("*.py"))
-    if ">>> " in path.read_text(encoding="utf-8")
+    if ">>> " in path.read_text(encoding="utf-8") and "tests" not in path.parts
 ]
 
 

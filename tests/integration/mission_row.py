@@ -32,7 +32,7 @@ class Row:
     """Whether it is refused, with a sentence that says what to type, rather than done."""
     fails: str = ""
     """Why it does not work; then it has to fail, so that a row that works again is noticed."""
-    aside: Literal["", "domain", "page", "cluster"] = ""
+    aside: Literal["", "page", "cluster"] = ""
     """What is no part of the product; such rows are answered, and do not count as failing."""
     mark: Literal["", "slow", "rare"] = ""
 

@@ -4,7 +4,7 @@ write_paragraph Please note the book sale. It starts at 9 am.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Name = Literal[
     "brainstorm_ideas",
@@ -14,14 +14,7 @@ Name = Literal[
     "add_details",
     "hand_in",
 ]
-NAMES: tuple[Name, ...] = (
-    "brainstorm_ideas",
-    "create_outline",
-    "write_paragraph",
-    "edit_content",
-    "add_details",
-    "hand_in",
-)
+NAMES: tuple[Name, ...] = get_args(Name)
 ARROW = "=>"
 LONGEST = 2000
 """Characters of one turn that are read."""
