@@ -150,7 +150,7 @@ def _command(config: RunConfig, key: str, staleness: int) -> tuple[Command, dict
 def _vllm_command(
     config: RunConfig, key: str, staleness: int, threads: str
 ) -> tuple[Command, dict[str, str]]:
-    dtype, device = placement(config.model)
+    program, (dtype, device) = _vllm_program(config.sampler.python), placement(config.model)
     # While a version is published, replicas have the oldest one still.
     versions = staleness + KEPT_BESIDES + 1
     rank = next(one for one in VLLM_RANKS if one >= config.lora.r)
@@ -164,7 +164,7 @@ def _vllm_command(
         "--logprobs-mode": "processed_logprobs",
         "--host": "127.0.0.1",
     }
-    words = [*_vllm_program(config.sampler.python), "--enable-lora"]
+    words = [*program, "--enable-lora"]
     words += [word for pair in settings.items() for word in pair]
 
     def command(port: int) -> list[str]:

@@ -23,13 +23,13 @@ def sampler_key(file: str) -> str:
     """The key of given replicas: what the file has, or else the variable; empty for none."""
     if not file:
         return os.environ.get(KEY_VARIABLE, "")
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    place = Path(file)
+    if not place.is_file() or not os.access(place, os.R_OK):
         raise UserError(
-            f"sampler.key_file = {file!r} cannot be read ({error}); name a file that holds the key "
+            f"sampler.key_file = {file!r} is no file that can be read; name one that holds the key "
             "of the replicas"
-        ) from None
+        )
+    return place.read_text(encoding="utf-8").strip()
 
 
 def sampled_base(model: ModelConfig) -> "SampledBase":
