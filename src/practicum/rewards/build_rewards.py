@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from practicum.core.capabilities import BY_TESTS, PAID_BY_TURN, HasParts, default_reward
 from practicum.core.config import reward_config as parts
-from practicum.core.config.reward_config import RewardConfig
+from practicum.core.config.reward_config import CodeExecutionComponent, RewardConfig
 from practicum.core.errors import ConfigError
 from practicum.core.interfaces import Environment, GroupReward, Reward, Sandboxes
 from practicum.core.score import JudgeModel, WeighingModel
@@ -90,7 +90,7 @@ class RewardBuilder:
         if name == BY_CHECKPOINTS:
             return AgentCompanyScore()
         if name == BY_TESTS:
-            tests = RewardConfig(components=(parts.CodeExecutionComponent(),))
+            tests = RewardConfig(components=(CodeExecutionComponent(),))
             return self._composed(tests, environment)
         return OutcomeReward(
             correct=config.correct,

@@ -58,7 +58,9 @@ def write_turn(action: str, code: str = "", between: str = "\n") -> str:
 
 
 CODE_CHARACTERS = "".join(sorted({*string.ascii_letters, *string.digits, *string.punctuation, " "}))
-LONGEST_LINE = 96
+LONGEST_LINE, LONGEST_VALUE = 96, 320
+"""Characters of a line, and of one that returns a value or is a test."""
+OF_A_VALUE = re.compile(r"\s+return |\w{3,}\([\[\](){}'\"\d-]")
 MOST_ARGUMENT = 1_200
 
 
@@ -71,7 +73,7 @@ def code_syntax(written: str) -> NextCharacters:
     lines, _, last = written.rpartition("\n")
     if len(written) >= MOST_ARGUMENT or (lines and not _may_become_python(lines)):
         return NextCharacters(allowed="", may_end=True)
-    if len(last) >= LONGEST_LINE:
+    if len(last) >= (LONGEST_VALUE if OF_A_VALUE.match(last) else LONGEST_LINE):
         return NextCharacters(allowed="\n", may_end=True)
     return NextCharacters(allowed="\n" + CODE_CHARACTERS, may_end=bool(written.strip()))
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from practicum.assemble.wired_rewards import REWARDS
+from practicum.core.capabilities import default_reward
 from practicum.core.config.parse_config import build_config
+from practicum.core.config.reward_config import RewardConfig
 from practicum.core.errors import UserError
 from practicum.environments.registry import build_environment
 from practicum.environments.tasks_environment import check_answers
+from practicum.rewards.composite import CompositeReward
 
 TESTS = [{"stdin": "1", "stdout": "2"}]
 
@@ -52,3 +56,19 @@ def test_rows_that_something_scores_are_not(
     tmp_path: Path, row: dict[str, Any], config: dict[str, Any]
 ) -> None:
     check(tmp_path, row, **config)
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [({"tests": TESTS}, "code_execution"), ({"tests": TESTS, "answer": "4"}, "os"), ({}, "os")],
+)
+def test_rows_with_tests_and_no_answer_are_scored_by_running_the_code(
+    tmp_path: Path, row: dict[str, Any], named: str
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"id": "r", "prompt": "write it", "split": "train", **row}))
+    environment = build_environment("tasks", {"data": str(rows)})
+    assert default_reward(environment) == named
+    reward = REWARDS.reward(RewardConfig(), environment)
+    labels = [part.label for part in reward.parts] if isinstance(reward, CompositeReward) else []
+    assert labels == (["code_execution"] if named != "os" else [])

@@ -1,12 +1,15 @@
 """The generator: what tasks are, which are held out, and that their answers are right."""
 
+import random
 from itertools import islice
 
 import pytest
 
 from practicum.core.errors import UserError
+from practicum.environments.reference_policies import is_writable, random_action_text
 from practicum_envs.code.code_environment import CodeEnvironment, CodeOptions, problem_in
 from practicum_envs.code.code_problem import content_hash, own_results, read_tests, value_in
+from practicum_envs.code.code_turns import FORMS
 from practicum_envs.code.families.all_code_families import code_families
 from practicum_envs.code.inside_program import same
 
@@ -91,3 +94,18 @@ def test_an_unknown_task_is_told_so() -> None:
 def test_a_choice_without_held_out_families_is_told_what_to_write() -> None:
     with pytest.raises(UserError, match=r"env\.heldout=names"):
         tasks("heldout", 1, families=["count_above"])
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_every_solution_can_be_written_with_constrained_actions(level: int) -> None:
+    env = CodeEnvironment(CodeOptions(level=level, actions="constrained"))
+    for split in ("train", "heldout"):
+        for task in islice(env.tasks(split, 5), 42):  # type: ignore[arg-type]
+            for turn in env.reference(task):
+                assert is_writable(FORMS, turn), turn
+
+
+def test_random_arguments_end_by_themselves() -> None:
+    rng = random.Random(0)
+    texts = [random_action_text(FORMS, rng) for _ in range(300)]
+    assert max(map(len, texts)) < 250

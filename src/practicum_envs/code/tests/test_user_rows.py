@@ -13,7 +13,7 @@ from practicum_envs.code.user_rows import read_row, user_tasks
 
 HUMAN_EVAL = {
     "task_id": "HumanEval/900",
-    "prompt": 'def add(a, b):\n    """Adds.\n\n    >>> add(1, 2)\n    3\n    """\n',
+    "prompt": 'def add(a, b):\n    """Adds two numbers, so that 1 and 2 give 3."""\n',
     "entry_point": "add",
     "canonical_solution": "    return a + b\n",
     "test": "\n\nMETADATA = {}\n\n\ndef check(candidate):\n    assert candidate(2, 3) == 5\n"
