@@ -129,8 +129,6 @@ OF_ENVIRONMENTS: dict[str, set[str]] = {
     "pyarrow": {"shell"},
     "pydantic": {"agent_company", "code", "office", "shell"},
     "pydantic_core": {"agent_company", "code", "office", "shell"},
-    "pydantic": {"agent_company", "office", "shell"},
-    "pydantic_core": {"agent_company", "office", "shell"},
     "pyphen": {"writing"},
 }
 """The same for the folders of `practicum_envs`."""
