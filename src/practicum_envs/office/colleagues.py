@@ -223,10 +223,10 @@ class ScriptedColleague:
             said = words(item)
             if not set(said) - self._own_name or self._fitting(said, level):
                 continue
-            fits = self._fitting(said, level + 1) if level + 1 < self._levels else []
+            fits = self._fitting(said, level + 1)[:1] if level + 1 < self._levels else []
             for deeper in range(level + 1, self._levels):
                 if not fits and is_bare(item):
-                    fits = [n for n in self._fitting(words(text), deeper) if n not in found]
+                    fits = [n for n in self._fitting(words(text), deeper) if n not in found][:1]
             more += [n for n in fits if n not in found]
         return more
 

@@ -116,6 +116,18 @@ def test_each_thing_of_a_list_in_a_question_is_told_and_nothing_else(
     assert {one for one in every if one in said} == set(answers), said
 
 
+def test_a_thing_of_a_list_is_not_told_with_all_that_has_one_of_its_words() -> None:
+    hint = (
+        "Tell them that it is located in the folder /plans with the name week.md. Duties: First, "
+        "look after the shop's folder. Second, answer letters. The pay is 9000 dollars."
+    )
+    info = "Someone will ask you about the location of the plan, the duties and the pay."
+    [said] = talk(hint, "Where is the folder of the plan, and what pay is there?", info=info)
+    assert "week.md" in said
+    assert "9000" in said
+    assert "letters" not in said
+
+
 def test_who_wants_another_try_is_not_told_the_same_once_more() -> None:
     rules = f"The rules are: {RULES}. What is your code?"
     said = talk(SERIES, rules, "It has your name in it: choose something different.",
