@@ -265,6 +265,20 @@ ASKED = st.lists(
 )
 
 
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "The AI agent is going to greet you about the shop.",
+        "Kim must respond with the date of the sale.",
+        "The visitor should answer with a smile about the shop.",
+    ],
+)
+def test_a_direction_that_is_not_understood_is_not_spoken(hint: str) -> None:
+    asked = ("What do you know about the shop and the sale?", "The agent, the visitor, the date?")
+    for said in talk(hint, *asked):
+        assert not set(re.findall(r"\w{5,}", hint)) & set(re.findall(r"\w{5,}", said)), said
+
+
 @given(st.sampled_from(HINTS), st.sampled_from(("", TRIP, "The code is 5.")), ASKED)
 def test_no_direction_is_ever_read_out(hint: str, info: str, asked: list[str]) -> None:
     for said in talk(hint, *asked, info=info):
