@@ -1,8 +1,8 @@
 """Attention of families whose scores are not plain products: capped, in a window, or with sinks.
 
-Computed with torch's own operations, block by block, on any device: slower than the fused ways, which
-know only scaled products. What is kept for the way back is each block's inputs; its scores are made
-again.
+Computed with torch's own operations, block by block, on any device: slower than the fused ways,
+which know only scaled products. What is kept for the way back is each block's inputs; its scores
+are made again.
 """
 
 from collections.abc import Iterator

@@ -45,7 +45,7 @@ from practicum.engine.models.gguf import convert_gguf, float32_bytes, require_ch
 from practicum.engine.models.model_limits import check_model_files
 
 ATTENTION_LAYERS = {"full_attention", "sliding_attention"}
-"""Kinds of layers, in a config's `layer_types`, that look at the tokens of a path and keep nothing else."""
+"""Kinds of layers, in a config's `layer_types`, that keep nothing but keys and values."""
 
 DROPOUTS = {
     *("p", "dropout", "attention_dropout", "attn_dropout", "activation_dropout"),

@@ -72,8 +72,8 @@ def odd_settings(config: RunConfig, machine: Machine) -> list[str]:
     shape = find_shape(config.model.name)
     if shape is not None and not shape.is_fused:
         told.append(
-            f"{config.model.name} is of a family that runs through the layers of transformers here, "
-            "which is several times slower than Qwen2.5, Qwen3, Llama or Mistral of its size"
+            f"{config.model.name} is of a family that runs through transformers' own layers, which "
+            "is several times slower than Qwen2.5, Qwen3, Llama or Mistral of its size"
         )
     cores, threads = machine.allowed_cores, config.hardware.threads
     if threads > cores:
