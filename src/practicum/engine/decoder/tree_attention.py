@@ -231,8 +231,8 @@ class _AttendsByRows:
         value: torch.Tensor,
     ) -> torch.Tensor:
         """The same for scores that are not plain products."""
-        rows = (x[0].transpose(0, 1) for x in (query, key, value))
-        return attend_tree(*rows, self.end, scoring)[None]
+        q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+        return attend_tree(q, k, v, self.end, scoring)[None]
 
 
 @dataclass(frozen=True, slots=True)
