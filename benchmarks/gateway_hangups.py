@@ -12,7 +12,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections import Counter
+import threading
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,8 @@ def start(words: list[str], marks: dict[str, str], env: Json) -> tuple[Any, dict
             if line.startswith(mark):
                 found[name] = line.removeprefix(mark).split(";")[0].strip()
         if len(found) == len(marks):
+            # It says a line for each change of its keys, and waits where nobody reads them.
+            threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
             return process, found
     raise RuntimeError(f"practicum {words[0]} did not start")
 
