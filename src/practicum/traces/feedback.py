@@ -70,6 +70,11 @@ class Traffic:
         """How many keys and people stand behind the labels."""
         return len(set(self.authors.values()) - {""})
 
+    @property
+    def counted_keys(self) -> str:
+        """As people say it."""
+        return "1 key or person" if self.keys == 1 else f"{self.keys} keys or people"
+
     def choose_kind(self, asked: Literal["auto", "kto", "dpo"]) -> FeedbackKind:
         """What to learn by: `dpo` where most are corrections, unless asked; checked either way."""
         kind: FeedbackKind = "dpo" if self.corrections >= max(1, self.good + self.bad) else "kto"
