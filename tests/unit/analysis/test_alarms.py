@@ -5,10 +5,10 @@ from statistics import median, stdev
 
 import pytest
 from scipy.stats import binom
-from tests.unit.core.synthetic_runs import Fall, Row, Shape, collapsing_run, honest_run
+from tests.unit.analysis.synthetic_runs import Fall, Row, Shape, collapsing_run, honest_run
 
-from practicum.core import alarms
-from practicum.core.alarms import Alarm, AlarmWatch, find_alarms
+from practicum.analysis import alarms
+from practicum.analysis.alarms import Alarm, AlarmWatch, find_alarms
 from practicum.core.task import JSON
 
 SOUND: dict[str, JSON] = {
