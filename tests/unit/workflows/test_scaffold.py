@@ -13,7 +13,7 @@ import practicum as pr
 from practicum.core.config.parse_config import build_config, parse_yaml
 from practicum.core.errors import UserError
 from practicum.core.trusted_code import is_in_trusted_folder
-from practicum.scaffold import files_of
+from practicum.workflows.scaffold import files_of
 
 REPOSITORY = Path(__file__).parents[2]
 
