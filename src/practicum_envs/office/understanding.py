@@ -334,7 +334,7 @@ def list_items(question: str) -> list[str]:
     """The things that a question lists; nothing where it asks for one.
 
     >>> list_items("The place, the number of days and your budget?")
-    ['The place', 'the number of days', 'your budget']
+    ['The place', 'the number of days', 'your budget?']
     >>> list_items("What is your budget?")
     []
     """
