@@ -67,12 +67,12 @@ CHEAP_FUNCTIONS = frozenset(
     )
 )
 SEQUENCES = (str, bytes, list, tuple)
-VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 CONTAINERS = (
     *(*SEQUENCES, dict, set, frozenset, range, *VIEWS),
     *(collections.deque, collections.Counter, collections.OrderedDict, collections.defaultdict),
 )
-LOOKED_THROUGH = (*SEQUENCES, collections.deque, type({}.values()))
+LOOKED_THROUGH: tuple[type, ...] = (*SEQUENCES, collections.deque, type({}.values()))
 """In which membership goes from item to item."""
 COUNTED_ITERATORS = (
     *(GeneratorType, zip, enumerate, map, filter, reversed),
