@@ -204,13 +204,21 @@ def served(words: list[str]) -> str:
 READING = [path for path in VERBS if path != CONSENT and path not in INSTALLS]
 
 
+def is_server(path: tuple[str, ...]) -> bool:
+    """Whether a verb answers requests until it is stopped; each takes seconds to start."""
+    return any("--port" in one.opts for one in VERBS[path].params)
+
+
+TRIED = [pytest.param(path, marks=pytest.mark.rare if is_server(path) else ()) for path in READING]
+
+
 def of_kind(thing: str) -> Any:
     """A run is tried with every verb; what else a stranger may send, among the rare tests."""
     return pytest.param(thing, marks=pytest.mark.slow if thing == "run" else pytest.mark.rare)
 
 
 @pytest.mark.parametrize("thing", [*map(of_kind, THINGS)])
-@pytest.mark.parametrize("path", READING, ids=" ".join)
+@pytest.mark.parametrize("path", TRIED, ids=lambda given: " ".join(given))
 def test_no_verb_runs_what_a_stranger_sent(
     path: tuple[str, ...],
     thing: str,
@@ -222,10 +230,9 @@ def test_no_verb_runs_what_a_stranger_sent(
     theirs = THINGS[thing](stranger, trained)
     shutil.copytree(trained, "own")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    is_server = any("--port" in one.opts for one in VERBS[path].params)
     for words in commands_of(path):
         given = [word.format(thing=theirs, own="own") for word in words]
-        told = served(given) if is_server else typed(capsys, *given)[1]
+        told = served(given) if is_server(path) else typed(capsys, *given)[1]
         assert not stranger.mark.exists(), (given, told)
         assert "Traceback" not in told, (given, told)
 
