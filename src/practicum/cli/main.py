@@ -21,9 +21,11 @@ from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
 from practicum.cli.push import push
+from practicum.cli.report import report
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
+from practicum.cli.sweep import sweep
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
@@ -59,8 +61,10 @@ app.add_typer(served, name="served")
 app.add_typer(ollama, name="ollama")
 app.command()(push)
 app.command()(compare)
+app.command(cls=ConfigWords)(sweep)
 app.command()(runs)
 app.command()(watch)
+app.command()(report)
 app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")
