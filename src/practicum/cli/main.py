@@ -21,7 +21,6 @@ from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
 from practicum.cli.push import push
-from practicum.cli.report import report
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
@@ -32,6 +31,7 @@ from practicum.cli.train import train
 from practicum.cli.trust import trust
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
+from practicum.cli.write_report import report
 from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
 from practicum.core.interrupted import interruptible
 
