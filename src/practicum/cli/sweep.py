@@ -44,7 +44,7 @@ def sweep(
 
     practicum sweep math model=tiny algorithm.lr=1e-4,3e-4,1e-3
 
-    practicum sweep configs/demo.yaml rollouts.group_size=4,8 algorithm.lr=1e-4,3e-4 --seeds 3
+    practicum sweep configs/demo.yaml rollouts.group_size=4,8 --seeds 3
 
     practicum sweep --resume sweep
 

@@ -155,7 +155,7 @@ def many_looks(results: Sequence[SettingResult]) -> list[str]:
             f"{looks} comparisons, each with a 95 % interval: where no setting differs from the "
             f"first, one or more would still seem to in up to {1 - 0.95**looks:.0%} of sweeps."
         )
-    if len(scored) > 1:
+    if len({_success(result) for result in scored}) > 1:
         best = max(scored, key=_success)
         told.append(
             f"Most success: {best.label}. The best of {len(scored)} looks better than it is; see "
