@@ -55,10 +55,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "analysis", "api", "assemble", "delivery", "engine", "environments"),
         *("evaluation", "gateway", "store", "traces", "training"),
     },
+    "reports": {"analysis", "engine", "evaluation", "store", "workflows"},
     "compat": {"api", "assemble", "config_files", "delivery", "traces", "workflows"},
     "cli": {
         *("agents", "analysis", "api", "assemble", "config_files", "delivery", "engine"),
-        *("environments", "evaluation", "sandboxes", "stats", "store", "traces", "workflows"),
+        *("environments", "evaluation", "reports", "sandboxes", "stats", "store", "traces"),
+        "workflows",
     },
     "art": {"compat"},
     "__main__": {"cli"},
@@ -93,7 +95,7 @@ QUARANTINE: dict[str, set[str]] = {
     "httpx": {"environments/remote", "engine/learning", "rewards/judge", "samplers"},
     "huggingface_hub": {"engine/models"},
     "llguidance": {"engine/sampling"},
-    "matplotlib": {"api.py", "workflows/studies.py"},
+    "matplotlib": {"api.py", "reports", "workflows/studies.py"},
     "openai": {"agents", "compat/art"},
     "pandas": {"api.py"},
     "peft": {"engine"},
@@ -111,6 +113,7 @@ QUARANTINE: dict[str, set[str]] = {
     "triton": {"engine/kernels"},
     "typer": {"cli"},
     "uvicorn": {"environments/serving", "gateway"},
+    "weasyprint": {"reports"},
     "websockets": {"environments/remote"},
     "xllamacpp": {"engine/models"},
     "yaml": {"core/config", "store", "cli"},
@@ -128,8 +131,9 @@ OF_ENVIRONMENTS: dict[str, set[str]] = {
 
 LAZY: dict[str, set[str]] = {
     "torch": {"engine/planning"},
-    "matplotlib": {"api.py", "workflows/studies.py"},
+    "matplotlib": {"api.py", "reports", "workflows/studies.py"},
     "pandas": {"api.py"},
+    "weasyprint": {"reports"},
 }
 """Packages that these places import inside functions only: they must load without them."""
 
@@ -310,6 +314,7 @@ def test_each_package_the_source_imports_is_declared() -> None:
         *extras["parquet"],
         *extras["agents"],
         *extras["art"],
+        *extras["report"],
         *extras["writing"],
     ]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}

@@ -24,12 +24,14 @@ from practicum.cli.push import push
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
+from practicum.cli.sweep import sweep
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
 from practicum.cli.trust import trust
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
+from practicum.cli.write_report import report
 from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
 from practicum.core.interrupted import interruptible
 
@@ -59,8 +61,10 @@ app.add_typer(served, name="served")
 app.add_typer(ollama, name="ollama")
 app.command()(push)
 app.command()(compare)
+app.command(cls=ConfigWords)(sweep)
 app.command()(runs)
 app.command()(watch)
+app.command()(report)
 app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")

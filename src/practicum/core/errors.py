@@ -93,6 +93,7 @@ EXTRA_OF = {
     **dict.fromkeys(("fastapi", "httpx", "websockets"), "serve"),
     **dict.fromkeys(("cyllama", "sentencepiece", "xllamacpp"), "export"),
     "matplotlib": "plots",
+    "weasyprint": "report",
     "openai": "agents",
     "pyarrow": "parquet",
     **dict.fromkeys(("harper", "pyphen"), "writing"),
