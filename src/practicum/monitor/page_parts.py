@@ -21,6 +21,8 @@ from practicum.monitor.open_stores import StoreThreads
 from practicum.monitor.run_folders import RunFolders
 
 HERE = Path(__file__).parent
+LONGEST = 19
+"""Digits of the longest number that is read at all."""
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24
 SPARK_POINTS = 60
 """Points of a sparkline: more cannot be told apart in its width."""
@@ -45,7 +47,8 @@ class Asked:
         given = self.query.get(name, "")
         if not given:
             return otherwise
-        if not given.isascii() or not given.isdigit() or int(given[:12]) > most:
+        is_number = given.isascii() and given.isdigit() and len(given) <= LONGEST
+        if not is_number or int(given) > most:
             raise UserError(f"{name} is {given[:40]!r}; give a whole number from 0 to {most}")
         return int(given)
 

@@ -88,6 +88,7 @@ def rollouts_page(monitor: Monitor, asked: Asked) -> Response:
             problem = str(error).replace("--where ", "the condition ")
     return monitor.page(
         "rollouts.html",
+        status=400 if problem else 200,
         name=name,
         asked=asked,
         found=found,

@@ -71,4 +71,6 @@ def test_an_excerpt_is_the_place_where_it_is_said(store: SqliteTraceStore) -> No
     long = episode("long", "a" * 500 + " needle " + "b" * 500)
     store.add(long, attempt=1, step=9, purpose="train")
     (hit,) = search_text(store, "needle", seconds=600).hits
-    assert hit.excerpt.startswith("…a") and " needle " in hit.excerpt and len(hit.excerpt) < 200
+    assert hit.excerpt.startswith("…a")
+    assert " needle " in hit.excerpt
+    assert len(hit.excerpt) < 200
