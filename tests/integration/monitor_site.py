@@ -61,7 +61,9 @@ def monitor_process(folder: Path, *words: object) -> Iterator[MonitorProcess]:
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        yield MonitorProcess(process.stdout.readline().strip(), process)
+        address = process.stdout.readline().strip()
+        watch.cancel()
+        yield MonitorProcess(address, process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == 0
     finally:

@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
 WORDS = (
     *("math", "model=tiny", "rollouts.tasks_per_step=2", "rollouts.group_size=3"),
     *("rollouts.max_turns=3", "eval.n=4", "hardware.threads=1", "checkpoints.every=1"),
+    "warm_start=none",
 )
 END_S = 300
 AXE = "axe-core@4.14.1"
@@ -100,7 +101,9 @@ def test_a_run_has_its_curves_times_checkpoints_and_config(page: MonitorPage) ->
 
 def test_what_differs_from_another_run_is_told(page: MonitorPage) -> None:
     page.go("/run?name=first&with=second")
-    rows = {row.find_element("tag name", "th").text: row.text for row in page.all("tbody tr")}
+    table = page.one("form[action='/run'] + table")
+    cells = [row.text for row in table.find_elements("css selector", "tbody tr")]
+    rows = {row.partition(" ")[0]: row for row in cells}
     assert "0.003" in rows["algorithm.lr"]
     assert rows["seed"] == "seed 0 1"
     assert "model.name" not in rows
@@ -136,7 +139,7 @@ def test_rollouts_are_searched_and_one_is_opened(page: MonitorPage) -> None:
     page.follow("Show")
     assert "found in" in page.text
     page.go("/rollouts?run=first&purpose=train&order=best")
-    rewards = [float(row.text.split()[3]) for row in page.all("tbody tr")]
+    rewards = [float(cell.text) for cell in page.all("tbody td:nth-child(3)")]
     assert rewards == sorted(rewards, reverse=True)
     page.go("/rollouts?run=first&where=scor+%3E+1")
     assert "there is no such field" in page.text

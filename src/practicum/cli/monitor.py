@@ -8,7 +8,7 @@ import typer
 
 def monitor(
     runs_dir: Annotated[
-        Path, typer.Argument(metavar="[RUNS_DIR]", help="Folder that holds the runs.")
+        Path, typer.Argument(metavar="RUNS_DIR", help="Folder that holds the runs.")
     ] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8780,
     write: Annotated[
@@ -19,7 +19,7 @@ def monitor(
     ] = "",
     served: Annotated[Path, typer.Option(help="Folder that holds served models.")] = Path("served"),
 ) -> None:
-    """Look at runs in a browser, while they train or afterwards, until Ctrl-C.
+    """See runs, rollouts and tokens in a browser, until Ctrl-C.
 
     Prints an address with a key: open it on this machine. From another one, forward the port
     (ssh -L 8780:127.0.0.1:8780 HOST). It only reads, unless it is told to --write.
