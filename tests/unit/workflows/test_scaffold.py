@@ -59,6 +59,12 @@ def test_its_configs_and_its_entry_point_name_its_class(made: Path) -> None:
     assert points == {"help_desk": "help_desk:HelpDeskEnvironment"}
 
 
+@pytest.fixture(autouse=True)
+def no_courier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test of this process may have loaded a module of that name."""
+    monkeypatch.delitem(sys.modules, "courier", raising=False)
+
+
 def test_its_folder_is_trusted_since_its_owner_asked_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
