@@ -28,13 +28,15 @@ function follow() {
   if (!body.dataset.events) return;
   const events = new EventSource(body.dataset.events);
   let busy = false, again = false;
-  events.addEventListener("live", () => { live.textContent = "live"; });
-  events.addEventListener("changed", async () => {
+  const look = async () => {
     if (busy) { again = true; return; }
     busy = true;
     do { again = false; await refresh().catch(() => {}); } while (again);
     busy = false;
-  });
+  };
+  // On connecting too: something may have changed between the page and its stream.
+  events.addEventListener("live", look);
+  events.addEventListener("changed", look);
   events.addEventListener("error", () => { live.textContent = "not live: the monitor does not answer"; });
   addEventListener("pagehide", () => events.close());
 }
