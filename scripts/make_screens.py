@@ -52,6 +52,7 @@ SCREENS = (
         ),
     ),
     ("watch", ("practicum watch first --once",)),
+    ("monitor", ("practicum monitor --help",)),
     ("runs", ("practicum runs", "practicum runs first")),
     ("eval", ("practicum eval runs/first --n 10 --against base",)),
     ("compare", ("practicum compare --help",)),

@@ -17,6 +17,7 @@ from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.learn import learn
 from practicum.cli.models import app as models
+from practicum.cli.monitor import monitor
 from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
 from practicum.cli.play import play
@@ -65,6 +66,7 @@ app.command(cls=ConfigWords)(sweep)
 app.command()(runs)
 app.command()(watch)
 app.command()(report)
+app.command()(monitor)
 app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")
