@@ -11,7 +11,7 @@ which then says the throughput with one and with two workers; both are measured 
 verl-project/verl, 5 February 2026): Qwen2.5-Math-7B on H20, 512 prompts of 16 answers of at most
 28K tokens, mini-batches of 32 prompts. What is not published, how long answers were and how fast
 the learner is, is chosen such that the smallest size of each table agrees; the others are
-predicted. Exit code 1 where a prediction misses its limit, 15 % and 30 %.
+predicted. Exit code 1 where a throughput or a step misses its limit, 15 % and 30 %.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def check_workers(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def row(what: str, predicted: float, measured: float, *, is_fitted: bool = False) -> dict[str, Any]:
-    """One comparison."""
+    """One comparison; of what is no step and no throughput, nothing is asked."""
     return {
         "what": what,
         "predicted": predicted,
@@ -219,7 +219,8 @@ def main() -> int:
                 f"{one['what']:36} predicted {one['predicted']:8.3f}  measured "
                 f"{one['measured']:8.3f}  {one['off']:+.1%}{fitted}"
             )
-    missed = [one for one in rows if not one["is_fitted"] and abs(one["off"]) > LIMITS[args.what]]
+    limit, judged = LIMITS[args.what], [one for one in rows if not one["is_fitted"]]
+    missed = [one for one in judged if abs(one["off"]) > limit and "acting" not in one["what"]]
     return 1 if missed else 0
 
 
