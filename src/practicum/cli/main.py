@@ -20,6 +20,7 @@ from practicum.cli.models import app as models
 from practicum.cli.monitor import monitor
 from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
+from practicum.cli.plan import plan
 from practicum.cli.play import play
 from practicum.cli.push import push
 from practicum.cli.runs import runs
@@ -50,6 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(doctor)
+app.command()(plan)
 app.add_typer(models, name="models")
 app.command()(new)
 app.command()(tasks)

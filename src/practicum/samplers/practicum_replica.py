@@ -1,5 +1,6 @@
 """A replica that is `practicum serve MODEL --sampler`: our own engine in another process."""
 
+import math
 from urllib.parse import quote
 
 from practicum.core.errors import PolicyMismatch, UserError
@@ -29,6 +30,7 @@ class PracticumReplica:
     """
 
     writes_actions = takes_grammars = True
+    hottest = math.inf
 
     def __init__(self, url: str, key: str, base: str) -> None:
         self.name = f"the replica {url}"
