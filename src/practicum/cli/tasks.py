@@ -226,7 +226,7 @@ def _print_intervals(console: "Console", levels: "Sequence[LevelCheck]") -> None
 
 def _intervals(levels: "Sequence[LevelCheck]") -> str:
     """How sure the shares are, were these tasks drawn from all there are."""
-    from practicum.evaluation.intervals import wilson_interval
+    from practicum.stats.intervals import wilson_interval
 
     def bounds(name: str, found: "Sequence[tuple[int | None, int]]") -> str:
         known = [(count, n) for count, n in found if count is not None and n]
