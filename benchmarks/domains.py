@@ -26,7 +26,7 @@ from report import print_table
 from stage_gains import last_steps, pooled, text
 
 import practicum as pr
-from practicum.assemble.driver import read_evaluations
+from practicum.analysis.evaluations import read_evaluations
 from practicum.core.checkpoint import EvalReport
 from practicum.evaluation.report import report_from_json, report_to_json
 from practicum.evaluation.study_report import StudyEvidence, build_study_report, compare_studies
