@@ -1,7 +1,6 @@
 """Four calls from a model's name to what it has learned, with real training of the tiny model."""
 
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +73,9 @@ def test_the_solutions_of_an_environment_are_a_training_set(tmp_path: Path) -> N
         trainer(tmp_path).prepare_training_data("reference")
 
 
-SCIENCE = {"name": "science", "level": 1, "actions": "free"}
-DOMAINS = ("math", "business", SCIENCE, "writing", "code")
-
-
-@pytest.mark.parametrize("domain", DOMAINS, ids=str)
-def test_lists_of_actions_alone_are_of_the_first_training_tasks(
-    domain: Any, tmp_path: Path
-) -> None:
-    if domain == "code" and shutil.which("bwrap") is None:
-        pytest.skip("bwrap is not installed")
-    words = [*SMALL, "eval.n=0", "rollouts.max_turns=2"]
-    one = AgenticTrainer("tiny", domain=domain, runs_dir=tmp_path, overrides=words)
+def test_lists_of_actions_alone_are_of_the_first_training_tasks(tmp_path: Path) -> None:
+    words = [*SMALL, "eval.n=0"]
+    one = AgenticTrainer("tiny", domain="math", runs_dir=tmp_path, overrides=words)
     config = one._config(source="none yet").env
     environment, tasks = open_environment(config), training_tasks(config, 2)
     done = [list(environment.reference(task)) for task in tasks]
@@ -104,7 +94,7 @@ def test_lists_of_actions_without_a_domain_are_one_sentence(tmp_path: Path) -> N
     taken = ["identify_operation"]
     with pytest.raises(UserError, match=r"trajectory 2 is a list of actions, .* domain='math'"):
         trainer(tmp_path).prepare_training_data([talk("a", "b"), taken])
-    with pytest.raises(UserError, match=r"'problem': \.\.\., 'actions'"):
+    with pytest.raises(UserError, match="has 'problem', a text, and 'actions', a list"):
         trainer(tmp_path, domain="math").prepare_training_data([[]])
     with pytest.raises(UserError, match="domain='math' and env='code' are two names"):
         trainer(tmp_path, domain="math", env="code")
