@@ -275,6 +275,14 @@ class TakesTypedLines(Protocol):
 
 
 @runtime_checkable
+class TakesTypedBlocks(Protocol):
+    """An environment of which some turns are typed by a person over several lines."""
+
+    def goes_on(self, line: str) -> bool:
+        """Whether a turn that begins with this line goes on below it, up to an empty line."""
+
+
+@runtime_checkable
 class Closable(Protocol):
     """An environment that holds resources beyond its sessions."""
 

@@ -233,7 +233,7 @@ _ACTIONS = [
         (
             "trainer.prepare_training_data(trajectories)",
             "AgenticTrainer.prepare_training_data",
-            "conversations, or problem and actions",
+            "conversations, or problem and actions, or lists of actions alone",
         ),
         ("await trainer.train(dataset)", "AgenticTrainer.train", "with or without await"),
         ("trainer.test_inference(problems)", "AgenticTrainer.test_inference"),
