@@ -49,8 +49,9 @@ class TaskFolder:
     def seconds(self, section: str, default: float) -> float:
         """A section's `timeout_sec`."""
         given = self.section(section).get("timeout_sec")
-        is_number = isinstance(given, int | float) and not isinstance(given, bool)
-        return float(given) if is_number and given > 0 else default
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            return default
+        return float(given) if given > 0 else default
 
     def megabytes(self, name: str) -> int | None:
         """What the environment asks for of `memory` or `storage`, in MiB."""
