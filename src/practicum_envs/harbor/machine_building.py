@@ -33,7 +33,8 @@ mkdir -p /logs/verifier /logs/agent
 """
 """What base images have, and Debian alone has not."""
 PIECE = 4 << 20
-LIMITS = {"memory_mb": 6144, "disk_mb": 4096, "processes": 512}
+MEMORY_MB, DISK_MB, PROCESSES = 6144, 4096, 512
+"""Of the machine in which a system is made."""
 
 
 def recipe_of(task: TaskFolder, plan: MachinePlan, wheels: Path) -> SystemRecipe:
@@ -46,7 +47,12 @@ def recipe_of(task: TaskFolder, plan: MachinePlan, wheels: Path) -> SystemRecipe
         await _prepare(box, task, plan, wheels)
 
     spec = SandboxSpec(
-        profile="machine", shown=((str(wheels), WHEELS),), output_bytes=8 << 20, **LIMITS
+        profile="machine",
+        shown=((str(wheels), WHEELS),),
+        output_bytes=8 << 20,
+        memory_mb=MEMORY_MB,
+        disk_mb=DISK_MB,
+        processes=PROCESSES,
     )
     return SystemRecipe(digest=digest, packages=packages, prepare=prepare, spec=spec)
 
