@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_BUILD_ON: dict[str, set[str]] = {
     "business": set(),
     "code": set(),
+    "harbor": {"shell"},
     "math": set(),
     "shell": set(),
     "office": {"shell"},
@@ -124,7 +125,7 @@ QUARANTINE: dict[str, set[str]] = {
 OF_ENVIRONMENTS: dict[str, set[str]] = {
     "harper": {"writing"},
     "pyarrow": {"shell"},
-    "pydantic": {"agent_company", "code", "office", "shell"},
+    "pydantic": {"agent_company", "code", "harbor", "office", "shell"},
     "pydantic_core": {"agent_company", "code", "office", "shell"},
     "pyphen": {"writing"},
 }

@@ -12,9 +12,9 @@ from practicum.environments.checker import check_environment
 from practicum.environments.registry import build_level, environment_class, environment_names
 from practicum.sandboxes.opening import open_sandboxes
 
-TESTED_ELSEWHERE = {"agent_company", "mixed", "remote"}
-"""Environments with tests of their own: a benchmark from a checkout, without training tasks, what
-is on a server, and several in one."""
+TESTED_ELSEWHERE = {"agent_company", "harbor", "mixed", "remote"}
+"""Environments with tests of their own: a benchmark from a checkout, without training tasks, task
+folders, what is on a server, and several in one."""
 
 
 def costs(name: str) -> bool:

@@ -43,8 +43,9 @@ def tasks(
         typer.Option(
             "--data",
             "--repo",
+            "--path",
             metavar="PATH",
-            help="Your own tasks instead (shell), or your checkout (agent-company).",
+            help="Your own tasks (shell), your checkout (agent-company), task folders (harbor).",
         ),
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
@@ -61,6 +62,8 @@ def tasks(
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
 
     practicum tasks agent-company --repo PATH       every task, and what is missing for it
+
+    practicum tasks harbor --path PATH              the same of task folders
     """
     from practicum.assemble.environments import open_environment
     from practicum.core.capabilities import HasVerdicts
@@ -89,8 +92,9 @@ def _env_config(env: str, options: list[str], level: int | None, data: str | Non
     if level is not None:
         words.append(f"env.level={level}")
     if data is not None:
-        has_repo = "repo" in environment_class(env).Options.model_fields
-        words.append(f"env.{'repo' if has_repo else 'data'}={data}")
+        fields = environment_class(env).Options.model_fields
+        key = next((one for one in ("repo", "path") if one in fields), "data")
+        words.append(f"env.{key}={data}")
     values = apply_overrides({"env": env_values(env)}, words)
     return EnvConfig.model_validate(values["env"])
 

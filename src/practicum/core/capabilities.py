@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from practicum.core.command import SystemRecipe
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm, Actions, Completion, SamplingParams
 from practicum.core.task import JSON, Outcome, Task, TaskVerdict
@@ -150,6 +151,17 @@ class ServesPorts(Protocol):
         """Sockets that listen at these ports inside; whoever holds them accepts the connections.
 
         Raises `ValueError` where a port is taken.
+        """
+
+
+@runtime_checkable
+class BuildsSystems(Protocol):
+    """Sandboxes whose machines may have other systems than that of all machines."""
+
+    async def build_system(self, recipe: SystemRecipe) -> None:
+        """Make a system, unless it has been made; `SandboxSpec.system` names it by its digest.
+
+        Raises `UserError` where its packages cannot be had or no machine is possible here.
         """
 
 

@@ -51,6 +51,7 @@ OURS = ("practicum.", "practicum_envs.")
 """Where the modules of this distribution are."""
 OTHER_NAMES = {
     "agent_company": ("tac", "theagentcompany", "agentcompany", "agentcompanybench"),
+    "harbor": ("terminalbench", "terminalbench2", "tbench"),
     "math": ("algebra", "equations", "maths"),
     "office": ("company",),
     "shell": ("bash", "osinteraction", "os", "lifelong", "lifelongagentbench", "terminal"),
