@@ -57,7 +57,7 @@ class PlanOptions:
 
 @takes_options(PlanOptions)
 def plan(options: PlanOptions) -> None:
-    """Simulate a run on many GPUs: throughput, cost, the best split, staleness.
+    """Simulate a run on many GPUs: throughput, cost, split, staleness.
 
     Samplers, environments and learners are queues, simulated event by event
     with the rates measured on one H200, or with those of a run of yours:

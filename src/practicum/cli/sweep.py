@@ -40,7 +40,7 @@ def sweep(
     ] = None,
     runs_dir: Annotated[Path, typer.Option(help="Where --resume looks.")] = Path("runs"),
 ) -> None:
-    """Train every combination of some settings, and compare each with the first.
+    """Train every combination of some settings, and compare them.
 
     practicum sweep math model=tiny algorithm.lr=1e-4,3e-4,1e-3
 

@@ -15,7 +15,7 @@ def report(
     ] = Path("report.html"),
     runs_dir: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
 ) -> None:
-    """Write a report that stands alone: one file, charts inside, nothing loaded.
+    """Write a report that stands alone: one file, charts inside.
 
     practicum report latest --to report.html
 
