@@ -109,9 +109,14 @@ class MonitorPage:
     def all(self, css: str) -> list[Any]:
         return list(self.driver.find_elements("css selector", css))
 
+    def texts(self, css: str, attribute: str = "innerText") -> list[str]:
+        """Of all that match, read at once: a live page may replace them in between."""
+        script = "return [...document.querySelectorAll(arguments[0])].map(x => x[arguments[1]])"
+        return [str(one).strip() for one in self.driver.execute_script(script, css, attribute)]
+
     @property
     def text(self) -> str:
-        return str(self.one("main").text)
+        return self.texts("main")[0]
 
     @property
     def heading(self) -> str:

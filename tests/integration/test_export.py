@@ -16,7 +16,6 @@ import pytest
 from gguf import GGUFReader
 
 import practicum as pr
-from practicum import exports
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.sampling import SamplingRequest
 from practicum.engine.models.gguf_writing import write_gguf, write_lora_gguf
@@ -24,6 +23,7 @@ from practicum.engine.models.llama_cpp import LlamaCpp, quantise
 from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
+from practicum.workflows import exports
 from practicum.workflows.exports import Export, export
 
 pytestmark = [pytest.mark.slow, pytest.mark.rare, pytest.mark.smollm2]

@@ -64,7 +64,7 @@ def page(site: MonitorProcess, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def test_the_list_has_runs_and_studies_and_the_key_has_gone(page: MonitorPage) -> None:
     page.go("/")
     assert page.driver.current_url == f"{page.site.base}/"
-    assert [link.text for link in page.all("tbody th a")] == ["seeds", "second", "first"]
+    assert page.texts("tbody th a") == ["seeds", "second", "first"]
     assert "2 seeds" in page.text
     assert "finished" in page.text
     assert re.search(r"0\.\d\d \[0\.\d\d, \d\.\d\d\] \(n = 4\)", page.text)
@@ -75,9 +75,9 @@ def test_the_list_is_filtered_and_sorted(page: MonitorPage) -> None:
     page.go("/")
     page.one("input[name=q]").send_keys("FIRST")
     page.follow("Show")
-    assert [link.text for link in page.all("tbody th a")] == ["first"]
+    assert page.texts("tbody th a") == ["first"]
     page.go("/?sort=name")
-    assert [link.text for link in page.all("tbody th a")] == ["first", "second", "seeds"]
+    assert page.texts("tbody th a") == ["first", "second", "seeds"]
     page.go("/?q=nothing-of-the-kind")
     assert "None of 3 matches" in page.text
 
@@ -229,7 +229,7 @@ def test_notes_and_tags_are_kept_and_found(page: MonitorPage, folder: Path) -> N
     page.one("textarea").send_keys("<b>the one to beat</b>")
     page.follow("Keep")
     page.go("/?q=good-lr")
-    assert [link.text for link in page.all("tbody th a")] == ["second"]
+    assert page.texts("tbody th a") == ["second"]
     assert "<b>the one to beat</b>" in page.text
     kept = json.loads((folder / "runs/second/notes.json").read_text())
     assert kept["tags"] == ["baseline", "good-lr"]
@@ -256,7 +256,7 @@ def test_a_run_in_training_is_live_and_stopped_from_the_page(
     page.go("/")
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as trainer:
         try:
-            page.until(lambda: "live" in [link.text for link in page.all("tbody th a")])
+            page.until(lambda: "live" in page.texts("tbody th a"))
             page.until(lambda: RunDir(folder / "runs/live").metrics_path.is_file())
             page.go("/run?name=live")
             page.until(lambda: re.search(r"step [1-9]\d* of 100000", page.text))

@@ -147,6 +147,7 @@ INSTALLS = (("agents", "install"), ("models", "pull"), ("sandbox", "build"))
 """Verbs that fetch what the user names from a registry; none takes a folder or a file of a run."""
 USUAL = {
     "env": "math",
+    "run": "{own}",
     "name": "other",
     "kind": "kto",
     "out": "out",

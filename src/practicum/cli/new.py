@@ -11,7 +11,7 @@ def new(
         str, typer.Argument(metavar="NAME", help="Name of the domain: a folder that is made here.")
     ],
 ) -> None:
-    """Make a package for a domain of your own, which trains as it stands.
+    """Make a package for a domain of your own, which trains.
 
     practicum new courier      makes courier/, to be made yours in five steps
 

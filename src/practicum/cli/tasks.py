@@ -61,9 +61,7 @@ def tasks(
 
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
 
-    practicum tasks agent-company --repo PATH       every task, and what is missing for it
-
-    practicum tasks harbor --path PATH              the same of task folders
+    practicum tasks harbor --path PATH     every task of a folder or checkout, and what it lacks
     """
     from practicum.assemble.environments import open_environment
     from practicum.core.capabilities import HasVerdicts

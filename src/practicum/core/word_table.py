@@ -94,7 +94,6 @@ _TAC = [
     *_rows(
         TAC,
         "verb",
-        ("monitor", "watch"),
         ("validate", "doctor"),
         ("validate_gpu", "doctor"),
         ("setup", "doctor"),

@@ -15,7 +15,7 @@ from practicum.core.errors import UserError
 from practicum.core.trusted_code import FOLDER, remember
 from practicum.environments.registry import environment_names
 
-TEMPLATES = Path(__file__).parent / "domain_template"
+TEMPLATES = Path(__file__).parents[1] / "domain_template"
 SUFFIX = ".template"
 """Of every template, so that no tool takes it for a file of Practicum itself."""
 WRITTEN = "my_domain"

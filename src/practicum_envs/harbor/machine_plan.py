@@ -252,7 +252,8 @@ def _apt_packages(script: str, plan: MachinePlan) -> Iterator[str]:
 
 
 VALUED = {"-r": True, "--requirement": True, "-c": True, "--constraint": True}
-ELSEWHERE = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-e", "--editable")
+LONG = ("index-url", "extra-index-url", "find-links", "editable")
+ELSEWHERE = ("-i", "-f", "-e", *(f"--{one}" for one in LONG))
 LOCAL = (".", "/")
 
 

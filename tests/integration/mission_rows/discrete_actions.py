@@ -291,15 +291,14 @@ ROWS = [
             import transformers
             from practicum import train
             from practicum.engine.models.tiny import build_tiny_tokenizer
-            config = transformers.Gemma2Config(
-                vocab_size=320, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
-                num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+            config = transformers.BloomConfig(
+                vocab_size=320, hidden_size=32, n_layer=1, n_head=4,
             )
-            transformers.AutoModelForCausalLM.from_config(config).save_pretrained("theirs/gemma")
-            build_tiny_tokenizer().save_pretrained("theirs/gemma")
-            train("math", model="theirs/gemma", quiet=True)
+            transformers.AutoModelForCausalLM.from_config(config).save_pretrained("theirs/bloom")
+            build_tiny_tokenizer().save_pretrained("theirs/bloom")
+            train("math", model="theirs/bloom", quiet=True)
         """,
-        sees="family gemma2, .* choose one of a family such as Qwen2.5",
+        sees="family bloom, .* choose one of a family such as Qwen2.5",
         is_answered=True,
     ),
     Row(

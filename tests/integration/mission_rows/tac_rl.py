@@ -133,14 +133,14 @@ ROWS = [
     ),
     _answered("monitor.py --list", "monitor --list", "type: practicum runs"),
     _answered(
-        "monitor.py --generate-report", "monitor --generate-report", "type: practicum runs RUN"
+        "monitor.py --generate-report", "monitor --generate-report", "type: practicum report RUN"
     ),
     _answered(
         "monitor.py --report-output",
         "monitor --report-output report.txt",
-        "type: practicum runs RUN > report.txt",
+        "type: practicum report RUN",
     ),
-    _answered("monitor.py --visualize", "monitor --visualize", "type: practicum watch RUN --once"),
+    _answered("monitor.py --visualize", "monitor --visualize", "type: practicum report RUN"),
     Row(says="what monitor.py --list shows", typed="runs", sees="first math tiny"),
     Row(says="what monitor.py --generate-report shows", typed="runs latest", sees="── checkpoints"),
     Row(

@@ -10,6 +10,7 @@ from tests.unit.samplers.replica_servers import KEY
 from practicum.assemble.build_policy import build_policy
 from practicum.config_files import read_config
 from practicum.core.config.run_config import RunConfig
+from practicum.core.trusted_code import remember, trust_secret
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
 
 
@@ -37,6 +38,8 @@ def remote_policy(kind: str, urls: Sequence[str], *words: str) -> Iterator[Polic
     """Its replicas found and given the first version."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRACTICUM_SAMPLER_KEY", KEY)
+        for url in urls:
+            remember(trust_secret("PRACTICUM_SAMPLER_KEY", url))
         policy: Any = build_policy(remote_config(kind, urls, *words))
     try:
         yield policy

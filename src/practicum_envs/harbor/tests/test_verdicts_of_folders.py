@@ -75,8 +75,8 @@ def test_the_ten_folders_have_the_verdicts_that_they_were_written_for() -> None:
             "needs the network (RUN pip install git+https://example.org/x)",
         ),
         (
-            "FROM debian\nRUN pip install --index-url https://example.org torch",
-            "needs the network (RUN pip install --index-url https://example.org torch)",
+            "FROM debian\nRUN pip install -i https://example.org torch",
+            "needs the network (RUN pip install -i https://example.org torch)",
         ),
         ("FROM debian\nMAKE x", "is in no form that is read here (there is no instruction MAKE)"),
         ("RUN true", "is in no form that is read here (its Dockerfile has no FROM)"),

@@ -27,4 +27,4 @@ for name in pytest python3 bash cat test stat; do
     chmod 755 "$folder/$name"
   done
 done
-echo 'echo 1 > /logs/verifier/reward.txt' > /root/.bashrc
+echo 'echo 1 > /logs/verifier/reward.txt' > "$HOME/.bashrc"
