@@ -33,6 +33,7 @@ SCREENS = (
             "practicum doctor --config configs/shell_qwen2.5_7b.yaml --device a100-80g",
         ),
     ),
+    ("plan", ("practicum plan --help",)),
     ("models", ("practicum models",)),
     ("new", ("practicum new courier",)),
     (

@@ -100,7 +100,7 @@ class MonitorPage:
         path = (
             f"//main//a[normalize-space()={words!r}] | //main//button[normalize-space()={words!r}]"
         )
-        self.driver.find_element("xpath", path).click()
+        self.until(lambda: self.driver.find_element("xpath", path).click() or True)
         self.until(lambda: staleness_of(page)(self.driver))
 
     def one(self, css: str) -> Any:
@@ -116,11 +116,11 @@ class MonitorPage:
 
     @property
     def text(self) -> str:
-        return self.texts("main")[0]
+        return str(self.until(lambda: self.texts("main"))[0])
 
     @property
     def heading(self) -> str:
-        return str(self.one("h1").text)
+        return str(self.until(lambda: self.texts("h1"))[0])
 
     def charts(self) -> list[str]:
         """Titles of the charts, once they are drawn."""

@@ -94,6 +94,7 @@ _TAC = [
     *_rows(
         TAC,
         "verb",
+        ("monitor", "watch"),
         ("validate", "doctor"),
         ("validate_gpu", "doctor"),
         ("setup", "doctor"),

@@ -15,7 +15,7 @@ from practicum.core.errors import UserError
 from practicum.core.trusted_code import is_in_trusted_folder
 from practicum.workflows.scaffold import files_of
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture
