@@ -114,6 +114,7 @@ async def test_half_of_the_work_earns_half_of_the_reward(folders: HarborEnvironm
     assert (outcome.success, sum(outcome.turn_rewards)) == (False, 0.5)
 
 
+@pytest.mark.rare  # its tests are waited for until their time is up
 async def test_tests_that_the_policy_stopped_are_its_failure(folders: HarborEnvironment) -> None:
     outcome = await with_script(folders, "partial-reward", "rm -rf /out; mkfifo /tests; rm -r /usr")
     assert outcome.success is False
