@@ -27,7 +27,7 @@ from practicum.samplers.policy_elsewhere import (
     AdapterPublisher,
     PolicyElsewhere,
 )
-from practicum.samplers.practicum_replica import PracticumReplica
+from practicum.samplers.practicum_replica import EngineByHttp, PracticumReplica
 from practicum.samplers.remote_sampler import RemoteSampler
 from practicum.samplers.replica import Probe, Replica
 from practicum.samplers.replica_pool import Member, PoolLimits, ReplicaPool
@@ -119,7 +119,7 @@ def _replica(config: RunConfig, policy: "TorchPolicy", url: str, key: str) -> Re
         ends = TurnEnds(ids=frozenset(codec.end_of_turn_ids), decode=codec.decode)
         return VllmReplica(url, key, ends)
     base = policy.learner.fingerprint().partition("+")[0]
-    return PracticumReplica(url, key, base)
+    return PracticumReplica(EngineByHttp(url, key), base)
 
 
 Command = Callable[[int], Sequence[str]]
