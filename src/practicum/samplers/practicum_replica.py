@@ -25,7 +25,9 @@ PROTOCOL = 1
 class ReachesEngine(Protocol):
     """The way to an engine elsewhere; all methods raise as those of `Replica` do."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its kind and where it is."""
 
     async def about(self) -> dict[str, Any]:
         """Its protocol, its base and its adapters."""
@@ -39,7 +41,7 @@ class ReachesEngine(Protocol):
     async def sample(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """A completion, by what `order_to_json` writes."""
 
-    async def close(self) -> None:
+    async def disconnect(self) -> None:
         """Close connections."""
 
 
@@ -68,7 +70,7 @@ class EngineByHttp:
         """See `ReachesEngine`."""
         return await self._client.ask("POST", "/sampler/sample", dict(told))
 
-    async def close(self) -> None:
+    async def disconnect(self) -> None:
         """See `ReachesEngine`."""
         await self._client.close()
 
@@ -87,7 +89,12 @@ class PracticumReplica:
     writes_actions = takes_grammars = True
 
     def __init__(self, engine: ReachesEngine, base: str) -> None:
-        self.name, self._engine, self._base = engine.name, engine, base
+        self._engine, self._base = engine, base
+
+    @property
+    def name(self) -> str:
+        """See `Replica`."""
+        return self._engine.name
 
     async def facts(self) -> ReplicaFacts:
         """See `Replica`."""
@@ -146,4 +153,4 @@ class PracticumReplica:
 
     async def close(self) -> None:
         """See `Replica`."""
-        await self._engine.close()
+        await self._engine.disconnect()
