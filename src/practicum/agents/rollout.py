@@ -406,7 +406,7 @@ async def run_with_retries(parts: RolloutParts, task: Task, trace_id: str, seed:
     Only the last attempt is kept, so that a group has the size that was asked for.
     """
     room = parts.environment
-    place = room.place() if isinstance(room, LimitsEpisodes) else nullcontext()
+    place = room.room_for_episode() if isinstance(room, LimitsEpisodes) else nullcontext()
     async with parts.slots or nullcontext(), place:
         episode = await _on_machines(parts, task, trace_id, episode_seed(seed, trace_id))
         for attempt in range(1, parts.retries + 1):

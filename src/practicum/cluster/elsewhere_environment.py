@@ -98,7 +98,7 @@ def move_episodes(environment: Environment, pool: WorkerPool) -> None:
             await network.run_async(pool.end(episode))
 
     @asynccontextmanager
-    async def place(self: Any) -> AsyncIterator[None]:
+    async def room_for_episode(self: Any) -> AsyncIterator[None]:
         await network.run_async(pool.take_place())
         try:
             yield
@@ -116,7 +116,7 @@ def move_episodes(environment: Environment, pool: WorkerPool) -> None:
 
     members: dict[str, Any] = {
         "open": opened,
-        "place": place,
+        "room_for_episode": room_for_episode,
         "close": close,
         "worker_metrics": worker_metrics,
         "__module__": kind.__module__,

@@ -105,5 +105,6 @@ class EnvironmentActor(Answering):
         """Close what the environment holds: it is not asked for anything more."""
         for episode in list(self._live):
             await self.do_close(episode)
-        if isinstance(self._environment, Closable):
-            await self._environment.close()
+        environment: object = self._environment
+        if isinstance(environment, Closable):
+            await environment.close()

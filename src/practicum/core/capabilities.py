@@ -381,7 +381,7 @@ class ReportsWorkers(Protocol):
 class LimitsEpisodes(Protocol):
     """An environment that has room for so many episodes at once."""
 
-    def place(self) -> AbstractAsyncContextManager[None]:
+    def room_for_episode(self) -> AbstractAsyncContextManager[None]:
         """Room for one episode, waited for before its time counts."""
 
 

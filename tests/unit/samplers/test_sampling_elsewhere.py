@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from practicum.core.sampling import ActionForm, SamplingParams, SamplingRequest
 from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.own_loop import Policy
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
+from practicum.samplers.practicum_replica import EngineByHttp, PracticumReplica
 from practicum.samplers.replica import ReplicaFailed
+from practicum.samplers.replica_pool import Member
 
 SHORT: dict[str, Any] = {
     "model": "tiny",
@@ -400,3 +403,47 @@ def few_digits(written: str) -> Any:
     from practicum.core.sampling import NextCharacters
 
     return NextCharacters(allowed="0123456789" if len(written) < 3 else "", may_end=bool(written))
+
+
+class StartsApp:
+    """Implements `RunsReplica`: a replica that is served from when it is started."""
+
+    def __init__(self, app: ServedApp) -> None:
+        self._app, self.runs, self.starts = app, False, 0
+
+    def start(self) -> None:
+        self.runs, self.starts = True, self.starts + 1
+
+    async def until(self, answers: Any) -> None:
+        assert await answers()
+
+    def said(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.runs = False
+
+
+async def test_a_replica_is_added_while_requests_wait_and_ended_when_none_has() -> None:
+    base = tiny_base()
+    with served(lambda: replica_app(base), lambda: replica_app(base)) as apps:
+        policy = at_math(1, "practicum", apps[:1], at_once=1)
+        live_policy, pool = live(policy), live(policy)._pool
+        engine = EngineByHttp(apps[1].url, KEY)
+        added = StartsApp(apps[1])
+        known = live_policy.learner.fingerprint().partition("+")[0]
+        pool._another = lambda number: Member(
+            replica=PracticumReplica(engine, known), process=added
+        )
+        pool._limits = replace(pool._limits, most=2)
+        groups = await policy.roll_out(next_tasks(policy, 2), group_size=4)
+        assert [len(group.usable) for group in groups] == [4, 4]
+        assert (pool.counts.added, len(pool.replicas), added.runs) == (1, 2, True)
+        assert policy._live.sampler.sampling_metrics()["replicas"] == 2  # type: ignore[attr-defined]
+        keep = 2
+        for version, stays in (("one", 2), ("two", 1)):
+            newest = replace(pool.newest, name=f"policy@{version}")
+            await live_policy._network.run_async(pool.publish(newest, keep))
+            assert len(pool.replicas) == stays
+        assert not added.runs
+        await policy.close()
