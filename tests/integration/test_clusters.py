@@ -75,7 +75,7 @@ async def test_an_episode_in_an_actor_is_what_it_is_here(cluster: TwoNodes) -> N
 
 
 WAITING = '''
-import asyncio, contextlib, os, pathlib
+import asyncio, contextlib, itertools, os, pathlib
 import practicum as pr
 
 class WaitingEnvironment:
@@ -113,10 +113,13 @@ class Session:
     async def act(self, text):
         if text == "crash":
             os._exit(1)
-        (self.place / f"in-{id(self)}-{os.getpid()}").touch()
-        while len(list(self.place.glob("in-*"))) % 2:
+        for number in itertools.count():
+            with contextlib.suppress(FileExistsError):
+                (self.place / str(number)).open("x").close()
+                break
+        (self.place / f"{number}.pid").write_text(str(os.getpid()))
+        while not (self.place / str(number ^ 1)).exists():
             await asyncio.sleep(0.01)
-        (self.place / f"out-{id(self)}-{os.getpid()}").touch()
         return pr.Observation(message=pr.Message(role="user", content=text), terminated=True)
 
     async def outcome(self):
@@ -144,10 +147,9 @@ async def test_two_workers_take_two_turns_at_once(cluster: TwoNodes, tmp_path: P
             await asyncio.gather(*map(episode, islice(there.tasks("train", 0), 12)))
     finally:
         await there.close()
-    took = [path.name.split("-")[2] for path in (tmp_path / "turns").glob("out-*")]
-    assert len(took) == 12
-    # In 12 turns of one each there were 6 rounds: twice as many as one worker takes.
-    assert sorted(map(took.count, set(took))) == [6, 6]
+    took = [(tmp_path / "turns" / f"{n}.pid").read_text() for n in range(12)]
+    # Turns 0 and 1 ended beside each other, then 2 and 3: 6 rounds, where one worker takes 12.
+    assert all(one != other for one, other in zip(took[::2], took[1::2], strict=True))
 
 
 async def test_an_action_that_ends_its_machine_again_and_again_has_failed(
