@@ -43,9 +43,9 @@ from practicum.core.config.parse_config import build_config
 from practicum.core.sample import Episode
 from practicum.core.score import Label
 from practicum.evaluation.report import format_interval
-from practicum.feedback_loop import Learned
 from practicum.store.served_versions import ServedVersions
 from practicum.store.trace_store import SqliteTraceStore
+from practicum.workflows.feedback_loop import Learned
 
 Feedback = Literal["right", "wrong", "chance", "attacked", "lies", "one-by-one"]
 FEEDBACK: tuple[Feedback, ...] = ("right", "wrong", "chance")

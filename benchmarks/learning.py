@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from practicum.assemble.driver import read_evaluations
+from practicum.analysis.evaluations import read_evaluations
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.core.config.algorithm_config import ALGORITHMS
 from practicum.evaluation.compare import compare_reports

@@ -35,9 +35,9 @@ from rich.table import Table
 
 from practicum.agents.loops import DiscreteAgent
 from practicum.agents.rollout import RolloutParts, run_groups
+from practicum.analysis.alerts import alarms_of, find_hacking, shape_of
+from practicum.analysis.run_view import read_run
 from practicum.assemble.wired_rewards import REWARDS
-from practicum.cli.views.alerts import alarms_of, find_hacking, shape_of
-from practicum.cli.views.run_view import read_run
 from practicum.core.config.parse_config import build_config
 from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Observation

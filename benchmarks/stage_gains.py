@@ -14,7 +14,7 @@ from pathlib import Path
 
 from report import print_table
 
-from practicum.assemble.driver import read_evaluations
+from practicum.analysis.evaluations import read_evaluations
 from practicum.core.checkpoint import EvalReport, Interval
 from practicum.evaluation.compare import compare_reports
 from practicum.evaluation.study_report import (

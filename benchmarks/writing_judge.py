@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from practicum.compat.art.rewards import ruler
-from practicum.evaluation.intervals import wilson_interval
+from practicum.stats.intervals import wilson_interval
 from practicum_envs.writing.planted_pairs import (
     FAULTS,
     PlantedPair,

@@ -195,6 +195,19 @@ def _components() -> dict[str, type[BaseModel]]:
     return found
 
 
+OTHER_FORMS = {
+    "algorithm": [{"$ref": "#/$defs/OwnAlgorithmConfig"}],
+    "env": [
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/EnvConfig"}]},
+        }
+    ],
+}
+"""What may stand for a section besides a word and its own keys."""
+
+
 def config_schema() -> str:
     """The JSON schema of a config, for editors: one word may stand for a section."""
     from practicum.core.config.run_config import SHORTHANDS
@@ -205,8 +218,8 @@ def config_schema() -> str:
             if key in SHORTHANDS or key == "imports":
                 kept = {k: v for k, v in given.items() if k not in ("default", "description")}
                 told = {k: given[k] for k in ("description",) if k in given}
-                own = [{"$ref": "#/$defs/OwnAlgorithmConfig"}] if key == "algorithm" else []
-                model["properties"][key] = {"anyOf": [{"type": "string"}, kept, *own], **told}
+                others = OTHER_FORMS.get(key, [])
+                model["properties"][key] = {"anyOf": [{"type": "string"}, kept, *others], **told}
     schema["$defs"]["OwnAlgorithmConfig"] = OwnAlgorithmConfig.model_json_schema()
     schema["$defs"]["OwnAlgorithmConfig"]["properties"]["name"]["pattern"] = ":"
     components = [one.model_json_schema() for one in _components().values()]

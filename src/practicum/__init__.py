@@ -66,13 +66,13 @@ if TYPE_CHECKING:
     from practicum.environments.nested import NestedSession, SubTask
     from practicum.environments.registry import build_environment
     from practicum.evaluation.study_report import StudyComparison, StudyReport
-    from practicum.exports import Export, export
-    from practicum.feedback_loop import Learned, learn, served_model
-    from practicum.own_loop import Policy
-    from practicum.scaffold import new
-    from practicum.studies import Study, compare, load_study, train
     from practicum.traces.recording import Recorder, record
     from practicum.training.algorithms.credit import GroupMethod, OnlineMethod
+    from practicum.workflows.exports import Export, export
+    from practicum.workflows.feedback_loop import Learned, learn, served_model
+    from practicum.workflows.own_loop import Policy
+    from practicum.workflows.scaffold import new
+    from practicum.workflows.studies import Study, compare, load_study, train
 
 __version__ = "0.1.0"
 
@@ -163,9 +163,9 @@ _MODULES = (
     *("core.checkpoint", "core.interfaces", "core.config.config_sections"),
     *("core.config.run_config", "environments.checker", "traces.recording"),
     *("environments.registry", "environments.nested"),
-    *("studies", "api", "own_loop", "compat.pipeline", "exports", "feedback_loop"),
-    *("scaffold", "environments.gym_environment", "core.loss", "core.config.algorithm_config"),
-    "training.algorithms.credit",
+    *("workflows.studies", "api", "workflows.own_loop", "compat.pipeline", "workflows.exports"),
+    *("workflows.feedback_loop", "workflows.scaffold", "environments.gym_environment"),
+    *("core.loss", "core.config.algorithm_config", "training.algorithms.credit"),
 )
 """Where the names above are, the modules that load fastest first."""
 

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from practicum.assemble.driver import OpenRun, TrainedRun, read_evaluations, train_run_async
+from practicum.analysis.evaluations import read_evaluations
+from practicum.assemble.driver import OpenRun, TrainedRun, train_run_async
 from practicum.assemble.environments import check_config, choose_task, open_environment
 from practicum.assemble.policies import (
     SCRIPTED_POLICIES,

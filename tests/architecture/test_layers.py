@@ -28,6 +28,7 @@ WORK = sorted(
 
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
+    "stats": set(),
     "store": set(),
     "engine": set(),
     "samplers": set(),
@@ -38,49 +39,33 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": set(),
     "rewards": set(),
     "environments": {"gateway"},
-    "evaluation": {"agents"},
+    "evaluation": {"agents", "stats"},
+    "analysis": {"evaluation", "stats", "store"},
     "traces": {"rewards", "store"},
-    "training": {"agents", "store", "traces"},
+    "training": {"agents", "analysis", "stats", "store", "traces"},
     "assemble": {
-        *("agents", "cluster", "engine", "environments", "evaluation", "gateway", "rewards"),
+        *("agents", "analysis", "cluster", "engine", "environments", "evaluation", "gateway"),
+        "rewards",
         *("samplers", "sandboxes", "store", "traces", "training"),
     },
-    "scaffold": {"environments"},
     "shipped_configs": set(),
     "config_files": {"engine", "shipped_configs", "store"},
-    "api": {"assemble", "config_files", "engine", "environments", "evaluation", "store"},
-    "own_loop": {"agents", "api", "assemble", "training"},
-    "studies": {"api", "assemble", "evaluation", "store"},
-    "served": {
-        *("api", "assemble", "engine", "environments", "gateway", "store", "traces"),
+    "api": {
+        *("analysis", "assemble", "config_files", "engine", "environments", "evaluation", "store"),
     },
-    "exports": {
-        *("api", "assemble", "delivery", "engine", "environments", "evaluation", "training"),
+    "workflows": {
+        *("agents", "analysis", "api", "assemble", "delivery", "engine", "environments"),
+        *("evaluation", "gateway", "store", "traces", "training"),
     },
-    "feedback_loop": {
-        *("api", "assemble", "engine", "environments", "evaluation", "store", "traces"),
-        "training",
-    },
-    "compat": {"api", "assemble", "config_files", "delivery", "exports", "traces"},
+    "compat": {"api", "assemble", "config_files", "delivery", "traces", "workflows"},
     "cli": {
-        *("agents", "api", "assemble", "cluster", "config_files", "delivery", "engine"),
-        *(
-            "environments",
-            "evaluation",
-            "exports",
-            "feedback_loop",
-            "sandboxes",
-            "scaffold",
-            "served",
-            "store",
-        ),
-        *("studies", "traces"),
+        *("agents", "analysis", "api", "assemble", "cluster", "config_files", "delivery", "engine"),
+        *("environments", "evaluation", "sandboxes", "stats", "store", "traces", "workflows"),
     },
     "art": {"compat"},
     "__main__": {"cli"},
     "__init__": {
-        *("api", "compat", "environments", "evaluation", "exports", "feedback_loop", "own_loop"),
-        *("scaffold", "studies", "traces", "training"),
+        *("api", "compat", "environments", "evaluation", "traces", "training", "workflows"),
     },
 }
 """Folder or file of `practicum`, and what it may import besides itself and `core`."""
@@ -110,7 +95,7 @@ QUARANTINE: dict[str, set[str]] = {
     "httpx": {"environments/remote", "engine/learning", "rewards/judge", "samplers"},
     "huggingface_hub": {"engine/models"},
     "llguidance": {"engine/sampling"},
-    "matplotlib": {"api.py", "studies.py"},
+    "matplotlib": {"api.py", "workflows/studies.py"},
     "openai": {"agents", "compat/art"},
     "pandas": {"api.py"},
     "peft": {"engine"},
@@ -119,7 +104,7 @@ QUARANTINE: dict[str, set[str]] = {
     "pydantic_core": {"core/config", "store", "environments", "cli"},
     "ray": {"cluster"},
     "re2": {"traces"},
-    "rich": {"api.py", "cli", "evaluation", "studies.py"},
+    "rich": {"api.py", "cli", "evaluation", "workflows/studies.py"},
     "safetensors": {"engine"},
     "sentencepiece": {"engine/models"},
     "starlette": {"environments/serving", "gateway"},
@@ -146,7 +131,7 @@ OF_ENVIRONMENTS: dict[str, set[str]] = {
 
 LAZY: dict[str, set[str]] = {
     "torch": {"engine/planning"},
-    "matplotlib": {"api.py", "studies.py"},
+    "matplotlib": {"api.py", "workflows/studies.py"},
     "pandas": {"api.py"},
 }
 """Packages that these places import inside functions only: they must load without them."""

@@ -24,7 +24,7 @@ from practicum.engine.models.llama_cpp import LlamaCpp, quantise
 from practicum.engine.models.llama_server import LlamaServer
 from practicum.engine.policy import load_adapted_sampler, load_for_policy
 from practicum.engine.sampling.llama_cpp_sampler import LlamaCppSampler
-from practicum.exports import Export, export
+from practicum.workflows.exports import Export, export
 
 pytestmark = [pytest.mark.slow, pytest.mark.rare, pytest.mark.smollm2]
 

@@ -7,7 +7,7 @@ wrong, unwilling or senseless. The question was chosen with other tasks; these a
 import pytest
 
 from practicum.compat.art.rewards import ruler
-from practicum.evaluation.intervals import wilson_interval
+from practicum.stats.intervals import wilson_interval
 
 PLANTED = {
     "What is 30 minus 12?": (

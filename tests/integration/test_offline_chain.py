@@ -163,7 +163,7 @@ def test_an_export_that_cannot_be_is_refused_before_anything_is_loaded(
     def loaded(*words: object, **options: object) -> None:
         raise AssertionError("it was loaded")
 
-    monkeypatch.setattr("practicum.exports.load_model", loaded)
+    monkeypatch.setattr("practicum.workflows.exports.load_model", loaded)
     for kind in ("gguf", "ollama", "lora-gguf"):
         words = ("export", "tiny", "--env", "math", "--to", "adapter", "--to", kind)
         sentence = practicum(*words).sentence

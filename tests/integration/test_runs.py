@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from practicum.assemble.driver import read_evaluations
+from practicum.analysis.evaluations import read_evaluations
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import read_metrics
 from practicum.store.run_dir import RunDir, find_run

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from practicum.own_loop import Policy
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
+from practicum.workflows.own_loop import Policy
 
 DEADLINE_S = 300
 

@@ -178,6 +178,11 @@ def test_answers_during_swaps_are_each_from_one_adapter(site: Site) -> None:
             if site.served.said.read_text().count("main is now") > before:
                 break
             time.sleep(0.05)
+        asked = len(answers)
+        for _ in range(6000):  # until every thread has asked it too
+            if len(answers) > asked + 2 * len(threads):
+                break
+            time.sleep(0.05)
     is_over.set()
     for thread in threads:
         thread.join()

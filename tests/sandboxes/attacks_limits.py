@@ -99,7 +99,7 @@ for _ in range({hands}):
         held = []
         for _ in range({each}):
             held.append(b"x" * (1 << 20))
-            time.sleep({hands} * 0.004)  # slow enough to be measured
+            time.sleep({hands} * 0.012)  # slow enough to be measured on a busy machine
         time.sleep(600)
         os._exit(0)
 os.wait()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from practicum.agents.build_agents import check_agent
 from practicum.agents.own_sessions import check_own_session
 from practicum.agents.rollout import RolloutParts
+from practicum.analysis.evaluations import read_evaluations
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages, with_own_options
 from practicum.assemble.clustered import act_in_workers
@@ -46,7 +47,7 @@ from practicum.environments.registry import (
 )
 from practicum.environments.tasks_environment import check_answers
 from practicum.evaluation.evaluate import keep_episodes
-from practicum.evaluation.report import report_from_json, report_to_json, report_to_row
+from practicum.evaluation.report import report_to_json, report_to_row
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir, check_place
@@ -316,11 +317,6 @@ def _begin_attempt(
         device=placement(config.model)[1],
         sandbox=sandbox_kind(environment) if environment is not None else "",
     ).attempt
-
-
-def read_evaluations(run: RunDir) -> dict[int, EvalReport]:
-    """Every evaluation of a run, by step."""
-    return {step: report_from_json(found) for step, found in run.evaluations().items()}
 
 
 async def ask(policy: LivePolicy, config: RunConfig, question: str) -> str:

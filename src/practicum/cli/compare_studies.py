@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from practicum.core.task import JSON
-    from practicum.studies import Study
+    from practicum.workflows.studies import Study
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -46,14 +46,14 @@ def compare(
     """
     from rich.console import Console
 
-    from practicum.studies import load_study
+    from practicum.workflows.studies import load_study
 
     if plot is not None:
         _check_picture(plot)
     studies = [load_study(name, runs_dir) for name in (first, second) if name is not None]
     values, table = _compared(studies, bar)
     if plot is not None:
-        from practicum.studies import plot_studies
+        from practicum.workflows.studies import plot_studies
 
         plot_studies(studies).save(plot)
     if json_output:

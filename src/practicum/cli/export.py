@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from practicum.core.checkpoint import Comparison
     from practicum.core.sample import Episode
-    from practicum.exports import Export
+    from practicum.workflows.exports import Export
 
 
 def export(
@@ -59,7 +59,7 @@ def export(
 
     folder, options = _read_words(words or [])
     _check_policy(policy, to or [])
-    from practicum.exports import export as write
+    from practicum.workflows.exports import export as write
 
     options |= {"env": env} if env else {}
     with ExportLines(Console(stderr=True)) as watcher:

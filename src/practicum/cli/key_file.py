@@ -13,7 +13,7 @@ from practicum.core.errors import UserError
 from practicum.core.model_names import model_name
 
 if TYPE_CHECKING:
-    from practicum.served import ApiKey, KeySource
+    from practicum.workflows.served import ApiKey, KeySource
 
 
 class KeyEntry(ConfigModel):
@@ -42,7 +42,7 @@ KEY_VARIABLE = "PRACTICUM_SERVE_KEY"
 
 def read_keys(path: Path | None, models: list[str]) -> "tuple[ApiKey, ...]":
     """The keys of a file, or the one in the environment variable; none where neither is given."""
-    from practicum.served import ApiKey
+    from practicum.workflows.served import ApiKey
 
     if path is not None:
         return read_key_file(path, models)
@@ -55,14 +55,14 @@ def read_keys(path: Path | None, models: list[str]) -> "tuple[ApiKey, ...]":
 
 def key_file(path: Path | None, models: list[str]) -> "KeySource[tuple[ApiKey, ...]] | None":
     """The file, to be read again when it changes; None where the keys came from elsewhere."""
-    from practicum.served import KeySource
+    from practicum.workflows.served import KeySource
 
     return None if path is None else KeySource(path=path, read=lambda: read_key_file(path, models))
 
 
 def read_key_file(path: Path, models: list[str]) -> "tuple[ApiKey, ...]":
     """The keys in a file that nobody else can read; `models` are the names that are served."""
-    from practicum.served import ApiKey
+    from practicum.workflows.served import ApiKey
 
     try:
         entries = KeyFile.model_validate(parse_yaml(read_private(path), str(path))).keys

@@ -8,7 +8,7 @@ import typer
 from practicum.cli.arguments import takes_options
 
 if TYPE_CHECKING:
-    from practicum.feedback_loop import Learned
+    from practicum.workflows.feedback_loop import Learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def learn(options: LearnOptions) -> None:
     two keys or more stand behind it; with one, or with --ask, it waits: practicum served waiting
     """
     from practicum.cli.train import observe
-    from practicum.feedback_loop import learn as learn_from
+    from practicum.workflows.feedback_loop import learn as learn_from
 
     learned = learn_from(
         options.source,

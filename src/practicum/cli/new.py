@@ -17,8 +17,8 @@ def new(
 
     docs/domain-guide.md goes through them, from a table of actions to a held-out gain.
     """
-    from practicum.scaffold import class_name
-    from practicum.scaffold import new as make
+    from practicum.workflows.scaffold import class_name
+    from practicum.workflows.scaffold import new as make
 
     path = Path(name)
     made = make(path.name, path.parent)

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from practicum.cli.views.wording import IN_ORDER
+from practicum.analysis.wording import IN_ORDER
 from practicum.core.checkpoint import EvalReport, beside_success
 from practicum.core.sample import Episode
 from practicum.core.task import JSON

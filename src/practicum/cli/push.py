@@ -67,7 +67,7 @@ def _folder(
 
     from practicum.cli.export import ExportLines
     from practicum.core.checkpoint import EXPORT_RESULTS
-    from practicum.exports import export
+    from practicum.workflows.exports import export
 
     if (Path(policy) / EXPORT_RESULTS).is_file():
         return Path(policy)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from practicum.cli.views.run_view import RunView
-    from practicum.core.checkpoint import EvalReport
     from practicum.core.task import JSON
 
 
@@ -40,8 +38,10 @@ def runs(
 def _list(runs_dir: Path, as_json: bool) -> None:
     from rich.console import Console
 
+    from practicum.analysis.run_json import brief_to_json
+    from practicum.analysis.run_view import read_runs
     from practicum.cli.views.charts import Canvas
-    from practicum.cli.views.run_tables import brief_to_json, read_runs, render_runs
+    from practicum.cli.views.run_tables import render_runs
     from practicum.store.run_dir import list_runs
     from practicum.store.study_dir import list_studies
 
@@ -72,41 +72,21 @@ def _list(runs_dir: Path, as_json: bool) -> None:
 def _show(named: str, runs_dir: Path, as_json: bool) -> None:
     from rich.console import Console
 
+    from practicum.analysis.run_json import view_to_json
+    from practicum.analysis.run_view import gain_of, read_run
     from practicum.cli.views.charts import Canvas
-    from practicum.cli.views.run_tables import render_whole_run, view_to_json
-    from practicum.cli.views.run_view import read_run
+    from practicum.cli.views.run_tables import render_whole_run
+    from practicum.evaluation.report import comparison_to_json
     from practicum.store.run_dir import find_run
 
     view = read_run(find_run(named, runs_dir))
-    comparison, sentence = _compare(view)
+    comparison, sentence = gain_of(view)
     if as_json:
-        _print_json({**view_to_json(view), "comparison": comparison})
+        told = comparison_to_json(comparison) if comparison else None
+        _print_json({**view_to_json(view), "comparison": told})
     else:
         console = Console(highlight=False)
         console.print(render_whole_run(view, Canvas.of(console), sentence))
-
-
-def _compare(view: "RunView") -> "tuple[dict[str, JSON] | None, str]":
-    """What training gained on the same tasks, as JSON and in a sentence; nothing if not known."""
-    from practicum.core.errors import UserError
-    from practicum.evaluation.compare import compare_reports
-    from practicum.evaluation.report import comparison_to_json, verdict
-
-    before, after = view.before, view.after
-    if not (before and after and before.has_report and after.has_report):
-        return None, ""
-    try:
-        gained = compare_reports(_report(view, after.step), _report(view, before.step))
-    except UserError as error:  # the rest of the run is still worth showing
-        return None, str(error)
-    return comparison_to_json(gained), verdict(gained)
-
-
-def _report(view: "RunView", step: int) -> "EvalReport":
-    from practicum.cli.views.run_view import report_path
-    from practicum.evaluation.report import report_from_json
-
-    return report_from_json(json.loads(report_path(view.path, step).read_text(encoding="utf-8")))
 
 
 def _print_json(values: "dict[str, JSON]") -> None:

@@ -11,7 +11,7 @@ import typer
 from practicum.cli.arguments import takes_options
 
 if TYPE_CHECKING:
-    from practicum.served import RecordingRules, ServedModels, ServePlan
+    from practicum.workflows.served import RecordingRules, ServedModels, ServePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def serve(options: ServeArguments) -> None:
     An OpenAI client takes the address and /v1 as its base URL, an Anthropic client the address.
     """
     from practicum.engine.compute_thread import run_attended
-    from practicum.served import ServedSite, ServeOptions, require_server, serve_site
+    from practicum.workflows.served import ServedSite, ServeOptions, require_server, serve_site
 
     require_server()
     if options.sampler:
@@ -134,7 +134,7 @@ def _serve_sampler(options: ServeArguments) -> None:
     from practicum.core.config.config_sections import ModelConfig
     from practicum.core.errors import UserError
     from practicum.engine.compute_thread import run_attended
-    from practicum.served import GatewaySettings, ServePlan, serve_replica
+    from practicum.workflows.served import GatewaySettings, ServePlan, serve_replica
 
     if len(options.models) != 1:
         raise UserError(
@@ -171,7 +171,7 @@ def _serve_sampler(options: ServeArguments) -> None:
 def _plan(options: ServeArguments, names: list[str]) -> "ServePlan":
     """How to serve, with the keys that there are now."""
     from practicum.cli.key_file import key_file, read_keys
-    from practicum.served import GatewaySettings, RecordingRules, ServePlan
+    from practicum.workflows.served import GatewaySettings, RecordingRules, ServePlan
 
     keys = read_keys(options.keys, names)
     _require_keys(options.host, bool(keys))

@@ -37,7 +37,7 @@ PARENT_DEATH_SIGNAL = 1
 def start_study(config: "RunConfig", seeds: str, name: str | None, parallel: int | None) -> None:
     """Make a study and train its seeds."""
     from practicum.store.study_dir import parse_seeds
-    from practicum.studies import create_study
+    from practicum.workflows.studies import create_study
 
     numbers = parse_seeds(seeds, config.seed)
     config, at_once = share_machine(config, len(numbers), parallel)
@@ -46,7 +46,7 @@ def start_study(config: "RunConfig", seeds: str, name: str | None, parallel: int
 
 def go_on(study: "StudyDir", words: Sequence[str], parallel: int | None) -> None:
     """Train the seeds of a study that are not done; those that are done are left alone."""
-    from practicum.studies import resume_study
+    from practicum.workflows.studies import resume_study
 
     resume_study(study, words)
     run_study(study, parallel or study.facts().parallel)
@@ -127,7 +127,7 @@ class StudyRunner:
             process.send_signal(signal.SIGINT)
 
     def _start(self, seed: int) -> "subprocess.Popen[bytes]":
-        from practicum.studies import prepare_seed
+        from practicum.workflows.studies import prepare_seed
 
         run = prepare_seed(self.study, seed)
         words = ["train", "--resume", str(run.path)]
@@ -281,7 +281,7 @@ def _finish(study: "StudyDir", runner: StudyRunner, console: "Console") -> None:
 
     from practicum.core.errors import UserError
     from practicum.evaluation.study_report import render_study
-    from practicum.studies import Study
+    from practicum.workflows.studies import Study
 
     out = Console()
     total, left = len(study.facts().seeds), len(study.unfinished())

@@ -221,7 +221,7 @@ def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
 
 def _intervals(levels: "Sequence[LevelCheck]") -> str:
     """How sure the shares are, were these tasks drawn from all there are."""
-    from practicum.evaluation.intervals import wilson_interval
+    from practicum.stats.intervals import wilson_interval
 
     def bounds(name: str, count: int, n: int) -> str:
         low, high = wilson_interval(count / n, n)

@@ -31,10 +31,10 @@ def watch(
     """
     from rich.console import Console
 
+    from practicum.analysis.run_view import read_run, read_runs
     from practicum.cli.views.charts import Canvas
     from practicum.cli.views.run_screen import render_run
-    from practicum.cli.views.run_tables import read_runs, render_runs
-    from practicum.cli.views.run_view import read_run
+    from practicum.cli.views.run_tables import render_runs
     from practicum.store.run_dir import find_run, list_runs
     from practicum.store.study_dir import find_study
 
@@ -57,9 +57,9 @@ def _follow(run: "RunDir", console: "Console", refresh: float) -> None:
     """Draw frame after frame until the run no longer trains."""
     from rich.live import Live
 
+    from practicum.analysis.run_view import RunStatus, read_run
     from practicum.cli.views.charts import Canvas
     from practicum.cli.views.run_screen import render_run
-    from practicum.cli.views.run_view import RunStatus, read_run
 
     view = read_run(run)
     if view.status is not RunStatus.RUNNING:

@@ -436,7 +436,7 @@ class TrainingPipeline:
         return data if asked.reward is None else {**data, "reward": asked.reward}
 
     def _deploy(self, run: Path, env: str | Mapping[str, Any] | None) -> dict[str, Any]:
-        from practicum.exports import create_in_ollama, export
+        from practicum.workflows.exports import create_in_ollama, export
 
         folder, tag = run / "ollama", f"toolbox-{self.agent_name.lower()}"
         try:

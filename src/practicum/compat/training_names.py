@@ -9,7 +9,7 @@ from practicum.api import Run, train
 from practicum.compat.pipeline import TrainingData, learns_from_traces, method_for_traces
 from practicum.core.errors import UserError
 from practicum.delivery.ollama import HostingProfile as OllamaHostingProfile
-from practicum.exports import Export, create_in_ollama, export
+from practicum.workflows.exports import Export, create_in_ollama, export
 
 __all__ = [
     "ExportPipeline",

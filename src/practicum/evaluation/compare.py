@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from practicum.core.checkpoint import Comparison, EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
-from practicum.evaluation.intervals import (
+from practicum.stats.intervals import (
     Z,
     exact_sign_flip_p,
     mean_interval,

@@ -37,7 +37,7 @@ from practicum.core.checkpoint import (
 )
 from practicum.core.errors import UserError
 from practicum.evaluation.compare import tango_bounds
-from practicum.evaluation.intervals import (
+from practicum.stats.intervals import (
     RESAMPLES,
     SEED,
     Z,

@@ -23,7 +23,7 @@ from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import EpisodesFailed, UserError
 from practicum.core.task import JSON
 from practicum.evaluation.compare import compare_reports, is_difference, is_zero_or_one
-from practicum.evaluation.intervals import mean_interval, pass_at_k_interval, share_interval
+from practicum.stats.intervals import mean_interval, pass_at_k_interval, share_interval
 
 T = TypeVar("T")
 
@@ -426,14 +426,14 @@ def _report_from_json(value: Mapping[str, Any]) -> EvalReport:
         return build_report(tasks, **told)
 
     def known(key: str) -> Interval | None:
-        return _interval_from_json(value[key]) if value[key] else None
+        return interval_from_json(value[key]) if value[key] else None
 
     return EvalReport(
         **told,
         tasks=tasks,
         attempts_per_task=value["attempts_per_task"],
         success=known("success"),
-        reward=_interval_from_json(value["reward"]),
+        reward=interval_from_json(value["reward"]),
         pass_at_k=_table_from_json(value["pass_at_k"]),
         success_by_level=_table_from_json(value["success_by_level"]),
         success_by_env=_from_by_env(value.get("success_by_env", {})),
@@ -449,8 +449,8 @@ def _comparison_from_json(value: Mapping[str, Any]) -> Comparison:
         policy=value["policy"],
         against=value["against"],
         n_tasks=value["n_tasks"],
-        success_difference=_interval_from_json(gain) if gain else None,
-        reward_difference=_interval_from_json(value["reward_difference"]),
+        success_difference=interval_from_json(gain) if gain else None,
+        reward_difference=interval_from_json(value["reward_difference"]),
         p_value=value["p_value"],
         difference_by_env=_from_by_env(value.get("difference_by_env", {})),
     )
@@ -463,7 +463,7 @@ def _by_env(key: str, found: Mapping[str, Interval]) -> dict[str, JSON]:
 
 
 def _from_by_env(table: Mapping[str, Any]) -> dict[str, Interval]:
-    return {env: _interval_from_json(found) for env, found in table.items()}
+    return {env: interval_from_json(found) for env, found in table.items()}
 
 
 def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:
@@ -471,7 +471,7 @@ def _table_to_json(table: Mapping[int, Interval]) -> dict[str, JSON]:
 
 
 def _table_from_json(value: Mapping[str, Any]) -> dict[int, Interval]:
-    return {int(key): _interval_from_json(interval) for key, interval in value.items()}
+    return {int(key): interval_from_json(interval) for key, interval in value.items()}
 
 
 def _beside_to_json(report: EvalReport) -> dict[str, JSON]:
@@ -482,14 +482,15 @@ def _beside_to_json(report: EvalReport) -> dict[str, JSON]:
     }
 
 
-def _interval_from_json(value: Mapping[str, Any]) -> Interval:
+def interval_from_json(value: Mapping[str, Any]) -> Interval:
+    """What `Interval.to_json` wrote."""
     low, high = value["low"], value["high"]
     return Interval(
-        value=value["value"],
-        low=-math.inf if low is None else low,
-        high=math.inf if high is None else high,
-        n=value["n"],
-        method=value["method"],
+        value=float(value["value"]),
+        low=-math.inf if low is None else float(low),
+        high=math.inf if high is None else float(high),
+        n=int(value["n"]),
+        method=str(value.get("method", "")),
     )
 
 

@@ -3,7 +3,6 @@
 Code of the policy runs in a sandbox only, never in this process.
 """
 
-import ast
 import asyncio
 import json
 import re
@@ -18,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from practicum.core.command import CommandResult, CommandStatus, SandboxSpec
 from practicum.core.errors import EnvironmentFailure
 from practicum.core.interfaces import Sandbox, Sandboxes
+from practicum.core.python_source import parse_python
 from practicum.core.score import Score
 from practicum.core.task import JSON, Outcome, Task
 from practicum.core.trace import Trace
@@ -160,7 +160,7 @@ def parses(block: CodeBlock) -> bool:
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # invalid escapes only warn in today's Python
-                ast.parse(block.code)
+                parse_python(block.code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from practicum.core.alarms import Alarm
+from practicum.analysis.alarms import Alarm
+from practicum.analysis.idle_steps import why_all_alike
 from practicum.core.checkpoint import Checkpoint, EvalReport, LoopState, other_policy
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, EpisodesFailed, FolderMoved, PracticumError
-from practicum.core.idle_steps import why_all_alike
 from practicum.core.interfaces import Curriculum, Learner, Sampler, TraceStore, UpdateReport
 from practicum.core.interrupted import INTERRUPTED
 from practicum.core.sample import Episode

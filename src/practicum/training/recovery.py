@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from practicum.agents.rollout import warmed
-from practicum.core.alarms import Alarm, AlarmWatch
+from practicum.analysis.alarms import Alarm, AlarmWatch
 from practicum.core.checkpoint import EvalReport
 from practicum.core.task import JSON
 from practicum.store.events import EventRow

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 
+from practicum.core.python_source import parse_python
+
 LONGEST_LINE = 120
 BUILTINS = frozenset(name for name in dir(builtins) if name.islower())
 
@@ -18,7 +20,7 @@ def lint(source: str) -> list[str]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree = ast.parse(source)
+        tree = parse_python(source)
     return sorted({*_about_lines(source), *_about_syntax(tree), *_about_names(tree)})
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
+from practicum.core.python_source import parse_python
 from practicum_envs.code.countable import counted
 from practicum_envs.code.families.all_code_families import code_families
 from practicum_envs.code.families.drafting import Draft, Family, Twist, Via
@@ -405,7 +406,7 @@ def _read_test(line: str, problem: Problem) -> OwnTest | str:
     if len(line) > 2 * MOST_TEST_CHARACTERS:
         return f"a test has at most {2 * MOST_TEST_CHARACTERS} characters"
     try:
-        found = ast.parse(line, mode="eval").body
+        found = parse_python(line, "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"{line[:60]!r} is no test; write {example}"
     if (

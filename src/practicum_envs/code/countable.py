@@ -15,6 +15,7 @@ What C code does inside of a regular expression counts as the length of the text
 import ast
 from typing import Any
 
+from practicum.core.python_source import parse_python
 from practicum_envs.code.inside_program import HIDDEN_BUILTINS, MODULES
 
 MOST_PROGRAM = 6_000
@@ -45,7 +46,8 @@ def parsed(source: str) -> ast.Module:
     if len(source) > MOST_PROGRAM:
         raise ValueError(f"the program has {len(source)} characters, and may have {MOST_PROGRAM}")
     try:
-        return ast.parse(source)
+        tree: ast.Module = parse_python(source)
+        return tree
     except (RecursionError, MemoryError):
         raise ValueError("the program is nested too deeply") from None
 

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from practicum.core.python_source import parse_python
+
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -31,7 +33,7 @@ SQL_SWAPS = (
 
 def mutants_of(source: str) -> Iterator[str]:
     """Every mutant of one change, in the order of the program's text."""
-    tree = ast.parse(source)
+    tree = parse_python(source)
     seen = {ast.unparse(tree)}
     for node in list(ast.walk(tree)):
         for name, other in _changes(node):

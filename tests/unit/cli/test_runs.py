@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.unit.cli.views.builders import RunBuilder, finished_run
+from tests.unit.analysis.builders import RunBuilder, finished_run
 from typer.testing import CliRunner
 
 from practicum.cli.runs import runs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.unit.cli.views.builders import RunBuilder, finished_run
+from tests.unit.analysis.builders import RunBuilder, finished_run
 from typer.testing import CliRunner
 
 from practicum.cli.watch import watch

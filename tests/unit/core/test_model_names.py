@@ -15,8 +15,8 @@ from practicum.engine.models.catalog import KNOWN_MODELS, find_known, known_base
 from practicum.engine.planning.model_shapes import find_shape
 from practicum.engine.sampling.scripted_sampler import ScriptedSampler
 from practicum.gateway.serving.served_models import ServedModel, ServedModels
-from practicum.served import ServeOptions, read_words
 from practicum.store.checkpoints import base_of_adapter
+from practicum.workflows.served import ServeOptions, read_words
 
 SPELLINGS = [
     (known, spelling)

@@ -13,7 +13,6 @@ from scipy.stats import binomtest
 from practicum.core.checkpoint import EvalReport, Interval, TaskResult
 from practicum.core.errors import UserError
 from practicum.evaluation.compare import compare_reports
-from practicum.evaluation.intervals import mean_interval, share_interval
 from practicum.evaluation.report import (
     build_report,
     comparison_from_json,
@@ -27,6 +26,7 @@ from practicum.evaluation.report import (
     report_to_json,
     verdict,
 )
+from practicum.stats.intervals import mean_interval, share_interval
 
 
 def make_task(name: str, successes, rewards=None, level: int = 1) -> TaskResult:

@@ -15,11 +15,11 @@ from practicum.core.errors import PolicyMismatch, PracticumError, UserError
 from practicum.core.sample import Group
 from practicum.core.sampling import ActionForm, SamplingParams, SamplingRequest
 from practicum.engine.sampling.json_grammar import JsonGrammars
-from practicum.own_loop import Policy
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
 from practicum.samplers.practicum_replica import EngineByHttp, PracticumReplica
 from practicum.samplers.replica import ReplicaFailed
 from practicum.samplers.replica_pool import Member
+from practicum.workflows.own_loop import Policy
 
 SHORT: dict[str, Any] = {
     "model": "tiny",

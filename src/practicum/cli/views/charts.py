@@ -11,9 +11,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from practicum.cli.views.alerts import gap_limit
-from practicum.cli.views.run_view import RunView
-from practicum.cli.views.wording import format_number, one_line, to_ascii
+from practicum.analysis.alerts import gap_limit
+from practicum.analysis.curves import Curve, curves_of
+from practicum.analysis.run_view import RunView
+from practicum.analysis.wording import format_number, one_line, to_ascii
 from practicum.core.checkpoint import Interval
 
 
@@ -197,49 +198,22 @@ GAP = 2
 NARROW = 60
 """Columns below which a sparkline goes without the numbers at its ends."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """One recorded number over the steps."""
-
-    field: str
-    title: str
-    style: str
-    low: float | None = None
-    """Where the axis begins, if not at the lowest value."""
-    high: float | None = None
-
-
-CURVES = (
-    Curve(field="reward", title="reward", style="cyan"),
-    Curve(field="success", title="success", style="green", low=0.0, high=1.0),
-    Curve(field="entropy", title="entropy", style="magenta", low=0.0),
-    Curve(field="kl_to_base", title="KL to base", style="blue"),
-    Curve(field="logprob_gap", title="log-prob gap", style="yellow", low=0.0),
-    Curve(field="grad_norm", title="gradient norm", style="bright_black", low=0.0),
-)
-
-
-OFFLINE_CURVES = (
-    Curve(field="loss", title="loss", style="cyan"),
-    Curve(field="heldout_loss", title="held-out loss", style="green"),
-    Curve(field="heldout_in_order", title="held-out accuracy", style="green", low=0.0, high=1.0),
-    Curve(field="margin", title="margin", style="magenta"),
-    Curve(field="pairs_in_order", title="accuracy", style="magenta", low=0.0, high=1.0),
-    Curve(field="gain_desirable", title="gain of good ones", style="magenta"),
-    Curve(field="gain_undesirable", title="gain of bad ones", style="red"),
-    Curve(field="kl_to_base", title="KL to base", style="blue"),
-    Curve(field="grad_norm", title="gradient norm", style="bright_black", low=0.0),
-)
-"""Of methods that learn from recorded examples; each is drawn where the method reports it."""
-
-
-def curves_of(view: RunView) -> tuple[Curve, ...]:
-    """What the newest step's method reports."""
-    if view.last_step is None or not view.last_step.is_offline:
-        return CURVES
-    reported = {name for row in view.steps for name in row.values}
-    return tuple(curve for curve in OFFLINE_CURVES if curve.field in reported)
+STYLES = {
+    "reward": "cyan",
+    "success": "green",
+    "entropy": "magenta",
+    "kl_to_base": "blue",
+    "logprob_gap": "yellow",
+    "grad_norm": "bright_black",
+    "loss": "cyan",
+    "heldout_loss": "green",
+    "heldout_in_order": "green",
+    "margin": "magenta",
+    "pairs_in_order": "magenta",
+    "gain_desirable": "magenta",
+    "gain_undesirable": "red",
+}
+"""The colour of each curve."""
 
 
 def render_charts(view: RunView, canvas: Canvas, plot_height: int) -> RenderableType:
@@ -273,7 +247,7 @@ def render_sparklines(view: RunView, canvas: Canvas) -> list[RenderableType]:
         (drawn,) = plot(values, width=width, height=1, within=within, glyphs=canvas.glyphs)
         line = Text(f"{curve.title:<{names}} ", no_wrap=True)
         line.append(f"{_newest(values):>{LABEL_WIDTH}} ", style="bold")
-        line.append(drawn, style=curve.style)
+        line.append(drawn, style=STYLES.get(curve.field, ""))
         if has_ends:
             ends = "".join(f" {format_number(end):>{LABEL_WIDTH}}" for end in within)
             line.append(ends, style="dim")
@@ -297,7 +271,7 @@ def _chart(curve: Curve, view: RunView, canvas: Canvas, width: int, height: int)
     for number, row in enumerate(rows):
         label = f"{labels.get(number, ''):>{LABEL_WIDTH}} {canvas.glyphs.axis}"
         text.append(f"\n{label}", style="dim")
-        text.append(row, style=curve.style)
+        text.append(row, style=STYLES.get(curve.field, ""))
     return text
 
 

@@ -9,7 +9,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from practicum.cli.views.alerts import find_alerts
+from practicum.analysis.alerts import find_alerts
+from practicum.analysis.evaluations import EvalPoint
+from practicum.analysis.run_view import (
+    EpisodeTurn,
+    EpisodeView,
+    RunStatus,
+    RunView,
+    StepRow,
+    describe_status,
+    ending,
+    episode_turns,
+    opening,
+)
+from practicum.analysis.wording import format_duration, format_number
 from practicum.cli.views.charts import (
     Canvas,
     charts_height,
@@ -18,19 +31,8 @@ from practicum.cli.views.charts import (
     render_sparklines,
 )
 from practicum.cli.views.mastery_view import mastery_line
-from practicum.cli.views.run_view import (
-    EpisodeTurn,
-    EpisodeView,
-    EvalPoint,
-    RunStatus,
-    RunView,
-    StepRow,
-    ending,
-    episode_turns,
-    opening,
-)
-from practicum.cli.views.wording import format_duration, format_interval, format_number
 from practicum.core.checkpoint import beside_success
+from practicum.evaluation.report import format_interval
 
 STATUS_STYLES = {
     RunStatus.RUNNING: "green",
@@ -120,31 +122,6 @@ def _describe_machine(view: RunView) -> str:
         return ""
     last = view.attempts[-1]
     return f"{last.device}, {last.threads} thread{'' if last.threads == 1 else 's'}"
-
-
-def describe_status(view: RunView) -> str:
-    """The status in words, with what to type where there is something to do."""
-    facts = [view.status.value]
-    if view.pid:
-        facts[0] += f" (pid {view.pid})"
-    if view.status is RunStatus.RUNNING:
-        facts += _phase(view)
-    if len(view.attempts) > 1:
-        last = view.attempts[-1]
-        facts.append(f"attempt {last.attempt}, resumed at step {last.from_step}")
-    if view.status is RunStatus.STOPPED:
-        facts.append(f"go on with: practicum train --resume {view.path}")
-    return " · ".join(facts)
-
-
-def _phase(view: RunView) -> list[str]:
-    if not view.attempts:
-        return ["starting"]
-    if view.steps_done >= view.steps_total:
-        return ["last evaluation"]
-    if view.steps_done == 0 and view.config.eval.before and not view.evaluations:
-        return ["evaluation before the first step"]
-    return []
 
 
 def _progress(view: RunView, canvas: Canvas) -> Text:
@@ -272,10 +249,10 @@ def _evaluation_cells(point: EvalPoint, view: RunView) -> tuple[str, str, str, s
     label = "before" if point.step == 0 else f"step {point.step}"
     if view.checkpoints.best is not None and point.step == _best_step(view):
         label += " best"
-    success = format_interval(point.success) if point.success else "unknown"
+    success = format_interval(point.success, digits=2) if point.success else "unknown"
     success += beside_success(point, digits=2)
     counted = point.success or point.reward
-    return label, success, format_interval(point.reward), f"{counted.n:>5}"
+    return label, success, format_interval(point.reward, digits=2), f"{counted.n:>5}"
 
 
 def render_episode(

@@ -1,14 +1,16 @@
-"""Runs as tables and as JSON: all of a folder, or one in full."""
+"""Runs as tables: all of a folder, or one in full."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from practicum.cli.views.alerts import alarms_of, find_alerts
+from practicum.analysis.alerts import alarm_lines, alarms_of
+from practicum.analysis.evaluations import EvalPoint
+from practicum.analysis.run_view import EpisodeView, RunView, StepRow, Unreadable, ending
+from practicum.analysis.wording import IN_ORDER, clock_time, format_age, format_number
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.mastery_view import mastery_lines, unsolved_line
 from practicum.cli.views.run_screen import (
@@ -17,74 +19,6 @@ from practicum.cli.views.run_screen import (
     render_evaluations,
     render_header,
 )
-from practicum.cli.views.run_view import EpisodeView, EvalPoint, RunView, StepRow, ending, read_run
-from practicum.cli.views.wording import IN_ORDER, clock_time, format_age, format_number
-from practicum.core.errors import UserError
-from practicum.core.task import JSON
-from practicum.store.run_dir import RunDir
-
-
-def brief_to_json(view: RunView) -> dict[str, JSON]:
-    """What a list of runs says of one."""
-    return {
-        "name": view.name,
-        "path": str(view.path),
-        "env": view.config.env_name,
-        "model": view.config.model.name,
-        "status": view.status.value,
-        "pid": view.pid,
-        "steps_done": view.steps_done,
-        "steps_total": view.steps_total,
-        "time_left_s": view.time_left_s,
-        "reward": view.last_step.number("reward") if view.last_step else None,
-        "alarms": len(alarms_of(view).alarms),
-        "before": _point(view.before) if view.before else None,
-        "after": _point(view.after) if view.after else None,
-        "created_at": view.facts.created_at,
-        "started_at": view.facts.last_started_at,
-    }
-
-
-def view_to_json(view: RunView) -> dict[str, JSON]:
-    """Everything about one run but its episodes' messages."""
-    return {
-        **brief_to_json(view),
-        "config": view.config.model_dump(mode="json"),
-        "versions": dict(view.facts.versions),
-        "hardware": dict(view.facts.hardware),
-        "attempts": [asdict(attempt) for attempt in view.attempts],
-        "evaluations": [_point(point) for point in view.evaluations],
-        "checkpoints": {
-            "steps": list(view.checkpoints.steps),
-            "latest": view.checkpoints.latest,
-            "best": view.checkpoints.best,
-        },
-        "steps": [{"step": row.step, "time": row.time, **row.values} for row in view.steps],
-        "episodes": [asdict(shown.summary) for shown in view.episodes],
-        "alerts": [alert.text for alert in find_alerts(view)],
-        "alarms": [asdict(alarm) for alarm in alarms_of(view).alarms],
-        "recoveries": [found._asdict() for found in view.recoveries],
-    }
-
-
-def _point(point: EvalPoint) -> dict[str, JSON]:
-    return {
-        "step": point.step,
-        "success": point.success.to_json() if point.success else None,
-        "reward": point.reward.to_json(),
-        "success_by_level": {
-            str(level): found.to_json() for level, found in point.success_by_level.items()
-        },
-        "success_by_env": {name: found.to_json() for name, found in point.success_by_env.items()},
-        "success_scored": point.success_scored.to_json() if point.success_scored else None,
-        "success_if_masked_failed": (
-            point.success_if_masked_failed.to_json() if point.success_if_masked_failed else None
-        ),
-        "masked": point.masked,
-        "attempts": point.attempts,
-        "duration_s": point.duration_s,
-    }
-
 
 WIDE = 100
 """Columns from which times are written out."""
@@ -114,25 +48,6 @@ OFFLINE_COLUMNS = (
     ("examples", "examples"),
 )
 """Of steps that learn from recorded examples; accuracy is that of held-out pairs."""
-
-
-class Unreadable(NamedTuple):
-    """A run folder that cannot be read, and why."""
-
-    name: str
-    reason: str
-
-
-def read_runs(runs: Sequence[RunDir]) -> tuple[list[RunView], list[Unreadable]]:
-    """Every run there is; one that is damaged does not hide the others."""
-    views: list[RunView] = []
-    unreadable: list[Unreadable] = []
-    for run in runs:
-        try:
-            views.append(read_run(run))
-        except UserError as error:
-            unreadable.append(Unreadable(run.name, str(error)))
-    return views, unreadable
 
 
 def render_runs(
@@ -229,7 +144,7 @@ def _heldout_rows(view: RunView) -> list[str]:
 def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> RenderableType:
     """One run in full; `comparison` is what is said of the evaluations taken together."""
     parts: list[RenderableType] = [*render_header(view, canvas)]
-    parts += [canvas.text(f"{canvas.mark} {line}", "bold red") for line in _alarm_lines(view)]
+    parts += [canvas.text(f"{canvas.mark} {line}", "bold red") for line in alarm_lines(view)]
     parts += render_alerts(view, canvas, has_alarms=False)
     parts += [canvas.heading("config"), _config_table(view, canvas)]
     if view.attempts:
@@ -248,13 +163,6 @@ def render_whole_run(view: RunView, canvas: Canvas, comparison: str = "") -> Ren
         parts.append(canvas.heading("last episodes"))
         parts += [canvas.line(_episode_line(shown)) for shown in view.episodes]
     return Group(*parts)
-
-
-def _alarm_lines(view: RunView) -> list[str]:
-    """Every alarm of the run and what was done about it, in the order of the steps."""
-    told = [(alarm.step, 0, alarm.text) for alarm in alarms_of(view).alarms]
-    told += [(found.step, 1, found.text) for found in view.recoveries]
-    return [f"step {step}: {text}" for step, _, text in sorted(told)]
 
 
 def _config_table(view: RunView, canvas: Canvas) -> RenderableType:

@@ -8,7 +8,6 @@ given as the keyword `plan`. Tokens travel as one row without padding; the plan 
 belong together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from practicum.core.errors import UserError
+from practicum.engine.decoder.other_attention import Scoring
 
 
 class KvPool:
@@ -195,6 +194,12 @@ class AttentionPlan(Protocol):
         """From (1, heads, T, D) and (1, kv_heads, T, D) to (1, T, heads, D)."""
         ...
 
+    def attend_by(
+        self, scoring: Scoring, layer: int, query: torch.Tensor, key: torch.Tensor, value: Tensor
+    ) -> torch.Tensor:
+        """The same for scores that are not plain products."""
+        ...
+
     def longest_path(self) -> int:
         """Tokens on the longest path, the new ones included."""
         ...
@@ -218,24 +223,15 @@ def _attend_by_plan(
     plan: AttentionPlan,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    for name in ("softcap", "s_aux"):
-        if options.get(name) is not None:
-            raise UserError(
-                f"this model's attention uses {name!r}, which Practicum does not compute; "
-                "choose a model without it"
-            )
-    refuse_beyond_window(options.get("sliding_window"), plan.longest_path)
-    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    return plan.attend(module.layer_idx, query, key, value, scale), None
-
-
-def refuse_beyond_window(window: int | None, longest_path: Callable[[], int]) -> None:
-    """A model that looks back only so far is refused where that would matter."""
-    if window is not None and (length := longest_path()) > window:
-        raise UserError(
-            f"this model attends to {window} tokens at a time, and a conversation has {length}; "
-            "lower rollouts.max_turns or choose a model without a sliding window"
-        )
+    scoring = Scoring(
+        scale=scaling if scaling is not None else query.shape[-1] ** -0.5,
+        softcap=options.get("softcap"),
+        window=options.get("sliding_window"),
+        sinks=options.get("s_aux"),
+    )
+    if scoring.is_plain(plan.longest_path()):
+        return plan.attend(module.layer_idx, query, key, value, scoring.scale), None
+    return plan.attend_by(scoring, module.layer_idx, query, key, value), None
 
 
 def _rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -266,6 +262,16 @@ class Bucket:
         ahead = places > self.depth.repeat_interleave(group, 1)[:, :, None]
         hidden = torch.zeros(ahead.shape, dtype=dtype, device=ahead.device)
         return hidden.masked_fill_(ahead, -torch.inf)[:, None]
+
+    def attend_by(
+        self, scoring: Scoring, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> torch.Tensor:
+        """From (T, heads, D), over a layer's pool, to (B, Q, heads, D)."""
+        slots = torch.cat([self.prefix.expand(self.slots.shape[0], -1), self.slots], 1)
+        places = torch.arange(slots.shape[1], device=slots.device)
+        seen = scoring.sees(self.depth[..., None], places)
+        q, k, v = _rows(query, self.rows), _rows(keys, slots), _rows(values, slots)
+        return scoring.attend(q, k, v, seen)
 
     def attend_to_itself(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -323,9 +329,8 @@ class CachePlan:
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
         """Store the new keys and values, then attend along each path."""
+        flat, k, v = self._store(layer, query, key, value)
         keys, values = self.pool.layers[layer]
-        flat, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # (T, heads, D)
-        keys[self.write_slots], values[self.write_slots] = k, v
         out = torch.zeros(flat.shape, dtype=flat.dtype, device=flat.device)  # what fills up is 0
         kv_heads, depth = keys.shape[1:]
         for bucket, mask in zip(self.buckets, self.masks, strict=True):
@@ -340,6 +345,27 @@ class CachePlan:
                 by_token = by_token.reshape(b, n, -1, depth)
             out[bucket.tokens] = _rows(by_token.flatten(0, 1), bucket.kept)
         return out[None]
+
+    def attend_by(
+        self, scoring: Scoring, layer: int, query: torch.Tensor, key: torch.Tensor, value: Tensor
+    ) -> torch.Tensor:
+        """The same for scores that are not plain products."""
+        flat, _, _ = self._store(layer, query, key, value)
+        keys, values = self.pool.layers[layer]
+        out = torch.zeros_like(flat)
+        for bucket in self.buckets:
+            by_token = bucket.attend_by(scoring, flat, keys, values)
+            out[bucket.tokens] = _rows(by_token.flatten(0, 1), bucket.kept)
+        return out[None]
+
+    def _store(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """All three as rows (T, heads, D), keys and values kept in the pool."""
+        flat, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+        keys, values = self.pool.layers[layer]
+        keys[self.write_slots], values[self.write_slots] = k, v
+        return flat, k, v
 
     def longest_path(self) -> int:
         """The widest bucket's."""

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from practicum.core.errors import UserError
 from practicum.core.sample import Ints
-from practicum.engine.decoder.attention import AttentionPlan, KvPool, refuse_beyond_window
+from practicum.engine.decoder.attention import AttentionPlan, KvPool
 from practicum.engine.decoder.dense_decode import DecodeRow, DenseDecode, planned_states
 from practicum.engine.decoder.layers import (
     AddRows,
@@ -136,7 +137,8 @@ class FusedDecoder:
 
     def states(self, token_ids: Tensor, positions: Tensor, plan: AttentionPlan) -> Tensor:
         """Hidden states (T, H), without gradient."""
-        refuse_beyond_window(self._parts.window, plan.longest_path)
+        if self._outgrows_window(plan.longest_path()):
+            return self._by_module().states(token_ids, positions, plan)
         return planned_states(self._parts, self._products, self._small, plan, token_ids, positions)
 
     def learn(
@@ -145,7 +147,8 @@ class FusedDecoder:
         """Hidden states (T, H) of a prefix tree, with gradient to the adapter."""
         if self._causal_lm.training:  # only so while there is dropout, which the module draws
             return self._module.learn(token_ids, positions, end, checkpointed=checkpointed)
-        refuse_beyond_window(self._parts.window, lambda: int(positions.max()) + 1)
+        if self._parts.window is not None and self._outgrows_window(int(positions.max()) + 1):
+            return self._module.learn(token_ids, positions, end, checkpointed=checkpointed)
         return learn_states(
             self._parts,
             self._small,
@@ -176,7 +179,8 @@ class FusedDecoder:
         output = self._causal_lm.get_output_embeddings().weight
         if not output.is_cuda or self._mixes:
             return None
-        refuse_beyond_window(self._parts.window, lambda: max(p.size for _, p in segments))
+        if self._outgrows_window(max(path.size for _, path in segments)):
+            return None
         from practicum.engine.decoder.cuda_graphs import segment_states
 
         return segment_states(self._step_graphs(pool, output), segments)
@@ -190,8 +194,20 @@ class FusedDecoder:
         return self._graphs
 
     def _may_outgrow_window(self, rows: Sequence[tuple[Ints, Ints]]) -> bool:
-        window = self._parts.window
-        return window is not None and any(p.size + f.size > window for p, f in rows)
+        return any(self._outgrows_window(p.size + f.size) for p, f in rows)
+
+    def _outgrows_window(self, length: int) -> bool:
+        """Whether a path is longer than what this family looks back on at a time."""
+        return self._parts.window is not None and length > self._parts.window
+
+    def _by_module(self) -> ModuleDecoder:
+        """The module's own layers, which look back only so far; they know one adapter for all."""
+        if self._mixes:
+            raise UserError(
+                f"this model attends to {self._parts.window} tokens at a time, and longer "
+                "conversations are computed for one adapter at a time; serve one adapter"
+            )
+        return self._module
 
 
 class Decoder(Protocol):

@@ -23,6 +23,7 @@ from practicum.engine.decoder.attention import (
     attend_in_batch_backward,
     merged,
 )
+from practicum.engine.decoder.other_attention import Scoring, attend_tree, depths
 
 LENGTHS = (16, 32, 64)
 """Up to which lengths branches are padded to the longest of them."""
@@ -212,6 +213,7 @@ class _AttendsByRows:
     """A plan as one layer uses it."""
 
     __slots__ = ()
+    end: torch.Tensor
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -220,11 +222,24 @@ class _AttendsByRows:
         rows = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
         return _TreeAttention.apply(*rows, self, scale)[None]
 
+    def attend_by(
+        self,
+        scoring: Scoring,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+    ) -> torch.Tensor:
+        """The same for scores that are not plain products."""
+        q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+        return attend_tree(q, k, v, self.end, scoring)[None]
+
 
 @dataclass(frozen=True, slots=True)
 class TreePlan(_AttendsByRows):
     """What each block of a tree's tokens may see, and what is seen by long runs of them at once."""
 
+    end: torch.Tensor
     blocks: tuple[TreeBlock, ...]
     leaves: tuple[Leaves, ...]
     spans: tuple[Span, ...]
@@ -244,7 +259,7 @@ class TreePlan(_AttendsByRows):
         ]
         spans += [one for _, several in found for one in several]
         leaves = tuple(Leaves.of(batch, end.device) for batch in batches)
-        return cls(tuple(one for one, _ in found), leaves, _joined(spans), _depth(end))
+        return cls(end, tuple(one for one, _ in found), leaves, _joined(spans), _depth(end))
 
     def forward(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -375,14 +390,14 @@ def _cuts(end: torch.Tensor, part: Chain, block: int) -> list[Chain]:
 
 def _depth(end: torch.Tensor) -> int:
     """Tokens on the longest path."""
-    ended = torch.bincount(end, minlength=end.numel() + 1)[: end.numel()]
-    return int((torch.arange(1, end.numel() + 1, device=end.device) - ended.cumsum(0)).max())
+    return int(depths(end).max()) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTreePlan(_AttendsByRows):
     """The same on NVIDIA GPUs, by kernels of our own."""
 
+    end: torch.Tensor
     blocks: Any  # TreeBlocks
     depth: int
 
@@ -391,7 +406,7 @@ class KernelTreePlan(_AttendsByRows):
         """From the index where each token's subtree ends."""
         from practicum.engine.kernels.tree_tiles import TreeBlocks
 
-        return cls(TreeBlocks.of(end), _depth(end))
+        return cls(end, TreeBlocks.of(end), _depth(end))
 
     def forward(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float

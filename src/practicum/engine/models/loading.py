@@ -44,6 +44,15 @@ from practicum.engine.models.download import (
 from practicum.engine.models.gguf import convert_gguf, float32_bytes, require_chat_template
 from practicum.engine.models.model_limits import check_model_files
 
+ATTENTION_LAYERS = {"full_attention", "sliding_attention"}
+"""Kinds of layers, in a config's `layer_types`, that keep nothing but keys and values."""
+
+DROPOUTS = {
+    *("p", "dropout", "attention_dropout", "attn_dropout", "activation_dropout"),
+    *("hidden_dropout", "resid_pdrop", "layerdrop"),
+}
+"""What shares of values that are left out are called in modules of transformers and torch."""
+
 RECORD = "practicum.json"
 """File in a model folder that `pull` made; it holds the fields of `Pulled` but the folder."""
 
@@ -423,12 +432,14 @@ def _read_folder(
     check_model_files(folder)
     options = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
     try:
-        _check_attention(name, AutoConfig.from_pretrained(folder, **LOCAL_ONLY))
+        if attn_implementation is not None:
+            _require_attention(name, AutoConfig.from_pretrained(folder, **LOCAL_ONLY))
         with no_loading_bars():
             module = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=precision, use_safetensors=True, **LOCAL_ONLY, **options
             )
             tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL_ONLY)
+            drop_nothing(module)
     except UserError:
         raise
     except Exception as error:  # a stranger's config can make transformers fail in any way
@@ -445,13 +456,32 @@ def _read_folder(
     return module, tokenizer
 
 
-def _check_attention(name: str, config: Any) -> None:
-    """Raise `UserError` for a family whose attention is not computed here, before its weights."""
+def drop_nothing(module: Any) -> None:
+    """Turn off the base model's own dropout, with which some families were pretrained.
+
+    A pass with checkpointed activations is in training mode: what it drew would not be what was
+    sampled. Dropout of an adapter, which a config asks for, comes later.
+    """
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, float) and name in DROPOUTS:
+                setattr(part, name, 0.0)
+
+
+def _require_attention(name: str, config: Any) -> None:
+    """Raise `UserError`, before the weights are read, where attention cannot be ours to compute.
+
+    Such a model would load, and look at tokens that are not on its path.
+    """
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
     text = config.get_text_config()
-    if getattr(text, "attn_logit_softcapping", None) is not None:
-        way = "caps its attention's logits (attn_logit_softcapping)"
-    elif text.model_type == "gpt_oss":
-        way = "has attention sinks"
+    family = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(text), None)
+    kinds = set(getattr(text, "layer_types", None) or ()) - ATTENTION_LAYERS
+    if getattr(family, "_is_stateful", False) or kinds:
+        way = f"has layers of another kind ({', '.join(sorted(kinds)) or 'recurrent'})"
+    elif not getattr(family, "_supports_attention_backend", False):
+        way = "computes attention by code of its own in transformers"
     else:
         return
     raise UserError(

@@ -6,6 +6,7 @@ from practicum.core.errors import ConfigError, NotEnoughMemory
 from practicum.core.user_code import names_code
 from practicum.engine.planning.machine import Machine
 from practicum.engine.planning.memory import format_bytes
+from practicum.engine.planning.model_shapes import find_shape
 
 EPISODE_BYTES = 16 << 10
 """Memory of one episode beside the model's, at the least: its messages, tokens and bookkeeping."""
@@ -67,6 +68,12 @@ def odd_settings(config: RunConfig, machine: Machine) -> list[str]:
         told.append(
             "tiny has random weights: it shows that all runs, and is unlikely to learn a task of "
             "your own; leave model= out to train smollm2-135m, which can"
+        )
+    shape = find_shape(config.model.name)
+    if shape is not None and not shape.is_fused:
+        told.append(
+            f"{config.model.name} is of a family that runs through transformers' own layers, which "
+            "is several times slower than Qwen2.5, Qwen3, Llama or Mistral of its size"
         )
     cores, threads = machine.allowed_cores, config.hardware.threads
     if threads > cores:

@@ -48,6 +48,7 @@ from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Averaging, Credit, Episode, Estimates, Floats, Group, TurnCredit
 from practicum.core.trace import StopReason, Trace
+from practicum.stats.differences import differ
 from practicum.training.prefix_tree import untruncated_logprobs
 
 if TYPE_CHECKING:
@@ -453,10 +454,10 @@ def normalise(
 def has_spread(group: Group) -> bool:
     """Whether the scores of the group's episodes differ, or what a role of them earned."""
     if len(group.roles) < 2:
-        return _differ(group.values)
+        return differ(group.values)
     rewards = [turn_rewards(episode, {}, 0.0) for episode in group.usable]
     return any(
-        _differ(
+        differ(
             [
                 sum(paid[turn] for turn in turns)
                 for paid, episode in zip(rewards, group.usable, strict=True)
@@ -465,11 +466,6 @@ def has_spread(group: Group) -> bool:
         )
         for role in group.roles
     )
-
-
-def _differ(values: Sequence[float]) -> bool:
-    # 1e-9: sums of equal components in different orders differ in their last bits.
-    return len(values) > 1 and max(values) - min(values) >= 1e-9
 
 
 def is_cut_off(trace: Trace, turn_limit: int = 0) -> bool:

@@ -5,17 +5,14 @@ weight of one that lies `memory` groups back. All is kept in a few sums, so that
 bucket is a handful of numbers.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from statistics import NormalDist
 from typing import Any
 
 from practicum.core.sample import Group
 from practicum.core.task import JSON
-
-Z = NormalDist().inv_cdf(0.975)
-"""1.96: of a 95 % interval."""
+from practicum.stats.differences import differ
+from practicum.stats.intervals import wilson_interval
 
 PARTIAL_WORTH = 0.5
 """Worth of a group whose scores differ though all its episodes succeed, or all fail: there is
@@ -50,31 +47,14 @@ def read_result(group: Group) -> GroupResult:
     success = sum(known) / len(known) if known else None
     worth: float | None = None
     if len(usable) > 1:
-        # As the algorithms' own `has_spread`, whose module needs torch.
-        differs = max(group.values) - min(group.values) >= 1e-9
         is_decided = success is None or 0.0 < success < 1.0
-        worth = (1.0 if is_decided else PARTIAL_WORTH) if differs else 0.0
+        worth = (1.0 if is_decided else PARTIAL_WORTH) if differ(group.values) else 0.0
     return GroupResult(
         worth=worth,
         success=success,
         episodes=len(known),
         says_success=not group.is_jump_started,
     )
-
-
-def wilson_bounds(share: float, trials: float) -> tuple[float, float]:
-    """Ends of Wilson's 95 % interval of a proportion; `trials` need not be whole.
-
-    >>> low, high = wilson_bounds(0.9, 100)
-    >>> round(low, 3), round(high, 3)
-    (0.826, 0.945)
-    """
-    shrink = 1 + Z * Z / trials
-    centre = (share + Z * Z / (2 * trials)) / shrink
-    half = Z * math.sqrt(share * (1 - share) / trials + (Z / trials) ** 2 / 4) / shrink
-    # At a share of 0 or 1 the bound is exactly 0 or 1, whatever rounding says.
-    low = max(0.0, centre - half) if share > 0.0 else 0.0
-    return low, min(1.0, centre + half) if share < 1.0 else 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,7 +157,7 @@ class Mastery:
             seen = between / (share * (1 - share))
             fewest = self.groups / self.episodes
             agreement = trust * min(1.0, max(seen, fewest)) + 1 - trust
-        return wilson_bounds(min(1.0, max(0.0, share)), count / agreement)
+        return wilson_interval(min(1.0, max(0.0, share)), count / agreement)
 
     def judge(self, threshold: float, min_episodes: int) -> None:
         """Promote by the lower end of the interval, demote by the upper."""

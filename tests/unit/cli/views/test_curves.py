@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console, Group
-from tests.unit.cli.views.builders import RunBuilder, finished_run, step_values
+from tests.unit.analysis.builders import RunBuilder, finished_run, step_values
 
+from practicum.analysis.curves import CURVES
+from practicum.analysis.run_view import RunView, read_run
 from practicum.cli.views.charts import (
-    CURVES,
     Canvas,
     charts_height,
     render_charts,
     render_sparklines,
 )
-from practicum.cli.views.run_view import RunView, read_run
 
 
 def text_of(renderable: object, width: int) -> list[str]:

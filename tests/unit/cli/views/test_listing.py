@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
-from tests.unit.cli.views.builders import RunBuilder, finished_run, make_episode
+from tests.unit.analysis.builders import RunBuilder, finished_run, make_episode
 
+from practicum.analysis.run_view import read_run, read_runs
 from practicum.cli.views.charts import Canvas
-from practicum.cli.views.run_tables import read_runs, render_runs, render_whole_run
-from practicum.cli.views.run_view import read_run
+from practicum.cli.views.run_tables import render_runs, render_whole_run
 from practicum.store.run_dir import list_runs
 
 

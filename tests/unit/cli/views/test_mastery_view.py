@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
-from tests.unit.cli.views.builders import RunBuilder
+from tests.unit.analysis.builders import RunBuilder
 
+from practicum.analysis.run_view import RunView, read_run
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.run_screen import render_run
 from practicum.cli.views.run_tables import render_whole_run
-from practicum.cli.views.run_view import RunView, read_run
 
 
 def text(part: RenderableType, width: int = 80) -> str:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.unit.cli.views.builders import LOST, RunBuilder, finished_run, make_episode
+from tests.unit.analysis.builders import LOST, RunBuilder, finished_run, make_episode
 
+from practicum.analysis.run_view import RunView, read_run
 from practicum.cli.progress import TrainingProgress
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.run_screen import render_run
 from practicum.cli.views.run_tables import render_whole_run
-from practicum.cli.views.run_view import RunView, read_run
 from practicum.core.trace import StopReason
 
 

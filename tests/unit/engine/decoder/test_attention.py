@@ -4,7 +4,6 @@ import pytest
 import torch
 from tests.unit.engine.families import build_pair
 from tests.unit.engine.reference import (
-    ask,
     random_requests,
     recorded,
     row_logits,
@@ -13,7 +12,6 @@ from tests.unit.engine.reference import (
     tiny,
 )
 
-from practicum.core.errors import UserError
 from practicum.core.sampling import SamplingRequest
 from practicum.engine.decoder.decoders import decoder_of
 from practicum.engine.sampling import scheduler as step_plan
@@ -35,26 +33,6 @@ async def test_every_family_samples_what_its_stock_model_would(family: str) -> N
     for request, completion in zip(requests, completions, strict=True):
         expected = row_logprobs(stock, request, completion)
         assert recorded(completion) == pytest.approx(expected, abs=1e-5)
-
-
-async def test_a_sliding_window_is_harmless_until_a_path_outgrows_it() -> None:
-    ours, stock = build_pair("Mistral")  # a window of 8
-    engine = engine_over(ours)
-    short = [ask(i, 2, 3, max_tokens=5, seed=i) for i in range(12)]  # 12 x 3 tokens in one step
-    for request, completion in zip(short, await sample_all(engine, short), strict=True):
-        assert recorded(completion) == pytest.approx(
-            row_logprobs(stock, request, completion), abs=1e-5
-        )
-    with pytest.raises(UserError, match=r"attends to 8 tokens at a time.*has 9"):
-        await engine.sample(ask(1, 2, 3, 4, 5, max_tokens=9))
-
-
-async def test_softcapped_attention_is_refused_rather_than_left_out() -> None:
-    ours, _ = build_pair("Gemma2")
-    for layer in ours.model.layers:
-        layer.self_attn.attn_logit_softcapping = 50.0
-    with pytest.raises(UserError, match="'softcap'"):
-        await engine_over(ours).sample(ask(1, 2))
 
 
 def test_the_stock_model_differs_where_a_window_matters() -> None:

@@ -35,6 +35,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Bloom": {**SIZES, "hidden_size": 32, "n_layer": 2, "n_head": 4},
     "Falcon": {**SIZES, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4},
     "Opt": {},
+    "Lfm2": {**WIDE, "num_key_value_heads": 2, "layer_types": ["full_attention", "conv"]},
 }
 
 
@@ -95,7 +96,7 @@ def saved(family: str, folder: Path, *, template: bool) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["GPT2", "Phi", "Gemma3"])
+@pytest.mark.parametrize("family", ["GPT2", "Phi", "Gemma2", "Gemma3", "Opt"])
 def test_a_base_model_of_another_family_trains_with_a_template_it_is_given(
     family: str, tmp_path: Path
 ) -> None:
@@ -117,11 +118,14 @@ def test_a_base_model_of_another_family_trains_with_a_template_it_is_given(
     assert all(row["logprob_gap_max"] < 1e-3 for row in run.metrics if "logprob_gap_max" in row)
 
 
+@pytest.mark.parametrize(
+    ("family", "way"), [("Bloom", "computes attention by code of its own"), ("Lfm2", "conv")]
+)
 def test_a_family_that_is_not_computed_is_refused_before_a_run_is_made(
-    tmp_path: Path,
+    family: str, way: str, tmp_path: Path
 ) -> None:
-    folder = saved("Gemma2", tmp_path / "base", template=True)
-    with pytest.raises(UserError, match=r"family gemma2, .* choose one of a family such as Qwen2"):
+    folder = saved(family, tmp_path / "base", template=True)
+    with pytest.raises(UserError, match=rf"family {family.lower()}, .*{way}.* such as Qwen2"):
         train("math", model=str(folder), steps=2, runs_dir=str(tmp_path / "runs"), quiet=True)
     assert not (tmp_path / "runs").exists()
 

@@ -1,4 +1,6 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,13 @@ def test_an_algorithm_of_ones_own_learns_in_one_process() -> None:
     check_processes(build_config({"env": "math", "hardware": {"processes": 2}}))
     with pytest.raises(ConfigError, match=r"'mine.py:Mine' .* leave out hardware\.processes=2"):
         check_processes(build_config({**own, "hardware": {"processes": 2}}))
+
+
+def test_a_family_that_runs_through_transformers_layers_is_told_to_be_slower(
+    tmp_path: Path,
+) -> None:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "vocab_size": 320}
+    shape = {"model_type": "gemma2", "num_attention_heads": 4, **sizes}
+    (tmp_path / "config.json").write_text(json.dumps(shape))
+    (told,) = odd_settings(read_config("math", [f"model={tmp_path}"]), MACHINE)
+    assert "runs through transformers" in told

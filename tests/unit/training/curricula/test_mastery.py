@@ -4,15 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 from tests.unit.training.curricula.simulated_groups import make_group, make_task
 
-from practicum.evaluation.intervals import share_interval
+from practicum.stats.intervals import share_interval, wilson_interval
 from practicum.training.curricula.mastery import (
     GroupResult,
     Mastery,
     read_result,
-    wilson_bounds,
 )
 
 TASK = make_task("a")
@@ -48,12 +46,6 @@ def test_a_group_is_worth_what_its_variance_teaches(
 def test_a_group_without_a_usable_episode_taught_nothing_and_says_nothing_of_success() -> None:
     lost = read_result(make_group(TASK, []))
     assert (lost.worth, lost.success, lost.says_success) == (0.0, None, False)
-
-
-@pytest.mark.parametrize(("solved", "n"), [(0, 5), (3, 10), (45, 50), (20, 20)])
-def test_wilson_bounds_are_those_of_scipy(solved: int, n: int) -> None:
-    found = binomtest(solved, n).proportion_ci(method="wilson")
-    assert wilson_bounds(solved / n, n) == pytest.approx((found.low, found.high), abs=1e-9)
 
 
 def test_all_solved_counts_as_one_trial_a_group() -> None:
@@ -111,8 +103,8 @@ def test_promoted_by_the_lower_end_and_demoted_by_the_upper() -> None:
         failed += 1
     share = 9 / (9 + failed)
     # Groups are all or nothing, so a group is one trial: Wilson over 9 + failed of them.
-    assert wilson_bounds(share, 9 + failed)[1] < 0.7
-    assert wilson_bounds(9 / (8 + failed), 8 + failed)[1] >= 0.7
+    assert wilson_interval(share, 9 + failed)[1] < 0.7
+    assert wilson_interval(9 / (8 + failed), 8 + failed)[1] >= 0.7
     assert found.is_forgotten
 
 

@@ -2,18 +2,17 @@ from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
-from tests.unit.cli.views.builders import RunBuilder, finished_run, step_values
+from tests.unit.analysis.builders import RunBuilder, finished_run, step_values
 
-from practicum.cli.views.alerts import find_alerts
+from practicum.analysis.alerts import find_alerts
+from practicum.analysis.run_json import brief_to_json, view_to_json
+from practicum.analysis.run_view import RunView, read_run
 from practicum.cli.views.charts import Canvas
 from practicum.cli.views.run_screen import render_alerts
 from practicum.cli.views.run_tables import (
-    brief_to_json,
     render_runs,
     render_whole_run,
-    view_to_json,
 )
-from practicum.cli.views.run_view import RunView, read_run
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir
 

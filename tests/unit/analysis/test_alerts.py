@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.unit.cli.views.builders import RunBuilder, finished_run
+from tests.unit.analysis.builders import RunBuilder, finished_run
 
-from practicum.cli.views.alerts import find_alerts, gap_limit
+from practicum.analysis.alerts import find_alerts, gap_limit
+from practicum.analysis.run_json import view_to_json
+from practicum.analysis.run_view import RunView, read_run
 from practicum.cli.views.charts import Canvas
-from practicum.cli.views.run_tables import render_runs, render_whole_run, view_to_json
-from practicum.cli.views.run_view import RunView, read_run
+from practicum.cli.views.run_tables import render_runs, render_whole_run
 from practicum.core.task import JSON
 
 

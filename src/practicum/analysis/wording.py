@@ -1,8 +1,6 @@
-"""Numbers, times and other people's text as a terminal can show them."""
+"""Numbers, times and other people's text in few signs."""
 
 from datetime import UTC, datetime
-
-from practicum.core.checkpoint import Interval
 
 IN_ORDER = "good before bad, more than the base model does"
 """What the order of held-out rows means."""
@@ -60,17 +58,6 @@ def format_age(seconds: float) -> str:
 def clock_time(seconds: float) -> str:
     """A moment in the user's own time zone, to the minute."""
     return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d %H:%M}"
-
-
-def format_interval(interval: Interval) -> str:
-    """An estimate and its 95 % bounds.
-
-    >>> format_interval(Interval(value=0.9, low=0.826, high=0.945, n=100, method="wilson"))
-    '0.90 [0.83, 0.94]'
-    """
-    if interval.low == -float("inf") or interval.high == float("inf"):
-        return f"{interval.value:.2f} (no interval)"
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def one_line(text: str) -> str:

@@ -8,12 +8,14 @@ together with success is no alarm, however it rises.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple, TypeVar
 
-from practicum.cli.views.run_view import EvalPoint, RunView, StepRow
-from practicum.core.alarms import Told, find_alarms
+from practicum.analysis.alarms import Told, find_alarms
+from practicum.analysis.evaluations import EvalPoint
+from practicum.analysis.flat_advice import flat_advice
+from practicum.analysis.idle_steps import why_all_alike
+from practicum.analysis.run_view import RunView, StepRow
 from practicum.core.checkpoint import are_many_masked
 from practicum.core.config.reward_config import (
     ComponentConfig,
@@ -22,9 +24,8 @@ from practicum.core.config.reward_config import (
     RewardConfig,
     SyntaxComponent,
 )
-from practicum.core.flat_advice import flat_advice
-from practicum.core.idle_steps import why_all_alike
 from practicum.evaluation.report import find_masked, masked_words
+from practicum.stats.differences import mean_errors, share_errors, step_noise
 
 T = TypeVar("T")
 
@@ -113,11 +114,8 @@ def change_of(steps: Sequence[StepRow], name: str) -> Change | None:
     if len(values) < FEWEST_STEPS:
         return None
     first, last = _first_and_last(values)
-    error = _noise(values) * math.sqrt(1.0 / len(first) + 1.0 / len(last))
     difference = fmean(last) - fmean(first)
-    if abs(difference) < 1e-9:
-        return Change(fmean(first), fmean(last), 0.0)
-    errors = difference / error if error > 0.0 else math.copysign(math.inf, difference)
+    errors = mean_errors(difference, _noise(values), len(first), len(last))
     return Change(fmean(first), fmean(last), errors)
 
 
@@ -127,17 +125,9 @@ def _first_and_last(rows: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
 
 
 def _noise(values: Sequence[float]) -> float:
-    """The standard deviation from step to step, whatever the values do in the long run.
-
-    By the median of the steps between neighbours, which for noise of deviation s is 0.954 s: a few
-    leaps do not count. The noisier half of the run tells, since a policy that has settled on one
-    thing has no noise left.
-    """
+    """The noise of the noisier half, since a policy that has settled on one thing has none left."""
     half = len(values) // 2
-    return max(
-        median(abs(b - a) for a, b in pairwise(part)) / 0.954
-        for part in (values[:half], values[half:])
-    )
+    return max(step_noise(part) for part in (values[:half], values[half:]))
 
 
 class _Success(NamedTuple):
@@ -169,7 +159,7 @@ def _success(steps: Sequence[StepRow], evaluations: Sequence[EvalPoint]) -> _Suc
     if len(known) < 2:
         return trained
     one, two = known[0], known[-1]
-    errors = _share_errors(one.value, one.n, two.value, two.n)
+    errors = share_errors(one.value, one.n, two.value, two.n)
     if 0.0 < errors < SUCCESS_SURE and trained is not None and trained.rose:
         return trained
     return _Success(one.value, two.value, errors, "held-out")
@@ -185,21 +175,12 @@ def _trained_success(steps: Sequence[StepRow]) -> _Success | None:
         return None
     begin, end = _first_and_last(known)
     (first, first_n), (last, last_n) = _pooled(begin), _pooled(end)
-    return _Success(first, last, _share_errors(first, first_n, last, last_n), "training")
+    return _Success(first, last, share_errors(first, first_n, last, last_n), "training")
 
 
 def _pooled(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     total = sum(n for _, n in rows)
     return (sum(s * n for s, n in rows) / total if total else 0.0), total
-
-
-def _share_errors(one: float, one_n: float, two: float, two_n: float) -> float:
-    """The difference of two shares in standard errors, by their pooled share."""
-    if not one_n or not two_n:
-        return 0.0
-    pooled = (one * one_n + two * two_n) / (one_n + two_n)
-    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / one_n + 1.0 / two_n))
-    return (two - one) / error if error > 0.0 else 0.0
 
 
 def find_hacking(
@@ -425,6 +406,13 @@ def alarms_of(view: RunView) -> Told:
     """The alarms that training told of the run, or would have told."""
     evaluated = {p.step: (p.success.value, p.success.n) for p in view.evaluations if p.success}
     return find_alarms([(row.step, row.values) for row in view.steps], evaluated)
+
+
+def alarm_lines(view: RunView) -> list[str]:
+    """Every alarm of the run and what was done about it, in the order of the steps."""
+    told = [(alarm.step, 0, alarm.text) for alarm in alarms_of(view).alarms]
+    told += [(found.step, 1, found.text) for found in view.recoveries]
+    return [f"step {step}: {text}" for step, _, text in sorted(told)]
 
 
 def _present(told: Told) -> list[Alert]:

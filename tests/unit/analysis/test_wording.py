@@ -1,16 +1,12 @@
-import math
-
 import pytest
 
-from practicum.cli.views.wording import (
+from practicum.analysis.wording import (
     format_age,
     format_duration,
-    format_interval,
     format_number,
     one_line,
     to_ascii,
 )
-from practicum.core.checkpoint import Interval
 
 
 @pytest.mark.parametrize(
@@ -41,11 +37,6 @@ def test_durations_have_their_two_largest_units(seconds: float, text: str) -> No
 @pytest.mark.parametrize(("seconds", "text"), [(-5, "now"), (60, "1m"), (86399, "23h")])
 def test_ages_have_one_unit(seconds: float, text: str) -> None:
     assert format_age(seconds) == text
-
-
-def test_an_interval_without_bounds_says_so() -> None:
-    interval = Interval(value=0.5, low=-math.inf, high=math.inf, n=1, method="")
-    assert format_interval(interval) == "0.50 (no interval)"
 
 
 def test_text_of_others_cannot_move_the_cursor_or_change_colours() -> None:

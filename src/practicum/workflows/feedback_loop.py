@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from practicum import api
-from practicum.assemble.driver import Observe, TrainedRun, read_evaluations, train_run
+from practicum.analysis.evaluations import read_evaluations
+from practicum.assemble.driver import Observe, TrainedRun, train_run
 from practicum.assemble.environments import open_environment
 from practicum.core.checkpoint import EvalReport, Interval, beside_success
 from practicum.core.config.config_sections import EnvConfig

@@ -5,124 +5,29 @@ A row of kind `eval` in `metrics.jsonl` says that an evaluation counts and what 
 """
 
 import json
-import math
-import re
 import sqlite3
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from practicum.core.checkpoint import Interval
+from practicum.analysis.evaluations import EvalPoint, read_points, read_report
+from practicum.core.checkpoint import Comparison
 from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, StopReason
-from practicum.evaluation.report import report_from_json, report_to_json
+from practicum.evaluation.compare import compare_reports
+from practicum.evaluation.report import verdict
 from practicum.store.checkpoints import CheckpointStore
 from practicum.store.events import EventRow, read_metrics
 from practicum.store.run_dir import Attempt, RunDir, RunFacts
 from practicum.store.trace_store import EpisodeSummary, SqliteTraceStore
-
-REPORT = re.compile(r"step_(\d+)\.json")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalPoint:
-    """One evaluation of the policy after `step` steps; step 0 is the untrained policy."""
-
-    step: int
-    success: Interval | None
-    """As in `EvalReport`; None where nobody can say whether a task was done."""
-    reward: Interval
-    success_by_level: Mapping[int, Interval] = field(default_factory=dict)
-    success_by_env: Mapping[str, Interval] = field(default_factory=dict)
-    success_scored: Interval | None = None
-    success_if_masked_failed: Interval | None = None
-    masked: int = 0
-    """Attempts without a score, because the environment or the agent failed."""
-    attempts: int = 0
-    """All attempts; 0 where an older version did not say."""
-    duration_s: float = 0.0
-    has_report: bool = False
-    """Whether the whole report is in the run folder."""
-
-
-def report_path(run: Path, step: int) -> Path:
-    """Where the whole report of a step's evaluation lies."""
-    return run / "evals" / f"step_{step}.json"
-
-
-def read_evaluations(
-    folder: Path, rows: Sequence[EventRow], *, steps_done: int
-) -> tuple[tuple[EvalPoint, ...], list[str]]:
-    """The evaluations that count, in the order of their steps, and what could not be read.
-
-    Args:
-        folder: Where the reports are.
-        rows: The run's metrics that count.
-        steps_done: Reports of later steps are from before the run went back to an older checkpoint,
-            unless a row says otherwise.
-    """
-    points: dict[int, EvalPoint] = {}
-    problems: list[str] = []
-    for row in rows:
-        if row.kind == "eval":
-            try:
-                points[row.step] = _parse(row.step, row.values)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                problems.append(f"the evaluation row of step {row.step} cannot be read: {error!r}")
-    for path in sorted(folder.glob("step_*.json")):
-        named = REPORT.fullmatch(path.name)
-        if named and (int(named[1]) in points or int(named[1]) <= steps_done):
-            try:
-                values = json.loads(path.read_text(encoding="utf-8"))
-                points[int(named[1])] = _parse(int(named[1]), values, has_report=True)
-            except (KeyError, TypeError, ValueError, AttributeError, UserError) as error:
-                problems.append(f"{path} cannot be read: {error!r}")
-    return tuple(points[step] for step in sorted(points)), problems
-
-
-def _parse(step: int, values: Mapping[str, Any], *, has_report: bool = False) -> EvalPoint:
-    if values.get("masked") and "success_if_masked_failed" not in values and has_report:
-        values = report_to_json(report_from_json(values))  # an older one left the masked out
-    levels = values.get("success_by_level", {})
-
-    def known(key: str) -> Interval | None:
-        return _interval(values[key]) if values.get(key) else None
-
-    return EvalPoint(
-        step=step,
-        success=_interval(values["success"]) if values["success"] else None,
-        success_scored=known("success_scored"),
-        success_if_masked_failed=known("success_if_masked_failed"),
-        reward=_interval(values["reward"]),
-        success_by_level={int(level): _interval(found) for level, found in levels.items()},
-        success_by_env={
-            name: _interval(found) for name, found in values.get("success_by_env", {}).items()
-        },
-        masked=int(values.get("masked", 0)),
-        attempts=int(values.get("attempts", 0)),
-        duration_s=float(values.get("duration_s", 0.0)),
-        has_report=has_report,
-    )
-
-
-def _interval(values: Mapping[str, Any]) -> Interval:
-    low, high = values["low"], values["high"]
-    return Interval(
-        value=float(values["value"]),
-        low=-math.inf if low is None else float(low),
-        high=math.inf if high is None else float(high),
-        n=int(values["n"]),
-        method=str(values.get("method", "")),
-    )
-
 
 ENDINGS = {
     StopReason.FINISHED: "not solved",
@@ -369,7 +274,7 @@ def read_run(run: RunDir) -> RunView:
     rows, damaged = read_metrics(run.metrics_path)
     problems = [f"{run.metrics_path} line {line.number}: {line.reason}" for line in damaged]
     steps = _step_rows(rows)
-    evaluations, unread = read_evaluations(
+    evaluations, unread = read_points(
         run.path / "evals", rows, steps_done=_steps_done(steps, facts.attempts)
     )
     problems += unread
@@ -389,6 +294,25 @@ def read_run(run: RunDir) -> RunView:
         problems=tuple(problems),
         read_at=time.time(),
     )
+
+
+class Unreadable(NamedTuple):
+    """A run folder that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
+def read_runs(runs: Sequence[RunDir]) -> tuple[list[RunView], list[Unreadable]]:
+    """Every run there is; one that is damaged does not hide the others."""
+    views: list[RunView] = []
+    unreadable: list[Unreadable] = []
+    for run in runs:
+        try:
+            views.append(read_run(run))
+        except UserError as error:
+            unreadable.append(Unreadable(run.name, str(error)))
+    return views, unreadable
 
 
 def _step_rows(rows: Sequence[EventRow]) -> tuple[StepRow, ...]:
@@ -474,3 +398,40 @@ def _evaluations_ahead(view: RunView) -> int:
     made = {point.step for point in view.evaluations}
     due = {total, *(range(every, total, every) if every else ())}
     return sum(step >= done and step not in made for step in due)
+
+
+def describe_status(view: RunView) -> str:
+    """The status in words, with what to type where there is something to do."""
+    facts = [view.status.value]
+    if view.pid:
+        facts[0] += f" (pid {view.pid})"
+    if view.status is RunStatus.RUNNING:
+        facts += _phase_words(view)
+    if len(view.attempts) > 1:
+        last = view.attempts[-1]
+        facts.append(f"attempt {last.attempt}, resumed at step {last.from_step}")
+    if view.status is RunStatus.STOPPED:
+        facts.append(f"go on with: practicum train --resume {view.path}")
+    return " · ".join(facts)
+
+
+def _phase_words(view: RunView) -> list[str]:
+    if not view.attempts:
+        return ["starting"]
+    if view.steps_done >= view.steps_total:
+        return ["last evaluation"]
+    if view.steps_done == 0 and view.config.eval.before and not view.evaluations:
+        return ["evaluation before the first step"]
+    return []
+
+
+def gain_of(view: RunView) -> tuple[Comparison | None, str]:
+    """What training gained on the same held-out tasks, and in a sentence; nothing if not known."""
+    before, after = view.before, view.after
+    if not (before and after and before.has_report and after.has_report):
+        return None, ""
+    try:
+        gained = compare_reports(*(read_report(view.path, p.step) for p in (after, before)))
+    except UserError as error:  # the rest of the run is still worth showing
+        return None, str(error)
+    return gained, verdict(gained)

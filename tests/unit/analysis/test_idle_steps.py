@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from practicum.core.alarms import AlarmWatch, find_alarms
-from practicum.core.idle_steps import why_all_alike, why_idle
+from practicum.analysis.alarms import AlarmWatch, find_alarms
+from practicum.analysis.idle_steps import why_all_alike, why_idle
 from practicum.core.task import JSON
 
 STEP: dict[str, JSON] = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.views.builders import LOST, RunBuilder, finished_run, make_episode
+from tests.unit.analysis.builders import LOST, RunBuilder, finished_run, make_episode
 
-from practicum.cli.views.run_view import RunStatus, StepRow, read_run
+from practicum.analysis.run_view import RunStatus, StepRow, read_run
 from practicum.core.errors import UserError
 from practicum.core.trace import StopReason
 from practicum.store.trace_store import SqliteTraceStore

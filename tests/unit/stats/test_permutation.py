@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from practicum.evaluation.intervals import exact_sign_flip_p, sampled_sign_flip_p
+from practicum.stats.intervals import exact_sign_flip_p, sampled_sign_flip_p
 
 
 @pytest.mark.parametrize(("gained", "lost", "same"), [(5, 0, 3), (9, 2, 20), (3, 3, 0), (0, 0, 4)])

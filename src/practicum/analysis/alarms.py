@@ -11,13 +11,14 @@ like), and success that has clearly risen and has not been lost again.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
-from statistics import fmean, median
+from itertools import islice
+from statistics import fmean
 from typing import Literal, NamedTuple
 
-from practicum.core.flat_advice import SOLVED, UNSOLVED, flat_advice
-from practicum.core.idle_steps import why_idle
+from practicum.analysis.flat_advice import SOLVED, UNSOLVED, flat_advice
+from practicum.analysis.idle_steps import why_idle
 from practicum.core.task import JSON
+from practicum.stats.differences import mean_errors, share_errors, step_noise
 
 AlarmKind = Literal["idle", "flat", "equal", "stalled", "entropy", "kl", "success", "length"]
 
@@ -401,7 +402,7 @@ def _success_lost(history: _History) -> Alarm | None:
             if was is None or is_now is None or not _same_level(before, now):
                 continue
             change = _reward_change(before, now, history.rows)
-            fell = is_now.value < LOST_SHARE * was.value and _share_errors(was, is_now) <= -sure
+            fell = is_now.value < LOST_SHARE * was.value and share_errors(*was, *is_now) <= -sure
             breaks = was.value >= KNOWN_WELL and change <= REWARD_KEPT
             if fell and (change >= REWARD_RISE or breaks):
                 return _lost(history, now[0], (was, is_now), (before, now), change)
@@ -419,7 +420,7 @@ def _heldout_lost(history: _History) -> Alarm | None:
         if is_now is None or len(now) < steps or not _same_level(history.first, now):
             continue
         change = _reward_change(history.first, last, history.rows)
-        lost = is_now.value < HELDOUT_LOST * was.value and _share_errors(was, is_now) <= -SURE
+        lost = is_now.value < HELDOUT_LOST * was.value and share_errors(*was, *is_now) <= -SURE
         if lost and change > REWARD_KEPT:
             found = (was, is_now)
             return _lost(history, history.first[0], found, (history.first, last), change)
@@ -525,36 +526,21 @@ def _is_solved(rows: Sequence[_Row]) -> bool:
     return found.value + 2.0 * error >= SOLVED
 
 
-def _share_errors(one: _Share, two: _Share) -> float:
-    """The difference of two shares in standard errors, by their pooled share."""
-    pooled = (one.value * one.n + two.value * two.n) / (one.n + two.n)
-    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / one.n + 1.0 / two.n))
-    return (two.value - one.value) / error if error > 0.0 else 0.0
-
-
 def _reward_change(before: Sequence[_Row], now: Sequence[_Row], rows: Sequence[_Row]) -> float:
     """The change of the mean reward in standard errors, by the noise from step to step.
 
     The noisiest part of the run tells, since a policy that has settled has no noise left.
     """
     first, last = _mean(before, "reward"), _mean(now, "reward")
-    if first is None or last is None or abs(last - first) < 1e-9:
+    if first is None or last is None:
         return 0.0
     recent = rows[-MOST_STEPS:]
     half = len(recent) // 2
-    noise = max(_reward_noise(part) for part in (before, recent[:half], recent[half:]))
-    error = noise * math.sqrt(1.0 / len(before) + 1.0 / len(now))
-    return (last - first) / error if error > 0.0 else math.copysign(math.inf, last - first)
-
-
-def _reward_noise(rows: Sequence[_Row]) -> float:
-    """The standard deviation of the reward from step to step, whatever it does in the long run.
-
-    The median difference of neighbours is 0.954 s for noise of deviation s.
-    """
-    values = [value for row in rows if (value := row.number("reward")) is not None]
-    moves = [abs(b - a) for a, b in pairwise(values)]
-    return median(moves) / 0.954 if moves else 0.0
+    noise = max(
+        step_noise([value for row in part if (value := row.number("reward")) is not None])
+        for part in (before, recent[:half], recent[half:])
+    )
+    return mean_errors(last - first, noise, len(before), len(now))
 
 
 def _same_level(before: Sequence[_Row], now: Sequence[_Row]) -> bool:

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.cli.views.builders import LOST, SOLVED, make_episode
+from tests.unit.analysis.builders import LOST, SOLVED, make_episode
 
-from practicum.cli.views.run_view import ending, episode_turns, opening
+from practicum.analysis.run_view import ending, episode_turns, opening
 from practicum.core.sample import Episode
 from practicum.core.score import Score
 from practicum.core.trace import Message, Node, SampledSpan, StopReason, ToolCall, Trace

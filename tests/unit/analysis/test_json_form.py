@@ -1,10 +1,10 @@
 import json
 from pathlib import Path
 
-from tests.unit.cli.views.builders import RunBuilder, finished_run
+from tests.unit.analysis.builders import RunBuilder, finished_run
 
-from practicum.cli.views.run_tables import brief_to_json, view_to_json
-from practicum.cli.views.run_view import read_run
+from practicum.analysis.run_json import brief_to_json, view_to_json
+from practicum.analysis.run_view import read_run
 
 
 def test_a_run_in_full_is_json_with_every_part(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from practicum.cli.views.alerts import RewardShape, change_of, find_hacking, shape_of
-from practicum.cli.views.run_view import EvalPoint, StepRow
+from practicum.analysis.alerts import RewardShape, change_of, find_hacking, shape_of
+from practicum.analysis.evaluations import EvalPoint
+from practicum.analysis.run_view import StepRow
 from practicum.core.checkpoint import Interval
 from practicum.core.config.reward_config import RewardConfig
 

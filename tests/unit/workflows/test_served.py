@@ -19,16 +19,16 @@ from practicum.engine.policy import load_for_policy
 from practicum.engine.sampling.scripted_sampler import ScriptedSampler
 from practicum.gateway.serving.serve_plan import SolveRequest
 from practicum.gateway.serving.served_models import ServedModel
-from practicum.served import (
+from practicum.store.checkpoints import CheckpointStore
+from practicum.store.run_dir import RunDir
+from practicum.store.study_dir import StudyDir
+from practicum.workflows.served import (
     FollowedRun,
     PromotedFolder,
     ServedSite,
     ServeOptions,
     read_words,
 )
-from practicum.store.checkpoints import CheckpointStore
-from practicum.store.run_dir import RunDir
-from practicum.store.study_dir import StudyDir
 
 SOLVING = ("identify_operation", "subtract_terms", "divide_terms", "state_answer")
 

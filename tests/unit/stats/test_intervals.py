@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from practicum.core.errors import UserError
-from practicum.evaluation.intervals import (
+from practicum.stats.intervals import (
     RESAMPLES,
     mean_interval,
     share_interval,

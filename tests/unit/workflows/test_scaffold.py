@@ -13,7 +13,7 @@ import practicum as pr
 from practicum.core.config.parse_config import build_config, parse_yaml
 from practicum.core.errors import UserError
 from practicum.core.trusted_code import is_in_trusted_folder
-from practicum.scaffold import files_of
+from practicum.workflows.scaffold import files_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -57,6 +57,12 @@ def test_its_configs_and_its_entry_point_name_its_class(made: Path) -> None:
     project = tomllib.loads((made / "pyproject.toml").read_text())["project"]
     points = project["entry-points"]["practicum.environments"]
     assert points == {"help_desk": "help_desk:HelpDeskEnvironment"}
+
+
+@pytest.fixture(autouse=True)
+def no_courier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test of this process may have loaded a module of that name."""
+    monkeypatch.delitem(sys.modules, "courier", raising=False)
 
 
 def test_its_folder_is_trusted_since_its_owner_asked_for_it(

@@ -15,7 +15,7 @@ from practicum.evaluation.study_report import study_comparison_to_json
 from practicum.store.events import EventLog
 from practicum.store.run_dir import RunDir
 from practicum.store.study_dir import StudyDir
-from practicum.studies import plot_studies, reward_curve, success_curve
+from practicum.workflows.studies import plot_studies, reward_curve, success_curve
 
 STEPS, TASKS = 8, 40
 

@@ -1,14 +1,14 @@
 import math
 import random
 from collections.abc import Iterator, Sequence
-from statistics import median, stdev
+from statistics import stdev
 
 import pytest
 from scipy.stats import binom
-from tests.unit.core.synthetic_runs import Fall, Row, Shape, collapsing_run, honest_run
+from tests.unit.analysis.synthetic_runs import Fall, Row, Shape, collapsing_run, honest_run
 
-from practicum.core import alarms
-from practicum.core.alarms import Alarm, AlarmWatch, find_alarms
+from practicum.analysis import alarms
+from practicum.analysis.alarms import Alarm, AlarmWatch, find_alarms
 from practicum.core.task import JSON
 
 SOUND: dict[str, JSON] = {
@@ -267,16 +267,6 @@ def test_the_chance_of_flat_groups_is_the_binomial_one() -> None:
         assert alarms._chance_of_flat(groups, flat, share) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_noise_of_the_reward_is_its_deviation_from_step_to_step() -> None:
-    dice = random.Random(0)
-    found = []
-    for _ in range(400):
-        rewards = [dice.gauss(0.0, 0.5) for _ in range(20)]
-        rows = [alarms._Row(n, {"reward": reward}) for n, reward in enumerate(rewards)]
-        found.append(alarms._reward_noise(rows))
-    assert median(found) == pytest.approx(0.5, rel=0.05)
-
-
 def test_a_change_of_the_reward_is_rather_taken_for_too_small_than_for_too_large() -> None:
     dice = random.Random(0)
     found = []
@@ -296,12 +286,6 @@ def test_a_policy_that_has_settled_does_not_make_small_changes_sure() -> None:
         abs(alarms._reward_change(rows[:3], rows[n : n + 4], rows[: n + 4])) < 2.0
         for n in range(3, 40)
     )
-
-
-def test_the_difference_of_two_shares_is_in_pooled_standard_errors() -> None:
-    # 10 of 100 and 0 of 200: pooled 1/30, error sqrt(1/30 * 29/30 * 3/200) = 0.02198.
-    found = alarms._share_errors(alarms._Share(0.1, 100), alarms._Share(0.0, 200))
-    assert found == pytest.approx(-4.549, abs=1e-3)
 
 
 BATCHES = ((4, 8), (8, 8), (16, 8), (8, 16), (16, 4))

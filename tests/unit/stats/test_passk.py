@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from practicum.core.errors import UserError
-from practicum.evaluation.intervals import pass_at_k, pass_at_k_interval, share_interval
+from practicum.stats.intervals import pass_at_k, pass_at_k_interval, share_interval
 
 
 @pytest.mark.parametrize("solved", range(6))

@@ -1,0 +1,1 @@
+"""Statistics, each in one place: intervals, tests, and when two figures differ."""
