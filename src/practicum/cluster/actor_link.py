@@ -8,7 +8,6 @@ is gone or the network between is.
 
 import asyncio
 import os
-import resource
 import secrets
 import socket
 from contextlib import suppress
@@ -86,6 +85,8 @@ class Answering:
         return os.getpid()
 
     def _vitals(self) -> Vitals:
+        import resource  # actors are where there is POSIX; the run itself may be elsewhere
+
         self._answers += 1
         used = resource.getrusage(resource.RUSAGE_SELF)
         return Vitals(

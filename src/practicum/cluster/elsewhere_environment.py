@@ -6,7 +6,7 @@ from typing import Any
 
 from practicum.cluster.environment_actor import Shown
 from practicum.cluster.worker_pool import RemoteEpisode, WorkerPool
-from practicum.core.capabilities import Closable
+from practicum.core.capabilities import Closable, InSandboxes
 from practicum.core.errors import UserError
 from practicum.core.interfaces import Environment, Observation
 from practicum.core.network_thread import NetworkThread
@@ -122,7 +122,7 @@ def move_episodes(environment: Environment, pool: WorkerPool) -> None:
         "__module__": kind.__module__,
         "__slots__": (),
     }
-    if hasattr(kind, "sandbox_kind"):
+    if isinstance(environment, InSandboxes):  # whoever takes them says which they are
         members["sandbox_kind"] = property(lambda self: network.run(pool.sandbox_kind()))
     try:
         environment.__class__ = type(kind.__name__, (kind,), members)
