@@ -90,7 +90,7 @@ async def problems_of(office: OfficeEnvironment, task: Task, *, is_first: bool) 
 
 
 async def problems(tasks: Sequence[Task]) -> list[str]:
-    office = build_environment("office", {})
+    office = build_environment("office", {"command_timeout_s": 240})  # the machine may be busy
     assert isinstance(office, OfficeEnvironment)
     office.use_sandboxes(lambda kind: unchecked_sandboxes("bubblewrap", print))
     slots = asyncio.Semaphore(AT_ONCE)
