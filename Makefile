@@ -73,7 +73,7 @@ clean: ## remove the environment and the caches; runs/ stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(FOR_DEMO): EXTRAS := train
-$(FOR_TEST): EXTRAS := train,serve,gateway,export,clients,parquet,writing,dev,docs,peers
+$(FOR_TEST): EXTRAS := train,serve,gateway,export,clients,parquet,writing,monitor,report,dev,docs,peers
 
 # `.installing` outlives an interrupted installation, and makes the next one start afresh.
 $(FOR_DEMO) $(FOR_TEST): $(INPUTS)

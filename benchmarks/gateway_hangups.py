@@ -12,7 +12,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections import Counter
+import threading
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gateway_wire import CHAT, Connection, Json, stream_turn
 from practicum.store.trace_store import SqliteTraceStore
 
 __all__ = [
+    "ASKED",
     "attack_server",
     "hang_up_until_refused",
     "key_yaml",
@@ -31,6 +33,8 @@ __all__ = [
 
 LIMIT = 2000
 """Tokens of the key that hangs up: of its rollout, or a minute."""
+ASKED = 400
+"""Tokens that each of its answers may have; while one is under way it counts with these."""
 MOST_HANG_UPS = 400
 AT_ONCE = 4
 """Honest streams of the server."""
@@ -47,7 +51,7 @@ async def hang_up_until_refused(address: str, path: str, key: str) -> Json:
     seen: Counter[str] = Counter()
     for number in range(MOST_HANG_UPS):
         asked = [{"role": "user", "content": f"Go on and on, {number}."}]
-        body: Json = {"messages": asked, "max_tokens": 400, "stream": number % 2 == 0}
+        body: Json = {"messages": asked, "max_tokens": ASKED, "stream": number % 2 == 0}
         async with await Connection.to(address) as connection:
             sending = connection.send("POST", path + CHAT, key, json.dumps(body).encode())
             try:
@@ -103,6 +107,8 @@ def start(words: list[str], marks: dict[str, str], env: Json) -> tuple[Any, dict
             if line.startswith(mark):
                 found[name] = line.removeprefix(mark).split(";")[0].strip()
         if len(found) == len(marks):
+            # It says a line for each change of its keys, and waits where nobody reads them.
+            threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
             return process, found
     raise RuntimeError(f"practicum {words[0]} did not start")
 

@@ -52,9 +52,12 @@ SCREENS = (
         ),
     ),
     ("watch", ("practicum watch first --once",)),
+    ("monitor", ("practicum monitor --help",)),
     ("runs", ("practicum runs", "practicum runs first")),
     ("eval", ("practicum eval runs/first --n 10 --against base",)),
     ("compare", ("practicum compare --help",)),
+    ("sweep", ("practicum sweep --help",)),
+    ("report", ("practicum report --help",)),
     ("export", ("practicum export runs/first --to merged first-merged --n 4",)),
     ("push", ("practicum push --help",)),
     (

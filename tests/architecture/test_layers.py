@@ -57,10 +57,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("agents", "analysis", "api", "assemble", "delivery", "engine", "environments"),
         *("evaluation", "gateway", "store", "traces", "training"),
     },
+    "reports": {"analysis", "engine", "evaluation", "store", "workflows"},
     "compat": {"api", "assemble", "config_files", "delivery", "traces", "workflows"},
+    "monitor": {"analysis", "evaluation", "gateway", "stats", "store", "traces"},
     "cli": {
-        *("agents", "analysis", "api", "assemble", "cluster", "config_files", "delivery", "engine"),
-        *("environments", "evaluation", "sandboxes", "stats", "store", "traces", "workflows"),
+        *("agents", "analysis", "api", "assemble", "cluster", "config_files", "delivery"),
+        *("engine", "environments", "evaluation", "monitor", "reports", "sandboxes", "stats"),
+        *("store", "traces", "workflows"),
     },
     "art": {"compat"},
     "__main__": {"cli"},
@@ -73,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_BUILD_ON: dict[str, set[str]] = {
     "business": set(),
     "code": set(),
+    "harbor": {"shell"},
     "math": set(),
     "shell": set(),
     "office": {"shell"},
@@ -91,11 +95,11 @@ QUARANTINE: dict[str, set[str]] = {
     "cyllama": {"engine/models"},
     "fastapi": {"environments/serving"},
     "gguf": {"engine/models"},
-    "jinja2": {"engine/chat"},
+    "jinja2": {"engine/chat", "monitor"},
     "httpx": {"environments/remote", "engine/learning", "rewards/judge", "samplers"},
     "huggingface_hub": {"engine/models"},
     "llguidance": {"engine/sampling"},
-    "matplotlib": {"api.py", "workflows/studies.py"},
+    "matplotlib": {"api.py", "reports", "workflows/studies.py"},
     "openai": {"agents", "compat/art"},
     "pandas": {"api.py"},
     "peft": {"engine"},
@@ -107,13 +111,14 @@ QUARANTINE: dict[str, set[str]] = {
     "rich": {"api.py", "cli", "evaluation", "workflows/studies.py"},
     "safetensors": {"engine"},
     "sentencepiece": {"engine/models"},
-    "starlette": {"environments/serving", "gateway"},
-    "tokenizers": {"engine/models"},
+    "starlette": {"environments/serving", "gateway", "monitor"},
+    "tokenizers": {"engine/models", "monitor"},
     "torch": {"engine", "training/algorithms"},
     "transformers": {"engine"},
     "triton": {"engine/kernels"},
     "typer": {"cli"},
     "uvicorn": {"environments/serving", "gateway"},
+    "weasyprint": {"reports"},
     "websockets": {"environments/remote"},
     "xllamacpp": {"engine/models"},
     "yaml": {"core/config", "store", "cli"},
@@ -123,7 +128,7 @@ QUARANTINE: dict[str, set[str]] = {
 OF_ENVIRONMENTS: dict[str, set[str]] = {
     "harper": {"writing"},
     "pyarrow": {"shell"},
-    "pydantic": {"agent_company", "code", "office", "shell"},
+    "pydantic": {"agent_company", "code", "harbor", "office", "shell"},
     "pydantic_core": {"agent_company", "code", "office", "shell"},
     "pyphen": {"writing"},
 }
@@ -131,8 +136,9 @@ OF_ENVIRONMENTS: dict[str, set[str]] = {
 
 LAZY: dict[str, set[str]] = {
     "torch": {"engine/planning"},
-    "matplotlib": {"api.py", "workflows/studies.py"},
+    "matplotlib": {"api.py", "reports", "workflows/studies.py"},
     "pandas": {"api.py"},
+    "weasyprint": {"reports"},
 }
 """Packages that these places import inside functions only: they must load without them."""
 
@@ -310,10 +316,12 @@ def test_each_package_the_source_imports_is_declared() -> None:
         *extras["serve"],
         *extras["gateway"],
         *extras["export"],
+        *extras["monitor"],
         *extras["parquet"],
         *extras["ray"],
         *extras["agents"],
         *extras["art"],
+        *extras["report"],
         *extras["writing"],
     ]
     names = {re.split(r"[<>=!~\[ ;]", line)[0].lower() for line in declared}

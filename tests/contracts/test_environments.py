@@ -12,9 +12,9 @@ from practicum.environments.checker import check_environment
 from practicum.environments.registry import build_level, environment_class, environment_names
 from practicum.sandboxes.opening import open_sandboxes
 
-TESTED_ELSEWHERE = {"agent_company", "mixed", "remote"}
-"""Environments with tests of their own: a benchmark from a checkout, without training tasks, what
-is on a server, and several in one."""
+TESTED_ELSEWHERE = {"agent_company", "harbor", "mixed", "remote"}
+"""Environments with tests of their own: a benchmark from a checkout, without training tasks, task
+folders, what is on a server, and several in one."""
 
 
 def costs(name: str) -> bool:
@@ -66,7 +66,7 @@ async def skip_without_sandbox(environment: Any, name: str) -> None:
 @pytest.mark.parametrize(("name", "level"), EVERY_LEVEL)
 async def test_every_level_keeps_the_contract(name: str, level: int, tmp_path: Path) -> None:
     environment = built(name, level, tmp_path)
-    n = 2 if costs(name) else 30
+    n = 2 if costs(name) else 5 if name == "code" else 30  # every program of code is run
     try:
         await skip_without_sandbox(environment, name)
         report = await check_environment(lambda at: environment, levels=[level], n=n, seed=7)

@@ -315,3 +315,41 @@ def test_a_mix_is_learned_with_and_without_a_curriculum(
         [one] = found[kind]
         assert 0.5 < one["flat"] < 1.0  # four fifths of the tasks are always flat
         assert 0.0 <= one["learned"] <= 1.0
+
+
+FEW = (
+    *("--model", "tiny", "--device", "cpu", "--seeds", "2", "--n", "4"),
+    *("--set", "hardware.threads=1", "rollouts.tasks_per_step=1", "rollouts.group_size=2"),
+    *("stages.0.data.n=8", "stages.0.algorithm.batch=2"),
+)
+ONE_STEP = ("stages.0.steps=1", "stages.1.steps=1")
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "rows"),
+    [
+        ("learn", ("--domains", "business", *FEW, *ONE_STEP), ["before", "sft", "grpo"]),
+        (
+            "mixed",
+            ("--domains", "math", "business", "--steps", "2", "2", *FEW),
+            ["base", "math", "business", "all", "math", "business"],
+        ),
+    ],
+)
+def test_what_domains_learn_is_measured_alone_and_together(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    what: str,
+    options: tuple[str, ...],
+    rows: list[str],
+) -> None:
+    path = str(BENCHMARKS / "domains.py")
+    monkeypatch.setattr(sys, "argv", [path, what, "--runs", str(tmp_path), *options])
+    runpy.run_path(path, run_name="__main__")
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "[" in line]
+    assert [word for word in shown if word in rows] == [*rows, *["business"] * (what == "learn")]
+    if what == "mixed":
+        run = json.loads((tmp_path / what / "all" / "study.json").read_text())
+        assert "business" in json.dumps(run)
+        assert (tmp_path / what / "all" / "seed_1" / "checkpoints" / "step_6").is_dir()

@@ -26,6 +26,7 @@ from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.sampling import ActionForm
 from practicum.core.task import Outcome, Task
 from practicum.core.trace import StopReason
+from practicum.core.trusted_code import remember, trust_secret
 from practicum.environments.checker import check_environment
 from practicum.environments.reference_policies import random_action_text
 from practicum.environments.registry import build_environment
@@ -70,6 +71,7 @@ def serving(*words: str, key: str = KEY) -> Iterator[Served]:
     assert process.stderr is not None
     address = process.stdout.readline().strip()
     assert address.startswith("http://127.0.0.1:"), process.stderr.read()
+    remember(trust_secret("PRACTICUM_ENV_KEY", address))
     served = Served(process, address)
     try:
         yield served

@@ -149,6 +149,14 @@ def test_the_courier_is_sound_at_every_level(practicum: Any, here: Path) -> None
     assert "all sound" in answer.out or "sound, but see" in answer.out
 
 
+def test_a_check_gives_the_interval_of_every_share_by_level_and_together(practicum: Any) -> None:
+    said = " ".join(practicum("tasks", "business", "--check", "5").out.split())
+    none = "[0.00, 0.43]"
+    shares = f"95 %: reference [0.57, 1.00], do-nothing {none}, near-miss {none}, random {none}"
+    assert said.count(f"near-miss 0/5, random 0/5 {shares}") == 3
+    assert "random 0/15 95 %: reference [0.80, 1.00], do-nothing [0.00, 0.20]" in said
+
+
 def test_a_task_of_any_level_is_shown_and_played_by_its_id(practicum: Any, here: Path) -> None:
     answer = practicum("tasks", "courier.py:Courier", "--show", "courier-3-4-2")
     assert "floor 4 of house 2  (courier-3-4-2, level 3, train)" in answer.out

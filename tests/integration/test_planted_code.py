@@ -1,56 +1,24 @@
 """A stranger's config, run folder, adapter and model folder: nothing of theirs runs unasked."""
 
+import io
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
+from tests.integration.planted_by_strangers import THINGS, Stranger, takes_text, verbs
+from typer.main import get_command
 
 import practicum as pr
-from practicum.cli.main import main
-from practicum.core.trusted_code import VARIABLE
-
-PLANTED = """
-from pathlib import Path
-Path({mark!r}).touch()
-import practicum as pr
-
-class Env:
-    name, all_levels = "planted", (1,)
-    class Options(pr.ConfigModel):
-        pass
-    def __init__(self, options): pass
-    def tasks(self, split, seed):
-        yield pr.Task(id="a", env="planted", split=split, instruction="?")
-    def open(self, task): raise NotImplementedError
-
-def rows():
-    return [{{"id": "a", "prompt": "?", "answer": "b"}}]
-
-def act(task, client): return 1.0
-def score(task, trace, outcome): return 1.0
-def judge(messages): return "1"
-"""
-
-
-class Stranger:
-    """A folder that came from somewhere, with a file that leaves a mark when it runs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.mark = folder / "mark"
-        self.code = folder / "planted.py"
-        self.code.write_text(PLANTED.format(mark=str(self.mark)))
-
-    def config(self, values: dict[str, Any]) -> str:
-        path = self.folder / "downloaded.yaml"
-        path.write_text(yaml.safe_dump({"model": "tiny", "steps": 1, **values}))
-        return str(path)
+from practicum.cli.main import app, main
+from practicum.core.trusted_code import SENT, VARIABLE
 
 
 @pytest.fixture
@@ -164,36 +132,116 @@ RUN_VERBS = [
 def test_a_run_of_a_stranger_runs_nothing_of_theirs(
     words: tuple[str, ...], stranger: Stranger, trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = stranger.folder / "theirs"
-    shutil.copytree(trained, run)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config["env"] = {"name": f"{stranger.code}:Env"}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    run = stranger.run(trained)
     code, told = typed(capsys, *(word.format(run=run) for word in words))
     assert not stranger.mark.exists(), told
     assert "Traceback" not in told
     assert code == 0 or "practicum trust" in told or words[0] == "learn", told
 
 
-@pytest.mark.slow
-def test_the_gateway_serves_a_run_of_a_stranger_and_runs_nothing_of_theirs(
-    stranger: Stranger, trained: Path
-) -> None:
-    run = stranger.folder / "theirs"
-    shutil.copytree(trained, run)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config["env"] = {"name": f"{stranger.code}:Env"}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    words = [sys.executable, "-m", "practicum", "gateway", str(run), "--port", "0"]
-    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(words, text=True, **told) as process:
+VERBS = dict(verbs(get_command(app)))
+"""Every verb, from the command line itself: a new one is looked at without a line here."""
+CONSENT = ("trust",)
+"""The verb that agrees."""
+INSTALLS = (("agents", "install"), ("models", "pull"), ("sandbox", "build"))
+"""Verbs that fetch what the user names from a registry; none takes a folder or a file of a run."""
+USUAL = {
+    "env": "math",
+    "name": "other",
+    "kind": "kto",
+    "out": "out",
+    "to": "me/model",
+    "version": "1",
+    "episode_id": "1",
+    "tag": "other",
+    "folder": "{own}",
+    "from": "{own}",
+    "policy": "{own}",
+    "source": "{own}",
+    "first": "{own}",
+    "models": "{own}",
+    "paths": "{own}",
+}
+"""What a verb is told that needs it, where something else is the stranger's."""
+QUICK = {
+    ("watch",): ("--once",),
+    ("train",): ("steps=1", "eval.n=0"),
+    ("push",): ("--dry-run",),
+    ("learn",): ("--kind", "kto"),
+}
+
+
+def commands_of(path: tuple[str, ...]) -> Iterator[list[str]]:
+    """A verb's words, once for each name or place that it takes, with `{thing}` in that one."""
+    options = VERBS[path].params
+    always = [*QUICK.get(path, ())]
+    for name, value in (("--n", "1"), ("--port", "0")):
+        always += [name, value] if any(name in one.opts for one in options) else []
+    for chosen in filter(takes_text, options):
+        words = [*path]
+        for one in options:
+            value = "{thing}" if one is chosen else USUAL.get(one.opts[-1].lstrip("-"), "")
+            assert value or not one.required, f"write in USUAL what {one.opts} of {path} may be"
+            if one is chosen or one.required:
+                is_option = one.param_type_name == "option"
+                words += [one.opts[0], value] if is_option else [value]
+        yield [*words, *always]
+
+
+def served(words: list[str]) -> str:
+    """What a server says until it answers or ends."""
+    command = [sys.executable, "-m", "practicum", *words]
+    piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, **piped) as process:
         assert process.stdout is not None
         said = ""
-        while "http://" not in said and process.poll() is None:
-            said += process.stdout.readline()
+        while "http://" not in said and (line := process.stdout.readline()):
+            said += line
         process.kill()
-    assert not stranger.mark.exists(), said
-    assert "http://" in said or "practicum trust" in said, said
+    return said
+
+
+READING = [path for path in VERBS if path != CONSENT and path not in INSTALLS]
+
+
+def is_server(path: tuple[str, ...]) -> bool:
+    """Whether a verb answers requests until it is stopped; each takes seconds to start."""
+    return any("--port" in one.opts for one in VERBS[path].params)
+
+
+TRIED = [pytest.param(path, marks=pytest.mark.rare if is_server(path) else ()) for path in READING]
+
+
+def of_kind(thing: str) -> Any:
+    """A run is tried with every verb; what else a stranger may send, among the rare tests."""
+    return pytest.param(thing, marks=pytest.mark.slow if thing == "run" else pytest.mark.rare)
+
+
+@pytest.mark.parametrize("thing", [*map(of_kind, THINGS)])
+@pytest.mark.parametrize("path", TRIED, ids=lambda given: " ".join(given))
+def test_no_verb_runs_what_a_stranger_sent(
+    path: tuple[str, ...],
+    thing: str,
+    stranger: Stranger,
+    trained: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs = THINGS[thing](stranger, trained)
+    shutil.copytree(trained, "own")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    for words in commands_of(path):
+        given = [word.format(thing=theirs, own="own") for word in words]
+        told = served(given) if is_server(path) else typed(capsys, *given)[1]
+        assert not stranger.mark.exists(), (given, told)
+        assert "Traceback" not in told, (given, told)
+
+
+def test_every_verb_that_may_read_a_strangers_is_tried() -> None:
+    assert {path[0] for path in READING} >= {"eval", "gateway", "traces", "watch", "compare"}
+    assert all(one in VERBS for one in (CONSENT, *INSTALLS))
+    tried = {word for path in READING for words in commands_of(path) for word in words}
+    assert tried >= {"--store", "--against", "--resume", "--policy", "--keys", "{thing}"}
 
 
 def test_a_variable_is_sent_nowhere_before_the_user_agrees(
@@ -214,6 +262,90 @@ def test_a_variable_is_sent_nowhere_before_the_user_agrees(
     elsewhere = typed(capsys, "train", config("http://127.0.0.1:7/v1"), "--dry-run")[1]
     assert "not checked" in elsewhere
     assert "s3cret" not in told + elsewhere
+
+
+SENDS: dict[str, dict[str, Any]] = {
+    "judge": {
+        "env": "math",
+        "reward": {
+            "components": [
+                {"name": "judge", "model": "m", "endpoint": "{at}", "key_variable": "MY_SECRET"}
+            ]
+        },
+    },
+    "colleague": {"env": {"name": "office", "colleague_endpoint": "{at}", "colleague_model": "m"}},
+    "colleague by name": {
+        "env": {"name": "office", "colleague_endpoint": "{at}", "colleague_key_env": "MY_SECRET"}
+    },
+    "served colleague": {
+        "env": {"name": "remote", "serve": "office", "options": {"colleague_endpoint": "{at}"}}
+    },
+    "a part's colleague": {
+        "env": [{"name": "math"}, {"name": "office", "colleague_endpoint": "{at}"}]
+    },
+    "environment server": {"env": {"name": "remote", "url": "{at}"}},
+    "any file as its key": {"env": {"name": "remote", "url": "{at}", "key_file": "/etc/hostname"}},
+    "replicas": {"env": "math", "sampler": {"kind": "practicum", "urls": ["{at}"], "folder": "f"}},
+    "any file as the replicas' key": {
+        "env": "math",
+        "sampler": {
+            "kind": "practicum", "urls": ["{at}"], "folder": "f", "key_file": "/etc/hostname",
+        },
+    },
+    "teacher": {"env": "math", "algorithm": {"name": "distill", "teacher": "{at}"}},
+}  # fmt: skip
+"""Every place in a config from where a secret of the user's goes to an address."""
+VARIABLES = ("MY_SECRET", "OPENAI_API_KEY", *(one for _, _, one in SENT if one))
+
+
+class Listener:
+    """An address of a stranger's, which keeps all that is sent to it."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                line, _ = self._socket.accept()
+                with line, suppress(OSError):
+                    self.heard += line.recv(65_536)
+                    line.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Listener]:
+    listener = Listener()
+    yield listener
+    listener.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", SENDS)
+def test_no_place_in_a_config_sends_a_secret_unasked(
+    where: str,
+    stranger: Stranger,
+    elsewhere: Listener,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, f"s3cret-{name}")
+    values = json.loads(json.dumps(SENDS[where]).replace("{at}", elsewhere.address))
+    config = stranger.config({**values, "eval": {"n": 0}})
+    code, told = typed(capsys, "train", config)
+    assert (code, f" to {elsewhere.address}" in told) == (2, True), told
+    assert "practicum trust CONFIG" in told
+    assert elsewhere.heard == b""
+    assert "s3cret" not in told
+    assert typed(capsys, "trust", config)[0] == 0  # and then it is not asked again
+    assert "practicum trust" not in typed(capsys, "train", config, "--dry-run")[1]
 
 
 def test_a_consent_is_asked_once_and_again_when_the_code_has_changed(

@@ -141,9 +141,10 @@ def _command(environment: Environment, agent: AgentConfig) -> CommandAgent:
         shows_data=shows_data(environment),
         success_at=_number(agent.success_at),
     )
-    require_command(agent.command or (), "agent.command")
+    where = agent.workdir or "", agent.inherit or ()
+    require_command(agent.command or (), "agent.command", *where)
     if not isinstance(score, str):
-        require_command(score, "agent.score")
+        require_command(score, "agent.score", *where)
     return made
 
 

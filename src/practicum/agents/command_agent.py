@@ -29,6 +29,7 @@ from practicum.core.errors import AgentFailure, EnvironmentFailure
 from practicum.core.score import Score
 from practicum.core.task import JSON, Task
 from practicum.core.trace import Message, StopReason
+from practicum.core.trusted_code import NEW_FOLDER
 
 BASICS = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 """Environment variables that programs inherit; no secrets are among them."""
@@ -44,8 +45,6 @@ KEPT_CHARS = 4000
 
 BY_EVIDENCE = "evidence"
 BY_EXIT_CODE = "exit_code"
-NEW_FOLDER = "new"
-
 QUOTED_CHARS = 400
 """Last characters of a failed program's output that the error message quotes."""
 

@@ -1,8 +1,11 @@
 """The curves of a run that are worth drawing: which numbers, and where their axes end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from practicum.analysis.run_view import RunView
+from practicum.core.checkpoint import Interval
+from practicum.stats.intervals import mean_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +49,24 @@ def curves_of(view: RunView) -> tuple[Curve, ...]:
         return CURVES
     reported = {name for row in view.steps for name in row.values}
     return tuple(curve for curve in OFFLINE_CURVES if curve.field in reported)
+
+
+WINDOWS = 20
+"""Points of a line of means, at most: enough for its shape, each of enough steps to be calm."""
+FEWEST_IN_WINDOW = 3
+
+
+def window_means(points: Sequence[tuple[int, float]]) -> tuple[int, dict[int, Interval]]:
+    """Means of neighbouring steps with 95 % intervals over them, by the last step of each window.
+
+    Gives the steps of a window too. A rise within a window widens its interval; a few steps too
+    many at the start are left out.
+
+    >>> size, means = window_means([(1, 9.0), (2, 1.0), (3, 2.0), (4, 3.0)])
+    >>> size, {step: found.value for step, found in means.items()}
+    (3, {4: 2.0})
+    """
+    size = max(FEWEST_IN_WINDOW, -(-len(points) // WINDOWS))
+    ends = range(len(points), size - 1, -size)
+    windows = [points[end - size : end] for end in reversed(ends)]
+    return size, {one[-1][0]: mean_interval([value for _, value in one]) for one in windows}

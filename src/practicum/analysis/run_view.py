@@ -257,8 +257,8 @@ class RunView:
         return _time_left(self)
 
 
-def read_run(run: RunDir) -> RunView:
-    """The run as its folder shows it now.
+def read_run(run: RunDir, *, with_episodes: bool = True) -> RunView:
+    """The run as its folder shows it now; opening the store of its episodes takes longest.
 
     A part that cannot be read is named in `problems`, and the rest is read all the same.
 
@@ -290,7 +290,7 @@ def read_run(run: RunDir) -> RunView:
             Recovery(row.step, str(row.values["text"])) for row in rows if row.kind == "recovery"
         ),
         checkpoints=_read_checkpoints(run, problems),
-        episodes=_read_episodes(run.traces_path, problems),
+        episodes=_read_episodes(run.traces_path, problems) if with_episodes else (),
         problems=tuple(problems),
         read_at=time.time(),
     )

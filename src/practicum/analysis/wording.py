@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from practicum.core.config.run_config import REFERENCE, RunConfig
+
 IN_ORDER = "good before bad, more than the base model does"
 """What the order of held-out rows means."""
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -77,3 +79,15 @@ def to_ascii(text: str) -> str:
     '2 x 3 -> 6 ?'
     """
     return text.translate(ASCII_FORMS).encode("ascii", "replace").decode("ascii")
+
+
+def training_words(config: RunConfig) -> str:
+    """What each stage of a run learned by, and from what."""
+    env, told = f"the environment `{config.env_name}`", []
+    for stage in config.all_stages:
+        material = f"on {env}, by acting on its tasks"
+        if stage.data is not None:
+            own = stage.data.source == REFERENCE
+            material = f"on {f'solutions of {env}' if own else f'the data `{stage.data.source}`'}"
+        told.append(f"by `{stage.algorithm.name}` {material}")
+    return ", then ".join(told)

@@ -16,6 +16,7 @@ from practicum.core.config.algorithm_config import (
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.config.run_config import RunConfig
 from practicum.core.interfaces import Curriculum, Environment, LivePolicy, Teacher
+from practicum.core.trusted_code import require_secrets
 from practicum.engine.planning.machine import placement
 from practicum.environments.reference_policies import Imitator, ReferenceGuide
 from practicum.store.run_dir import RunDir
@@ -173,6 +174,7 @@ def _teacher(view: RunConfig, policy: LivePolicy) -> Teacher | None:
     if name.startswith(("http://", "https://")):
         from practicum.engine.learning.teachers import RemoteTeacher
 
+        require_secrets({"teacher": name}, "algorithm")
         return RemoteTeacher(name)
     from practicum.engine.learning.teachers import TorchTeacher
     from practicum.engine.policy import load_for_policy

@@ -21,6 +21,7 @@ from practicum.core.network_thread import NetworkThread
 from practicum.core.sample import Sample
 from practicum.core.sampling import Actions
 from practicum.core.trace import Message
+from practicum.core.trusted_code import require_secrets
 from practicum.engine.models.loading import locate_model
 from practicum.engine.planning.machine import placement, thread_count
 from practicum.samplers.policy_elsewhere import (
@@ -104,6 +105,7 @@ def _staleness(config: RunConfig) -> int:
 def _members(config: RunConfig, policy: "TorchPolicy", staleness: int) -> list[Member]:
     section = config.sampler
     if section.urls:
+        require_secrets(section.model_dump(), "sampler")
         key = sampler_key(section.key_file)
         return [Member(replica=_replica(config, policy, url, key)) for url in section.urls]
     key = secrets.token_urlsafe(24)

@@ -65,6 +65,11 @@ def choose_task(
     return find_task(environment, named, others)
 
 
+def training_tasks(config: EnvConfig | None, n: int) -> list[Task]:
+    """The first training tasks, in the order in which `practicum tasks` shows them."""
+    return first_tasks(open_environment(config), "train", 0, n)
+
+
 async def check_config(
     config: EnvConfig, n: int | None, seed: int, watch: CheckWatcher
 ) -> EnvironmentCheck:

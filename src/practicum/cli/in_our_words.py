@@ -25,7 +25,7 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
     words = list(given)
     if not words or words[0].startswith("-"):
         return words
-    if words[0] not in verbs:
+    if words[0] not in verbs or _is_their_monitor(words):
         words = [_verb(*words[:2]), *_spelled_out(Path(words[0]), words[1:])]
     if not any(word.startswith("--") for word in words):
         return words
@@ -36,6 +36,16 @@ def in_our_words(given: Sequence[str], verbs: Sequence[str]) -> list[str]:
             "--resume names the run to go on with; type: practicum train --resume latest"
         )
     return _merging(words) or [words[0], *_flags(words[0], words[1:])]
+
+
+def _is_their_monitor(words: Sequence[str]) -> bool:
+    """Whether `monitor` is another system's verb, by a flag of its that ours does not have."""
+    if words[0] != "monitor":
+        return False
+    from practicum.core.other_words import find_flag
+
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return any(flag == "--once" or find_flag("watch", flag) is not None for flag in flags)
 
 
 SOME = "20"

@@ -381,7 +381,7 @@ def _review(
 ) -> dict[str, object]:
     from practicum.traces.labelling import LabelSession
 
-    session = LabelSession(store, pool, options.author or _login(), options.order, options.seed)  # type: ignore[arg-type]  # checked above
+    session = LabelSession(store, pool, options.author or login(), options.order, options.seed)  # type: ignore[arg-type]  # checked above
     try:
         _ask_until_done(session, _answers(session, options, console), options, console)
     except KeyboardInterrupt:  # as good as q: every answer is kept already
@@ -463,7 +463,8 @@ def _answers(
     return from_lines(sys.stdin.readline, lambda wrong: console.print(wrong, markup=False))
 
 
-def _login() -> str:
+def login() -> str:
+    """The name that the user is logged in with."""
     import getpass
 
     from practicum.core.errors import UserError

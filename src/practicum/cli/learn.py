@@ -97,7 +97,7 @@ def _show(learned: "Learned") -> None:
     traffic = learned.traffic
     console.print(
         f"{learned.kind} from {traffic.good} good, {traffic.bad} bad and {traffic.corrections} "
-        f"corrected conversations, by {traffic.keys} keys or people: {learned.run.path}"
+        f"corrected conversations, by {traffic.counted_keys}: {learned.run.path}"
     )
     for reason, count in traffic.left_out.counts.items():
         console.print(f"left out: {count} ({reason})")

@@ -18,19 +18,23 @@ from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.learn import learn
 from practicum.cli.models import app as models
+from practicum.cli.monitor import monitor
 from practicum.cli.new import new
 from practicum.cli.ollama_models import app as ollama
+from practicum.cli.plan import plan
 from practicum.cli.play import play
 from practicum.cli.push import push
 from practicum.cli.runs import runs
 from practicum.cli.sandbox import app as sandbox
 from practicum.cli.serve import serve
+from practicum.cli.sweep import sweep
 from practicum.cli.tasks import tasks
 from practicum.cli.traces import app as traces
 from practicum.cli.train import train
 from practicum.cli.trust import trust
 from practicum.cli.versions import app as served
 from practicum.cli.watch import watch
+from practicum.cli.write_report import report
 from practicum.core.errors import MissingExtra, PracticumError, UserError, user_line
 from practicum.core.interrupted import interruptible
 
@@ -48,6 +52,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(doctor)
+app.command()(plan)
 app.add_typer(models, name="models")
 app.command()(new)
 app.command()(tasks)
@@ -60,8 +65,11 @@ app.add_typer(served, name="served")
 app.add_typer(ollama, name="ollama")
 app.command()(push)
 app.command()(compare)
+app.command(cls=ConfigWords)(sweep)
 app.command()(runs)
 app.command()(watch)
+app.command()(report)
+app.command()(monitor)
 app.add_typer(traces, name="traces")
 app.add_typer(dataset, name="dataset")
 app.add_typer(agents, name="agents")

@@ -1,6 +1,6 @@
 """`practicum play`: watch or play one episode, turn by turn."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,7 +57,7 @@ def play(
     from practicum.api import open_policy, policy_config
     from practicum.assemble.environments import choose_task, open_environment
     from practicum.assemble.policies import human_policy, play_once
-    from practicum.core.capabilities import TakesTypedLines
+    from practicum.core.capabilities import TakesTypedBlocks, TakesTypedLines
     from practicum.environments.registry import run_and_close
 
     named = "random" if policy == HUMAN else policy
@@ -68,7 +68,8 @@ def play(
     chosen = choose_task(config.env, environment, task, seed)
     if policy == HUMAN:
         typed = environment.turn_from_line if isinstance(environment, TakesTypedLines) else str
-        handle = human_policy(lambda actions: typed(_ask(console, actions)))
+        goes_on = environment.goes_on if isinstance(environment, TakesTypedBlocks) else None
+        handle = human_policy(lambda actions: typed(_ask(console, actions, goes_on)))
     else:
         handle = open_policy(named, config, environment)
     _print_start(console, chosen, environment, handle.name)
@@ -115,12 +116,21 @@ def _unmet(episode: "Episode") -> list[str]:
     return [plain(str(one["why"])) for one in listed if isinstance(one, dict) and not one["ok"]]
 
 
-def _ask(console: "Console", actions: "tuple[ActionForm, ...]") -> str:
+def _ask(
+    console: "Console",
+    actions: "tuple[ActionForm, ...]",
+    goes_on: Callable[[str], bool] | None = None,
+) -> str:
     names = ", ".join(form.name + (" TERM" if form.argument else "") for form in actions)
     if names:
         console.print(names, style="dim")
     try:
-        return console.input("> ").strip()
+        # An empty line is no turn: it would cost one who pressed the key once too often.
+        typed = [next(filter(None, iter(lambda: console.input("> ").strip(), None)))]
+        if goes_on is not None and goes_on(typed[0]):
+            console.print("type the lines; an empty one ends them", style="dim")
+            typed += iter(lambda: console.input(". ").rstrip(), "")
+        return "\n".join(typed)
     except EOFError:
         raise UserError(
             "there is nobody to type: standard input is at its end; type it in a terminal, or "

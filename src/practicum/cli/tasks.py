@@ -43,8 +43,9 @@ def tasks(
         typer.Option(
             "--data",
             "--repo",
+            "--path",
             metavar="PATH",
-            help="Your own tasks instead (shell), or your checkout (agent-company).",
+            help="Your own tasks (shell), your checkout (agent-company), task folders (harbor).",
         ),
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="How many to list.")] = 10,
@@ -61,6 +62,8 @@ def tasks(
     practicum tasks shell --data entry_dict.json --check all     all tasks of a file of yours
 
     practicum tasks agent-company --repo PATH       every task, and what is missing for it
+
+    practicum tasks harbor --path PATH              the same of task folders
     """
     from practicum.assemble.environments import open_environment
     from practicum.core.capabilities import HasVerdicts
@@ -89,8 +92,9 @@ def _env_config(env: str, options: list[str], level: int | None, data: str | Non
     if level is not None:
         words.append(f"env.level={level}")
     if data is not None:
-        has_repo = "repo" in environment_class(env).Options.model_fields
-        words.append(f"env.{'repo' if has_repo else 'data'}={data}")
+        fields = environment_class(env).Options.model_fields
+        key = next((one for one in ("repo", "path") if one in fields), "data")
+        words.append(f"env.{key}={data}")
     values = apply_overrides({"env": env_values(env)}, words)
     return EnvConfig.model_validate(values["env"])
 
@@ -184,6 +188,7 @@ def _check(environment: "Environment", config: "EnvConfig", check: str, quiet: b
 
 def _print_level(console: "Console", one: "LevelCheck", as_list: bool) -> None:
     console.print(f"level {one.level}: {_counts([one])}")
+    _print_intervals(console, [one])
     if as_list:  # it tells of every level what was found
         return
     for problem in one.problems:
@@ -212,27 +217,36 @@ def _print_list(console: "Console", found: "EnvironmentCheck") -> None:
 def _print_whole(console: "Console", found: "EnvironmentCheck") -> None:
     if len(found.levels) > 1:
         console.print(f"together: {_counts(found.levels)}")
-    if told := _intervals(found.levels):
-        console.print(f"95 % intervals: {told}", markup=False)
+        _print_intervals(console, found.levels)
     warned = sum(len(one.warnings) for one in found.levels)
     sound = f"sound, but see the warnings above ({warned})" if warned else "all sound"
     console.print(sound if found.is_sound else "[red]not sound[/red]")
+
+
+def _print_intervals(console: "Console", levels: "Sequence[LevelCheck]") -> None:
+    if told := _intervals(levels):
+        console.print(f"  95 %: {told}", style="dim", markup=False)
 
 
 def _intervals(levels: "Sequence[LevelCheck]") -> str:
     """How sure the shares are, were these tasks drawn from all there are."""
     from practicum.stats.intervals import wilson_interval
 
-    def bounds(name: str, count: int, n: int) -> str:
+    def bounds(name: str, found: "Sequence[tuple[int | None, int]]") -> str:
+        known = [(count, n) for count, n in found if count is not None and n]
+        if not known:
+            return ""
+        count, n = (sum(one) for one in zip(*known, strict=True))
         low, high = wilson_interval(count / n, n)
         return f"{name} [{low:.2f}, {high:.2f}]"
 
-    n = sum(one.n - one.unknown for one in levels)
-    with_reference = sum(one.with_reference for one in levels)
-    solved = sum(one.reference_solved for one in levels)
-    found = [bounds("reference", solved, with_reference)] if with_reference else []
-    paid = sum(one.do_nothing_paid for one in levels)
-    return ", ".join([*found, *([bounds("do-nothing", paid, n)] if n else [])])
+    told = (
+        bounds("reference", [(one.reference_solved, one.with_reference) for one in levels]),
+        bounds("do-nothing", [(one.do_nothing_paid, one.n - one.unknown) for one in levels]),
+        bounds("near-miss", [(one.near_miss_solved, one.n) for one in levels]),
+        bounds("random", [(one.random_solved, one.n) for one in levels]),
+    )
+    return ", ".join(filter(None, told))
 
 
 def _counts(levels: "Sequence[LevelCheck]") -> str:

@@ -13,6 +13,7 @@ from practicum.api import Run, TrainingLines, run_to_end
 from practicum.assemble.build_policy import build_policy, fitting_plan
 from practicum.assemble.datasets import build_dataset
 from practicum.assemble.driver import TrainedRun, ask, play_tasks, train_run
+from practicum.assemble.environments import training_tasks
 from practicum.assemble.policies import human_policy
 from practicum.compat.trace_pipeline import usual_reward
 from practicum.core.checkpoint import EvalReport, Interval
@@ -86,7 +87,9 @@ class AgenticTrainer:
     Args:
         model: A known name, a hub id, a folder or a .gguf file.
         method: `sft`, `weighted_sft`, `kto`, `dpo` or `offline_grpo`.
-        env: Where the policy is evaluated and its inference tested; without one it is only asked.
+        domain: Where the policy acts and is evaluated, such as `math`, `code` or
+            `mine.py:MyEnvironment`; without one it is only asked.
+        env: The same, by its other name.
         runs_dir: Folder that holds datasets and runs.
         overrides: Words as `practicum train` takes them, such as `algorithm.lr=1e-4`.
     """
@@ -96,18 +99,23 @@ class AgenticTrainer:
         model: str = "smollm2-135m",
         method: str = "sft",
         *,
+        domain: str | Mapping[str, Any] | None = None,
         env: str | Mapping[str, Any] | None = None,
         runs_dir: str | Path = "runs",
         overrides: Sequence[str] = (),
     ) -> None:
         self.method = check_method(method)
+        if domain is not None and env is not None:
+            raise UserError(
+                f"domain={domain!r} and env={env!r} are two names of one thing; give one of them"
+            )
         if not learns_from_traces(self.method):
             raise UserError(
                 f"{self.method} learns from episodes it makes, and AgenticTrainer from recorded "
                 "ones; choose sft, weighted_sft, kto, dpo or offline_grpo, or use TrainingPipeline"
             )
         self.model = model
-        self.env = env
+        self.env = domain if domain is not None else env
         self.runs_dir = Path(runs_dir)
         self.run: Path | None = None
         """Folder of the last run."""
@@ -132,8 +140,10 @@ class AgenticTrainer:
         Args:
             trajectories: A store of traces, a run, a dataset, or `reference` for the solutions of
                 `env`; or conversations themselves; or
-                `{"problem": ..., "actions": [...]}`, whose actions are played in `env` where there
-                is one, so that only what it accepts and scores is learned.
+                `{"problem": ..., "actions": [...]}`, whose actions are played in the domain where
+                there is one, so that only what it accepts and scores is learned; or the lists of
+                actions alone, which are played on the domain's training tasks in their order, the
+                first list on the first task that `practicum tasks` shows.
             heldout: Share of the tasks kept apart, on which the loss is reported.
         """
         weighted = self.method == "weighted_sft"
@@ -145,10 +155,10 @@ class AgenticTrainer:
             if name == REFERENCE and self.env is None:
                 raise UserError(
                     "'reference' plays the solutions of an environment; name one: "
-                    "AgenticTrainer(..., env='math')"
+                    "AgenticTrainer(..., domain='math')"
                 )
             if not isinstance(trajectories, str | Path):
-                rows = [self._as_conversation(row) for row in trajectories]
+                rows = [self._as_conversation(row) for row in self._with_problems(trajectories)]
                 name = str(_write_rows(Path(folder) / "trajectories.jsonl", rows))
             source = DatasetSource(
                 name=name,
@@ -220,6 +230,28 @@ class AgenticTrainer:
             )
         return found
 
+    def _with_problems(self, rows: Sequence[Any]) -> list[Any]:
+        """The rows, with lists of actions given the problems they are for."""
+        bare = [at for at, row in enumerate(rows) if isinstance(row, list | tuple)]
+        if not bare:
+            return list(rows)
+        if self.env is None:
+            raise UserError(
+                f"trajectory {bare[0] + 1} is a list of actions, and it is not known what for; "
+                "give {'problem': ..., 'actions': [...]}, or name the domain whose training tasks "
+                "the lists are for, in their order: AgenticTrainer(..., domain='math')"
+            )
+        tasks = training_tasks(self._config(source="none yet").env, len(rows))
+        if len(tasks) < len(rows):
+            raise UserError(
+                f"there are {len(rows)} trajectories and {len(tasks)} training tasks, so the lists "
+                "of actions cannot be given their problems; give {'problem': ..., 'actions': [...]}"
+            )
+        return [
+            {"problem": task.id, "actions": list(row)} if isinstance(row, list | tuple) else row
+            for task, row in zip(tasks, rows, strict=True)
+        ]
+
     def _as_conversation(self, row: Any) -> Any:
         """A row of actions as the conversation they make; any other row as it is."""
         row = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
@@ -227,7 +259,7 @@ class AgenticTrainer:
             return row
         problem, actions = str(row.get("problem") or row.get("prompt") or ""), row["actions"]
         taken = [str(one.get("action", "") if isinstance(one, Mapping) else one) for one in actions]
-        if not problem or not all(taken):
+        if not problem or not taken or not all(taken):
             raise UserError(
                 "a trajectory of actions has 'problem', a text, and 'actions', a list of texts or "
                 "of {'action': ..., 'result': ...}"

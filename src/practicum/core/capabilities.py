@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from practicum.core.command import SystemRecipe
 from practicum.core.interfaces import DiscreteSession, Environment, Sampler, Sandboxes, Session
 from practicum.core.sampling import ActionForm, Actions, Completion, SamplingParams
 from practicum.core.task import JSON, Outcome, Task, TaskVerdict
@@ -155,6 +156,17 @@ class ServesPorts(Protocol):
 
 
 @runtime_checkable
+class BuildsSystems(Protocol):
+    """Sandboxes whose machines may have other systems than that of all machines."""
+
+    async def build_system(self, recipe: SystemRecipe) -> None:
+        """Make a system, unless it has been made; `SandboxSpec.system` names it by its digest.
+
+        Raises `UserError` where its packages cannot be had or no machine is possible here.
+        """
+
+
+@runtime_checkable
 class HasSandboxKind(Protocol):
     """An environment whose episodes run commands; the kind is stored with a run.
 
@@ -273,6 +285,14 @@ class TakesTypedLines(Protocol):
 
     def turn_from_line(self, line: str) -> str:
         """The turn that a typed line stands for."""
+
+
+@runtime_checkable
+class TakesTypedBlocks(Protocol):
+    """An environment of which some turns are typed by a person over several lines."""
+
+    def goes_on(self, line: str) -> bool:
+        """Whether a turn that begins with this line goes on below it, up to an empty line."""
 
 
 @runtime_checkable

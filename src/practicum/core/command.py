@@ -1,5 +1,6 @@
 """Records of sandboxed commands: `SandboxSpec` (limits) and `CommandResult`."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -60,6 +61,8 @@ class SandboxSpec:
     """Bytes kept of each command's stdout, and of its stderr."""
     shown: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a `machine` sees but cannot change: each with its place inside."""
+    system: str = ""
+    """A system made by `core.capabilities.BuildsSystems`, in place of that of all machines."""
     image: str = ""
     """A container image that is played as it is: with the host's network and its own
     variables and programs, for checkers too. Nothing that other sandboxes promise holds for it."""
@@ -68,3 +71,17 @@ class SandboxSpec:
     def from_json(cls, given: dict[str, Any]) -> "SandboxSpec":
         """A spec from the JSON of its fields."""
         return cls(**{**given, "shown": tuple((host, place) for host, place in given["shown"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemRecipe:
+    """How a system of its own is made from that of all machines."""
+
+    digest: str
+    """Of all that it is made of: it is made once, and `SandboxSpec.system` names it so."""
+    packages: tuple[str, ...]
+    """Debian packages beside those of every machine."""
+    prepare: Callable[[Any], Awaitable[None]]
+    """Does the rest in a machine, a `Sandbox` without a network; all that it changes is kept."""
+    spec: SandboxSpec
+    """Limits of that machine."""

@@ -94,6 +94,7 @@ EXTRA_OF = {
     **dict.fromkeys(("fastapi", "httpx", "websockets"), "serve"),
     **dict.fromkeys(("cyllama", "sentencepiece", "xllamacpp"), "export"),
     "matplotlib": "plots",
+    "weasyprint": "report",
     "openai": "agents",
     "pyarrow": "parquet",
     "ray": "ray",

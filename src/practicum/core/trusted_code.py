@@ -8,8 +8,9 @@ text file with a line for each consent; taking a line out withdraws it.
 import ast
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from practicum.core.cache_folder import cache_root
 from practicum.core.errors import UserError
@@ -25,6 +26,22 @@ NOT_TYPED = "PRACTICUM_NOT_TYPED"
 FOLDER = "folder"
 MOST_FILES = 1000
 """Files that one consent covers at most: those that a file imports from its own folder."""
+SENT = (
+    ("endpoint", "key_variable", ""),
+    ("colleague_endpoint", "colleague_key_env", "OPENAI_API_KEY"),
+    ("judge_endpoint", "judge_key_env", "OPENAI_API_KEY"),
+    ("url", "key_file", "PRACTICUM_ENV_KEY"),
+    ("urls", "key_file", "PRACTICUM_SAMPLER_KEY"),
+    ("teacher", "", "PRACTICUM_TEACHER_KEY"),
+)
+"""Keys of configs by which a secret leaves: the address, the key that names a variable or a file,
+and the variable that is sent where it names none."""
+NEW_FOLDER = "new"
+"""Where a command runs that needs no folder of its own."""
+SERVED = "remote"
+"""The environment whose `url` is where its server answers."""
+FILE = "file "
+"""Before the name of a file whose content is sent; other secrets are variables."""
 
 
 class NotTrusted(UserError):
@@ -147,24 +164,62 @@ def require_name(named: str, key: str, origin: Path) -> None:
         )
 
 
-def require_command(words: Sequence[str], key: str) -> None:
-    """Raise `NotTrusted` unless the user agreed to run this command with these files."""
-    if _command_key(words) not in _trusted():
+def require_command(
+    words: Sequence[str], key: str, workdir: str = "", inherit: Sequence[str] = ()
+) -> None:
+    """Raise `NotTrusted` unless the user agreed to run this command there, with these files."""
+    if _command_key(words, workdir, inherit) not in _trusted():
         raise NotTrusted(
             f"{key} = {' '.join(words)!r} is a command that was not run here before, or a file in "
-            "it has changed since, and it may do whatever you may; if you trust it type: practicum "
-            "trust CONFIG (the YAML file or the run that has it)"
+            "it, its folder or the variables it inherits have changed since, and it may do "
+            "whatever you may; if you trust it type: practicum trust CONFIG (the YAML file or the "
+            "run that has it)"
         )
 
 
-def require_secret(variable: str, endpoint: str, key: str) -> None:
-    """Raise `NotTrusted` unless the user agreed that a variable's value is sent to this address."""
-    if _secret_key(variable, endpoint) not in _trusted():
+def require_secret(secret: str, address: str, key: str) -> None:
+    """Raise `NotTrusted` unless the user agreed that a secret is sent to this address.
+
+    Args:
+        secret: A variable, or `FILE` and a path.
+        address: Where it goes.
+        key: What of the config sends it.
+    """
+    if _secret_key(secret, address) not in _trusted():
+        what = secret if secret.startswith(FILE) else f"environment variable {secret}"
         raise NotTrusted(
-            f"{key} sends the environment variable {variable} to {endpoint}, which was not done "
-            "here before; if you want that type: practicum trust CONFIG (the YAML file or the run "
-            "that has it)"
+            f"{key} sends the {what} to {address}, which was not done here before; if you want "
+            "that type: practicum trust CONFIG (the YAML file or the run that has it), or type "
+            "both on the command line"
         )
+
+
+def secrets_sent(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The secrets that a section of a config sends somewhere, and where to.
+
+    >>> list(secrets_sent({"endpoint": "http://judge/v1", "key_variable": "MY_KEY"}))
+    [('MY_KEY', 'http://judge/v1')]
+    >>> list(secrets_sent({"teacher": "http://teacher/v1"}))
+    [('PRACTICUM_TEACHER_KEY', 'http://teacher/v1')]
+    """
+    for place, named, usual in SENT:
+        found = values.get(place)
+        if place == "url" and values.get("name", SERVED) != SERVED:
+            continue  # an environment of the user's own, whose code has its own consent
+        addresses = found if isinstance(found, list | tuple) else [found]
+        secret = str(values.get(named) or usual)
+        if named == "key_file" and secret != usual:
+            secret = f"{FILE}{Path(secret).absolute()}"
+        for address in addresses if secret else ():
+            if isinstance(address, str) and address.startswith(("http://", "https://")):
+                yield secret, address.rstrip("/")
+
+
+def require_secrets(values: Mapping[str, Any], key: str) -> None:
+    """`require_secret` for all that a section sends; a variable that is not set is not sent."""
+    for secret, address in secrets_sent(values):
+        if secret.startswith(FILE) or os.environ.get(secret):
+            require_secret(secret, address, key)
 
 
 def trust_file(path: Path) -> list[tuple[str, str]]:
@@ -187,29 +242,38 @@ def trust_name(named: str) -> list[tuple[str, str]]:
     return [(_name_key(named), f"function {named}")]
 
 
-def trust_command(words: Sequence[str]) -> list[tuple[str, str]]:
-    """The consent to run a command with the files it names."""
-    return [(_command_key(words), f"command {' '.join(words)}")]
+def trust_command(
+    words: Sequence[str], workdir: str = "", inherit: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """The consent to run a command in a folder, with the files it names and these variables."""
+    return [(_command_key(words, workdir, inherit), f"command {' '.join(words)}")]
 
 
-def trust_secret(variable: str, endpoint: str) -> list[tuple[str, str]]:
-    """The consent to send a variable's value to an address."""
-    return [(_secret_key(variable, endpoint), f"variable {variable} to {endpoint}")]
+def trust_secret(secret: str, address: str) -> list[tuple[str, str]]:
+    """The consent to send a secret to an address."""
+    label = secret if secret.startswith(FILE) else f"variable {secret}"
+    return [(_secret_key(secret, address), f"{label} to {address}")]
 
 
-def _secret_key(variable: str, endpoint: str) -> str:
-    return digest_of(f"secret\0{variable}\0{endpoint}".encode())
+def _secret_key(secret: str, address: str) -> str:
+    return digest_of(f"secret\0{secret}\0{address.rstrip('/')}".encode())
 
 
 def _name_key(named: str) -> str:
     return digest_of(f"name\0{named}".encode())
 
 
-def _command_key(words: Sequence[str]) -> str:
-    parts = ["command", *words]
-    for path in [Path(word) for word in words]:
-        if _is_file(path) and not is_in_trusted_folder(path):
-            parts.append(digest_of(path.read_bytes()))
+def _command_key(words: Sequence[str], workdir: str, inherit: Sequence[str]) -> str:
+    """Of the words, the folder they mean something in, and the content of the files they name.
+
+    Of a Python file also those that it imports from its own folder, as far as that can be read.
+    """
+    folder = "" if workdir in ("", NEW_FOLDER) else str(Path(workdir).absolute())
+    parts = ["command", *words, folder, *sorted(inherit)]
+    for word in words:
+        for path in sorted({Path(word), Path(folder, word)}):
+            if _is_file(path) and not is_in_trusted_folder(path):
+                parts += sorted(digest for digest, _ in trust_file(path))
     return digest_of("\0".join(parts).encode())
 
 

@@ -32,6 +32,7 @@ from practicum.core.trusted_code import (
     module_files,
     remember,
     require_name,
+    secrets_sent,
     trust_command,
     trust_file,
     trust_name,
@@ -92,20 +93,22 @@ COMMANDS = frozenset({"command", "score"})
 """Keys of a config whose lists of words are commands."""
 
 
-def consents_to(values: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def consents_to(values: Any) -> Iterator[tuple[str, str]]:
     """The consents to all code that values of a config name, and to the keys that they send.
 
     For `remember`.
     """
     if isinstance(values, Mapping):
-        if values.get("key_variable"):
-            yield from trust_secret(str(values["key_variable"]), str(values.get("endpoint")))
+        for secret, address in secrets_sent(values):
+            yield from trust_secret(secret, address)
+        inherit = tuple(map(str, values.get("inherit") or ()))
         for inner, value in values.items():
-            yield from consents_to(value, str(inner).rpartition(".")[2])
+            words = value if isinstance(value, list | tuple) else ()
+            if words and str(inner).rpartition(".")[2] in COMMANDS:
+                where = str(values.get("workdir") or "")
+                yield from trust_command(tuple(map(str, words)), where, inherit)
+            yield from consents_to(value)
     elif isinstance(values, list | tuple):
-        words = [str(word) for word in values]
-        if key in COMMANDS and words:
-            yield from trust_command(words)
         for value in values:
             yield from consents_to(value)
     elif isinstance(values, str) and names_code(values):

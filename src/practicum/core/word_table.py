@@ -91,7 +91,7 @@ _TAC = [
         ("python tac_rl/monitor.py --watch", "practicum watch"),
         ("python monitor.py --run-id latest", "practicum watch latest"),
         ("python monitor.py --list", "practicum runs"),
-        ("python monitor.py --generate-report", "practicum runs latest"),
+        ("python monitor.py --generate-report", "practicum report latest"),
     ),
     *_rows(
         TAC,
@@ -100,7 +100,6 @@ _TAC = [
         ("validate", "doctor"),
         ("validate_gpu", "doctor"),
         ("setup", "doctor"),
-        ("report", "runs"),
         ("list", "runs"),
         ("quick_start", "practicum train configs/demo.yaml"),
         ("math_demo", "practicum train math"),
@@ -122,9 +121,9 @@ _TAC = [
         ("--run-id latest", "latest"),
         ("--logs-dir runs", "--runs-dir runs"),
         ("--list", "practicum runs"),
-        ("--generate-report", "practicum runs RUN"),
-        ("--report-output report.txt", "practicum runs RUN > report.txt"),
-        ("--visualize", "practicum watch RUN --once"),
+        ("--generate-report", "practicum report RUN --to report.html"),
+        ("--report-output report.txt", "practicum report RUN --to report.md"),
+        ("--visualize", "practicum report RUN --to report.html", "with charts"),
         verb="watch",
     ),
     *_rows(
@@ -236,7 +235,7 @@ _ACTIONS = [
         (
             "trainer.prepare_training_data(trajectories)",
             "AgenticTrainer.prepare_training_data",
-            "conversations, or problem and actions",
+            "conversations, or problem and actions, or lists of actions alone",
         ),
         ("await trainer.train(dataset)", "AgenticTrainer.train", "with or without await"),
         ("trainer.test_inference(problems)", "AgenticTrainer.test_inference"),

@@ -34,6 +34,7 @@ from practicum.core.errors import (
 from practicum.core.interfaces import Environment
 from practicum.core.task import Split, Task
 from practicum.core.trace import LONE_SURROGATE
+from practicum.core.trusted_code import require_secrets
 from practicum.core.user_code import load_callable, names_code, place_of, unnamed_code
 from practicum.environments.gym_environment import is_gym_like, wrap
 
@@ -50,6 +51,7 @@ OURS = ("practicum.", "practicum_envs.")
 """Where the modules of this distribution are."""
 OTHER_NAMES = {
     "agent_company": ("tac", "theagentcompany", "agentcompany", "agentcompanybench"),
+    "harbor": ("terminalbench", "terminalbench2", "tbench"),
     "math": ("algebra", "equations", "maths"),
     "office": ("company",),
     "shell": ("bash", "osinteraction", "os", "lifelong", "lifelongagentbench", "terminal"),
@@ -106,6 +108,7 @@ def build_environment(name: str, options: Mapping[str, Any] | None = None) -> En
     'math'
     """
     kind = environment_class(name)
+    require_secrets({"name": name, **(options or {})}, "env")
     whole = create_model("Env", env=(kind.Options, ...))
     try:
         checked = whole.model_validate({"env": dict(options or {})})

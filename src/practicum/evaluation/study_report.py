@@ -191,19 +191,20 @@ def render_study(report: StudyReport) -> Table:
         title=f"{report.name}: {report.env}, {len(report.seeds)} seeds on the same "
         f"{report.n_tasks} held-out tasks, 95 % intervals over both",
         title_justify="left",
-        caption=Text("\n".join(_notes(report))),
+        caption=Text("\n".join(study_notes(report))),
         caption_justify="left",
     )
     table.add_column("score")
     table.add_column("value [95 % interval]", no_wrap=True)
     for seed, one in zip(report.seeds, report.reports, strict=True):
         table.add_row(f"seed {seed} success", Text(format_success(one, digits=2)))
-    for name, found in _rows(report):
-        table.add_row(name, Text(_show(found)))
+    for name, found in study_rows(report):
+        table.add_row(name, Text(show_over_seeds(found)))
     return table
 
 
-def _rows(report: StudyReport) -> list[tuple[str, Interval]]:
+def study_rows(report: StudyReport) -> list[tuple[str, Interval]]:
+    """The figures of all seeds together, by name."""
     return [
         ("success", report.success),
         ("mean reward", report.reward),
@@ -212,13 +213,15 @@ def _rows(report: StudyReport) -> list[tuple[str, Interval]]:
     ]
 
 
-def _show(interval: Interval, *, signed: bool = False) -> str:
+def show_over_seeds(interval: Interval, *, signed: bool = False) -> str:
+    """A figure over seeds; one seed has no interval over them."""
     if interval.method == "one seed":
         return f"{interval.value:.2f} (one seed)"
     return format_interval(interval, signed=signed, digits=2)
 
 
-def _notes(report: StudyReport) -> list[str]:
+def study_notes(report: StudyReport) -> list[str]:
+    """What one must know to read the figures, a sentence each."""
     notes = []
     if report.so_far is not None:
         step, steps = report.so_far
@@ -235,7 +238,9 @@ def _notes(report: StudyReport) -> list[str]:
         listed = ", ".join(map(str, report.missing))
         notes.append(f"{report.name}: not finished and left out: seed {listed}.")
     if report.masked:
-        notes.append(f"{report.name}: success {_show(report.success)}{beside_success(report, 2)}.")
+        notes.append(
+            f"{report.name}: success {show_over_seeds(report.success)}{beside_success(report, 2)}."
+        )
     if report.left_out:
         notes.append(f"{report.name}: {report.left_out} tasks without a score by every seed.")
     return notes
@@ -248,18 +253,18 @@ def render_study_comparison(comparison: StudyComparison) -> Table:
         title=f"{first.env}: {first.name} ({_seeds(first)}) and {second.name} ({_seeds(second)}) "
         f"on the same {comparison.n_tasks} held-out tasks, 95 % intervals",
         title_justify="left",
-        caption=Text("\n".join([comparison.verdict, *_notes(first), *_notes(second)])),
+        caption=Text("\n".join([comparison.verdict, *study_notes(first), *study_notes(second)])),
         caption_justify="left",
     )
     for heading in ("score", first.name, second.name, "difference"):
         table.add_column(Text(heading), overflow="fold")
     differences = (comparison.success_difference, comparison.reward_difference)
-    gains = [_show(gain, signed=True) for gain in differences]
+    gains = [show_over_seeds(gain, signed=True) for gain in differences]
     for (name, before), (_, after), gain in zip(
-        _rows(first), _rows(second), [*gains, "", ""], strict=True
+        study_rows(first), study_rows(second), [*gains, "", ""], strict=True
     ):
-        table.add_row(name, Text(_show(before)), Text(_show(after)), Text(gain))
-    table.add_row("P(improvement)", "", Text(_show(comparison.improvement)), "")
+        table.add_row(name, Text(show_over_seeds(before)), Text(show_over_seeds(after)), Text(gain))
+    table.add_row("P(improvement)", "", Text(show_over_seeds(comparison.improvement)), "")
     return table
 
 

@@ -3,6 +3,7 @@
 It is `practicum serve MODEL --sampler`, reached by HTTP, or an actor of a cluster.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,6 +88,7 @@ class PracticumReplica:
     """
 
     writes_actions = takes_grammars = True
+    hottest = math.inf
 
     def __init__(self, engine: ReachesEngine, base: str) -> None:
         self._engine, self._base = engine, base

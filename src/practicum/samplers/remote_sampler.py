@@ -134,6 +134,8 @@ class RemoteSampler:
         params, replica = request.params, self._pool.replicas[0]
         if 0.0 < params.temperature < GREEDY_BELOW:
             request = replace(request, params=replace(params, temperature=0.0))
+        elif params.temperature > replica.hottest:  # a failed group's next try; the span tells
+            request = replace(request, params=replace(params, temperature=replica.hottest))
         if request.actions and request.grammar is not None:
             raise UserError(
                 "a completion has actions or a grammar, not both; leave one of them out"

@@ -80,6 +80,10 @@ class Replica(Protocol):
     def takes_grammars(self) -> bool:
         """Whether it can hold a turn to a grammar."""
 
+    @property
+    def hottest(self) -> float:
+        """The highest temperature that it takes."""
+
     async def facts(self) -> ReplicaFacts:
         """That it is up, and has the model that learns."""
 

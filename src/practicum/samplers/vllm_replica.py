@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from practicum.core.config.sampler_config import VLLM_HOTTEST
 from practicum.core.errors import ContextFull, PolicyMismatch, UserError
 from practicum.core.sample import Floats
 from practicum.core.sampling import Completion, SamplingParams
@@ -45,6 +46,7 @@ class VllmReplica:
     """Implements `Replica`."""
 
     writes_actions = takes_grammars = False
+    hottest = VLLM_HOTTEST
 
     def __init__(self, url: str, key: str, ends: TurnEnds) -> None:
         self.name = f"the vLLM replica {url}"

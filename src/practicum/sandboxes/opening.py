@@ -8,11 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from practicum.core.command import SandboxProfile, SandboxSpec
-from practicum.core.errors import ConfigError, PracticumError, UserError
+from practicum.core.capabilities import BuildsSystems
+from practicum.core.command import SandboxProfile, SandboxSpec, SystemRecipe
+from practicum.core.errors import ConfigError, EnvironmentFailure, PracticumError, UserError
 from practicum.core.interfaces import Sandbox, Sandboxes
 from practicum.sandboxes.bubblewrap.bubblewrap_sandboxes import BubblewrapSandboxes
-from practicum.sandboxes.bubblewrap.rootfs import build_root, cached_root, granted_ids
+from practicum.sandboxes.bubblewrap.derived_root import derive_root, derived_root
+from practicum.sandboxes.bubblewrap.rootfs import (
+    build_root,
+    cached_root,
+    granted_ids,
+    not_yet_in,
+)
 from practicum.sandboxes.cgroups import why_no_cgroups
 from practicum.sandboxes.selfcheck import Finding, check_sandboxes
 
@@ -87,15 +94,15 @@ def unchecked_sandboxes(kind: str, say: Callable[[str], None]) -> Sandboxes:
 
 
 class LazyBubblewrap:
-    """Bubblewrap; the root file system is built when the first `machine` is opened."""
+    """Bubblewrap; a root file system is built when the first `machine` of it is opened."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         reason = why_no_bubblewrap()
         if reason is not None:
             raise UserError(f"no bubblewrap sandbox can be had here: {reason}")
         self._say = say
-        self._made: BubblewrapSandboxes | None = None
-        self._has_root = False
+        self._made: dict[Path | None, BubblewrapSandboxes] = {}
+        self._building = asyncio.Lock()
 
     @property
     def kind(self) -> str:
@@ -104,29 +111,42 @@ class LazyBubblewrap:
 
     async def open(self, spec: SandboxSpec) -> Sandbox:
         """See `core.interfaces.Sandboxes`."""
-        needs_root = spec.profile == "machine"
-        if self._made is None or (needs_root and not self._has_root):
-            if needs_root:
-                build_root(self._say)
-            await self.close()
-            self._made = self._make()
-        return await self._made.open(spec)
+        if spec.system:
+            root = derived_root(spec.system)
+            if root is None:
+                raise EnvironmentFailure(f"the system {spec.system} has not been made")
+            return await self._of(root).open(spec)
+        if spec.profile == "machine":
+            return await self._of(build_root(self._say)).open(spec)
+        return await (self._made.get(cached_root()) or self._of(None)).open(spec)
 
-    def _make(self) -> BubblewrapSandboxes:
-        root, granted = cached_root(), granted_ids()
-        self._has_root = root is not None and granted is not None
-        return BubblewrapSandboxes(
-            bwrap=shutil.which("bwrap") or "bwrap",
-            python=PYTHON_INSIDE,
-            root=str(root) if root is not None and granted is not None else "",
-            first_ids=(granted.uid, granted.gid) if granted is not None else (0, 0),
-        )
+    async def build_system(self, recipe: SystemRecipe) -> None:
+        """See `core.capabilities.BuildsSystems`."""
+        async with self._building:  # one after another: each has a machine with much memory
+            if derived_root(recipe.digest) is None:
+                base = await asyncio.to_thread(build_root, self._say)
+                more = not_yet_in(base, recipe.packages)
+                base = await asyncio.to_thread(build_root, self._say, None, more)
+                await derive_root(recipe, base, self._of(base), self._say)
+
+    def _of(self, root: Path | None) -> BubblewrapSandboxes:
+        """Sandboxes whose machines have this root file system."""
+        if root not in self._made:
+            granted = granted_ids()
+            has_root = root is not None and granted is not None
+            self._made[root] = BubblewrapSandboxes(
+                bwrap=shutil.which("bwrap") or "bwrap",
+                python=PYTHON_INSIDE,
+                root=str(root) if has_root else "",
+                first_ids=(granted.uid, granted.gid) if granted is not None else (0, 0),
+            )
+        return self._made[root]
 
     async def close(self) -> None:
         """See `core.interfaces.Sandboxes`."""
-        if self._made is not None:
-            await self._made.close()
-            self._made = None
+        made, self._made = self._made, {}
+        for one in made.values():
+            await one.close()
 
 
 class CheckedSandboxes:
@@ -157,6 +177,16 @@ class CheckedSandboxes:
                 "env.sandbox=podman"
             )
         return await self._sandboxes.open(spec)
+
+    async def build_system(self, recipe: SystemRecipe) -> None:
+        """See `core.capabilities.BuildsSystems`."""
+        if not isinstance(self._sandboxes, BuildsSystems):
+            raise UserError(
+                f"a {self.kind} sandbox makes no systems from Dockerfiles; write "
+                "env.sandbox=bubblewrap"
+            )
+        await self.require("machine")
+        await self._sandboxes.build_system(recipe)
 
     async def require(self, profile: SandboxProfile) -> None:
         """Run the self-check of a profile, once; `UserError` if it fails."""

@@ -182,7 +182,7 @@ class RunDir:
 
     def replace_config(self, config: RunConfig) -> None:
         """Write the config of a resumed run, which may have more steps, say."""
-        write_file(self.config_path, _to_yaml(config))
+        write_file(self.config_path, config_yaml(config))
 
     def facts(self) -> RunFacts:
         """Versions, hardware and attempts."""
@@ -231,7 +231,7 @@ class RunDir:
             with durable_step(DurableStep.RUN_CREATE), storage_errors(self.path):
                 _make_folder(temporary)
                 (temporary / self.checkpoints_path.name).mkdir()
-                write_file(temporary / self.config_path.name, _to_yaml(config))
+                write_file(temporary / self.config_path.name, config_yaml(config))
                 write_facts(temporary / self.facts_path.name, facts)
                 publish_folder(temporary, self.path)
         except BaseException as error:
@@ -301,7 +301,8 @@ def free_path(runs_dir: Path, env: str) -> Path:
     return path
 
 
-def _to_yaml(config: RunConfig) -> bytes:
+def config_yaml(config: RunConfig) -> bytes:
+    """The whole config as a file that is read again."""
     text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return text.encode()
 

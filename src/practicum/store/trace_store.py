@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from practicum.core.errors import UserError
 from practicum.core.sample import Episode
@@ -246,8 +246,33 @@ class FoundEpisode:
     """The newest label by a person."""
 
 
+Order = Literal["newest", "oldest", "best", "worst"]
+ORDERS: dict[Order, str] = {
+    "newest": "e.row DESC",
+    "oldest": "e.row",
+    "best": "e.score DESC NULLS LAST, e.row",
+    "worst": "e.score NULLS LAST, e.row",
+}
+"""Orders of `TraceSearch.ranked`, in SQL."""
+
+
 class EpisodeBodies(TraceDatabase):
     """The encoded episodes."""
+
+    def episode_at(self, row: int) -> Episode | None:
+        """The episode of a row; None where there is none, or none that can be decoded."""
+        return self._episode(row)
+
+    def raw_bodies(
+        self, where: str = "", before: int | None = None, limit: int = 200
+    ) -> list[tuple[int, bytes]]:
+        """Rows and compressed JSON of episodes that match, the newest first, from before a row."""
+        condition = parse_where(where)
+        return self._query(
+            "SELECT e.row, b.body FROM current_episodes AS e JOIN bodies AS b ON b.row = e.row "
+            f"WHERE (? IS NULL OR e.row < ?) AND {condition.sql} ORDER BY e.row DESC LIMIT ?",
+            (before, before, *condition.values, limit),
+        )
 
     def _episode(self, row: int) -> Episode | None:
         """The episode of a row; None, and its row is named, where it cannot be decoded any more."""
@@ -276,6 +301,21 @@ class TraceSearch(EpisodeBodies):
         label = FIELDS["label"].sql
         rows = self._page(
             f"e.row, {', '.join('e.' + c for c in COLUMNS)}, {label}", where, after, limit
+        )
+        return [
+            FoundEpisode(row=row[0], summary=to_summary(row[1:-1]), label=row[-1]) for row in rows
+        ]
+
+    def ranked(
+        self, where: str = "", order: Order = "newest", limit: int = 50, skip: int = 0
+    ) -> list[FoundEpisode]:
+        """One page of the episodes that match in an order, after so many of them."""
+        condition, label = parse_where(where), FIELDS["label"].sql
+        rows = self._query(
+            f"SELECT e.row, {', '.join('e.' + c for c in COLUMNS)}, {label} "
+            f"FROM current_episodes AS e WHERE {condition.sql} "
+            f"ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?",
+            (*condition.values, max(0, limit), max(0, skip)),
         )
         return [
             FoundEpisode(row=row[0], summary=to_summary(row[1:-1]), label=row[-1]) for row in rows

@@ -41,6 +41,7 @@ FIELDS: dict[str, Field] = {
     "source": Field("e.source", "text", "what recorded it"),
     "model": Field("e.model", "text", "the model that acted"),
     "task": Field("e.task_id", "text", "the id of its task"),
+    "level": Field("e.level", "number", "its task's difficulty, where the task is stored"),
     "id": Field("e.id", "text", "its own id"),
     "purpose": Field("e.purpose", "text", "train, eval, import, record or traffic"),
     "stop": Field("e.stop", "text", "why it ended", tuple(StopReason)),

@@ -2,7 +2,8 @@
 
 The copy is what a run learns from: what comes in meanwhile does not change it, secrets are taken
 out once more, and it holds only conversations that the model to be trained has had itself. No key
-has more than its share of it: see `most_of_a_key`.
+has more than its share of it, see `most_of_a_key`, and none that the others contradict has any, see
+`contradicted_keys`.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from practicum.core.score import Label
 from practicum.core.task import Task
 from practicum.store.trace_store import SqliteTraceStore, TaskKey
 from practicum.store.where import not_evaluated
+from practicum.traces.contradicted_keys import MOST_LOOKED_AT, contradicted_keys
 from practicum.traces.datasets.splits import LeftOut
 from practicum.traces.redaction import Redactor
 
@@ -33,6 +35,7 @@ BATCH = 200
 
 FOREIGN = "another model than the served one sampled it"
 TESTED = "its task is one that the models are compared on"
+CONTRADICTED = "the key that labelled it says the opposite of what the others say of such answers"
 OVER_SHARE = "the key that labelled it has more labels than the share of one key"
 
 LEAST_BOUND, GREATEST_BOUND = Fraction(1, 10), Fraction(1, 2)
@@ -66,6 +69,11 @@ class Traffic:
     def keys(self) -> int:
         """How many keys and people stand behind the labels."""
         return len(set(self.authors.values()) - {""})
+
+    @property
+    def counted_keys(self) -> str:
+        """As people say it."""
+        return "1 key or person" if self.keys == 1 else f"{self.keys} keys or people"
 
     def choose_kind(self, asked: Literal["auto", "kto", "dpo"]) -> FeedbackKind:
         """What to learn by: `dpo` where most are corrections, unless asked; checked either way."""
@@ -205,10 +213,31 @@ def _choose(
         else:
             found[name] = said[name][-1].author if name in said else ""
     labelled = {name: author for name, author in found.items() if author}
+    lying = _contradicted(store, labelled, said)
+    denied = {name for name, author in labelled.items() if author in lying}
+    labelled = {name: author for name, author in labelled.items() if name not in denied}
     beyond = labelled.keys() - within_share(labelled)
-    for name in sorted(beyond):
-        left_out.add(OVER_SHARE, name)
-    return {name: author for name, author in found.items() if name not in beyond}
+    for reason, names in ((CONTRADICTED, denied), (OVER_SHARE, beyond)):
+        for name in sorted(names):
+            left_out.add(reason, name)
+    return {name: author for name, author in found.items() if name not in denied | beyond}
+
+
+def _contradicted(
+    store: SqliteTraceStore, authors: Mapping[str, str], said: Mapping[str, list[Label]]
+) -> set[str]:
+    """The keys whose thumbs and scores those of the others contradict."""
+    thumbs = {
+        name: author
+        for name, author in authors.items()
+        if not any(label.correction for label in said[name])
+    }
+    drawn = sorted(within_share(thumbs), key=_draw)[:MOST_LOOKED_AT]
+    traces = [episode.trace for name in drawn if (episode := store.get(name)) is not None]
+    names = [trace.id for trace in traces]
+    return contradicted_keys(
+        traces, [said[name][-1].is_good for name in names], [thumbs[name] for name in names]
+    )
 
 
 def traffic_environments(source: Path, where: str = SAID) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from practicum import api
+from practicum.analysis.wording import training_words
 from practicum.assemble.environments import open_environment
 from practicum.assemble.policies import (
     PolicyHandle,
@@ -24,7 +25,7 @@ from practicum.assemble.policies import (
     sampling_policy,
 )
 from practicum.core.checkpoint import CARD, EXPORT_RESULTS, EvalReport
-from practicum.core.config.run_config import REFERENCE, RunConfig
+from practicum.core.config.run_config import RunConfig
 from practicum.core.errors import CheckpointError, UserError
 from practicum.core.json_values import as_json
 from practicum.core.sample import Episode, Floats, Ints
@@ -538,7 +539,7 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
         policy=policy,
         fingerprint=fingerprint,
         env=config.env_name,
-        training=_training(run.config()) if run else "",
+        training=training_words(run.config()) if run else "",
         licence=licence,
     )
     return (
@@ -554,18 +555,6 @@ def _load(policy: str, config: RunConfig) -> tuple[LoadedModel, Any, Source]:
             lineage=lineage,
         ),
     )
-
-
-def _training(config: RunConfig) -> str:
-    """What each stage of a run learned by, and from what."""
-    env, told = f"the environment `{config.env_name}`", []
-    for stage in config.all_stages:
-        material = f"on {env}, by acting on its tasks"
-        if stage.data is not None:
-            own = stage.data.source == REFERENCE
-            material = f"on {f'solutions of {env}' if own else f'the data `{stage.data.source}`'}"
-        told.append(f"by `{stage.algorithm.name}` {material}")
-    return ", then ".join(told)
 
 
 def _require_adapter(source: Source) -> Path:

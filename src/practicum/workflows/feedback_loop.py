@@ -153,9 +153,10 @@ class Learned:
     """Why no new version is served."""
 
     def __str__(self) -> str:
-        keys = self.traffic.keys
-        behind = f"{keys} key{'s' * (keys > 1)} or people stand behind it"
-        return f"{self.measured}; {behind}; {self._what_came()}"
+        stand = "stands" if self.traffic.keys == 1 else "stand"
+        return (
+            f"{self.measured}; {self.traffic.counted_keys} {stand} behind it; {self._what_came()}"
+        )
 
     def _what_came(self) -> str:
         if self.promoted:

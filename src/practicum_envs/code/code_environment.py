@@ -18,6 +18,7 @@ from practicum_envs.code.code_grading import Grader
 from practicum_envs.code.code_problem import LEVELS, Problem, Series, problem_of
 from practicum_envs.code.code_scripts import Scripts
 from practicum_envs.code.code_session import CodeSession, instruction_of
+from practicum_envs.code.code_turns import SYNTAX, read_turn
 from practicum_envs.code.families.all_code_families import code_families
 from practicum_envs.code.families.drafting import Family
 from practicum_envs.code.program_runner import ProgramRunner, RunLimits
@@ -139,6 +140,11 @@ class CodeEnvironment:
             for one in self._families
             for number in range(CHECKED_TASKS)
         ]
+
+    def goes_on(self, line: str) -> bool:
+        """Whether code follows below: of an action that takes some, where none is there yet."""
+        turn = read_turn(line)
+        return turn.action in SYNTAX and (not turn.code or turn.code.endswith(":"))
 
     def find(self, text: str) -> Task:
         """The task with this id."""

@@ -39,8 +39,8 @@ from practicum_envs.code.program_runner import CallResult
 ON_THE_WAY = 0.4
 """Of the program's share, what progress is worth before it is handed in."""
 USELESS, WRONG, EMPTY = -0.02, -0.05, -0.2
-SHOWN = 110
-"""Characters of a case that are shown."""
+SHOWN = 150
+"""Characters of a case that are shown: all, unless a program has made much of it."""
 SHOWN_TESTS = 4
 SHOULD = "it should be"
 

@@ -118,6 +118,10 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
 
 
+def _sized(node: ast.expr) -> ast.Call:
+    return _call("_sized", node)
+
+
 class _Counting(ast.NodeTransformer):
     """Puts the counter into a program."""
 
@@ -156,6 +160,11 @@ class _Counting(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+            if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+                node.left = _sized(node.left)
+            for at, op in enumerate(node.ops):
+                if isinstance(op, ast.In | ast.NotIn):  # in a chain, such as `x in xs != ys`
+                    node.comparators[at] = _sized(node.comparators[at])
             return node
         found = _call("_contains", node.left, node.comparators[0])
         is_in = isinstance(node.ops[0], ast.In)
@@ -163,7 +172,35 @@ class _Counting(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
+        if isinstance(node.op, ast.Mod) and not isinstance(node.right, ast.Constant):
+            return _sized(node)  # a text is filled in
         return _call("_made", node) if isinstance(node.op, SIZED_OPERATORS) else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                part.value = self.visit(part.value)
+        return _sized(node)
+
+    def visit_Starred(self, node: ast.Starred) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = _sized(node.value)
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        for at, key in enumerate(node.keys):
+            if key is None:  # {**others}
+                node.values[at] = _sized(node.values[at])
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        parts = [part for target in node.targets for part in ast.walk(target)]
+        if any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
+            node.value = _sized(node.value)
+        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)

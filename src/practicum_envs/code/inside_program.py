@@ -10,11 +10,19 @@ else a program does to this process, it can at most change what it says its own 
 """
 
 import builtins
+import collections
 import importlib
+import itertools
 import json
 import math
-from collections import deque
-from types import BuiltinFunctionType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GeneratorType,
+    MethodDescriptorType,
+    MethodType,
+    SimpleNamespace,
+)
 from typing import Any
 
 MOST_CHARACTERS = 12_000
@@ -59,7 +67,19 @@ CHEAP_FUNCTIONS = frozenset(
     )
 )
 SEQUENCES = (str, bytes, list, tuple)
-CONTAINERS = (*SEQUENCES, dict, set, frozenset, deque, range)
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+CONTAINERS = (
+    *(*SEQUENCES, dict, set, frozenset, range, *VIEWS),
+    *(collections.deque, collections.Counter, collections.OrderedDict, collections.defaultdict),
+)
+LOOKED_THROUGH: tuple[type, ...] = (*SEQUENCES, collections.deque, type({}.values()))
+"""In which membership goes from item to item."""
+COUNTED_ITERATORS = (
+    *(GeneratorType, zip, enumerate, map, filter, reversed),
+    *(itertools.accumulate, itertools.groupby, itertools.islice, itertools.pairwise),
+    itertools.zip_longest,
+)
+"""Iterators whose items were counted where they were made, or are where they are asked for."""
 
 
 TOO_MANY = "it takes too many operations"
@@ -84,41 +104,89 @@ class Counter:
         return True
 
     def called(self, function: Any, /, *args: Any, **named: Any) -> Any:
-        """Call a function and count what it goes through."""
-        self.tick(1 + cost_of_call(function, args))
-        return function(*args, **named)
+        """Call a function and count what it goes through, what it asks for and what it makes."""
+        cost = cost_of_call(function, args)
+        self.tick(1 + (cost or 0))
+        if cost is None or is_cheap(function, args):
+            return function(*args, **named)
+        takes_function = function in (map, filter)
+        given = [self._watched(one, takes_function and not at) for at, one in enumerate(args)]
+        result = function(
+            *given, **{name: self._watched(one, name == "key") for name, one in named.items()}
+        )
+        if type(result) is str and len(result) > cost:
+            self.tick(len(result) - cost)
+        return result
+
+    def _watched(self, value: Any, may_be_type: bool = False) -> Any:
+        """An argument of a builtin, whose own calls and items are counted if it has any."""
+        kind = type(value)
+        if kind in (BuiltinFunctionType, MethodDescriptorType) or (may_be_type and kind is type):
+            return lambda *args, **named: self.called(value, *args, **named)
+        is_iterator = hasattr(kind, "__next__") and kind.__module__ != "solution"
+        if is_iterator and kind not in COUNTED_ITERATORS:
+            return (one for one in value if self.tick())
+        return value
 
     def contains(self, one: Any, container: Any) -> bool:
-        """Membership: a list or a text is gone through, a set or a dict is not."""
-        self.tick(1 + (len(container) if type(container) in SEQUENCES else 0))
-        return one in container
+        """Membership: a set or a dict is not gone through, all else is."""
+        kind = type(container)
+        self.tick(1 + (len(container) if kind in LOOKED_THROUGH else 0))
+        if hasattr(kind, "__contains__"):
+            return one in container
+        return any(self.tick() and (item is one or item == one) for item in container)
 
     def made(self, value: Any) -> Any:
         """A value that an operator made: as many operations as it is long."""
-        if type(value) in SEQUENCES:
+        if type(value) in CONTAINERS:
             self.tick(len(value))
         elif type(value) is int:
             self.tick(1 + value.bit_length() // 64)
         return value
+
+    def sized(self, value: Any) -> Any:
+        """A value that is gone through by syntax: spread out, compared, put into a text."""
+        if type(value) in CONTAINERS and len(value) > 1:
+            self.tick(len(value))
+        return self._watched(value)
 
     def second(self, _: bool, value: Any) -> Any:
         """The value of a lambda whose call was counted first."""
         return value
 
 
-def cost_of_call(function: Any, args: tuple[Any, ...]) -> int:
-    """How many items a call of a builtin goes through; 0 for functions of the program itself."""
-    if type(function) is not BuiltinFunctionType and type(function) is not type:
+def own_of(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The container whose method a function is, and its arguments; None where it is of none."""
+    if type(function) is MethodDescriptorType and args:  # `list.count(xs, 1)`
+        own, args = args[0], args[1:]
+    else:
+        own = getattr(function, "__self__", None)
+    return (own if type(own) in CONTAINERS else None), args
+
+
+def is_cheap(function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a builtin goes through nothing that it is given."""
+    name, (own, rest) = function.__name__, own_of(function, args)
+    if own is None:
+        return name in CHEAP_FUNCTIONS
+    return name in CHEAP_METHODS or (name == "pop" and (not rest or type(own) is not list))
+
+
+def cost_of_call(function: Any, args: tuple[Any, ...]) -> int | None:
+    """How many items a call of a builtin goes through; None for functions of the program itself."""
+    place = getattr(function, "__module__", None)
+    is_builtin = type(function) in (BuiltinFunctionType, MethodDescriptorType, type)
+    is_library = type(function) in (FunctionType, MethodType) and place in MODULES
+    if not (is_builtin or is_library) or place == "solution":
+        return None
+    if is_cheap(function, args):
         return 0
-    name = function.__name__
-    own: Any = getattr(function, "__self__", None)
-    if type(own) in CONTAINERS:
-        is_cheap = name in CHEAP_METHODS or (name == "pop" and (not args or type(own) is not list))
-        cost = 0 if is_cheap else len(own)
-        cost += 0 if is_cheap or name in ("count", "index") else lengths(args)
+    name, (own, rest) = function.__name__, own_of(function, args)
+    if own is not None:
+        cost = len(own) + (0 if name in ("count", "index") else lengths(rest))
     else:
         own = args[0] if args and type(args[0]) in CONTAINERS else ()
-        cost = 0 if name in CHEAP_FUNCTIONS else lengths(args)
+        cost = lengths(args)
     return cost * (1 + len(own).bit_length()) if name in ("sort", "sorted") else cost
 
 
@@ -205,6 +273,7 @@ def names_for(counter: Counter | None) -> dict[str, Any]:
         "_called": counter.called,
         "_contains": counter.contains,
         "_made": counter.made,
+        "_sized": counter.sized,
         "_second": counter.second,
     }
     return {"__name__": "solution", "__builtins__": known, **counting}

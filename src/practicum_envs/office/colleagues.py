@@ -20,11 +20,14 @@ from practicum_envs.office.understanding import (
     ANOTHER,
     BACK_REFERENCE,
     GREETING,
+    REFUSED,
     REPEAT,
     REQUEST,
     THANKS,
     asking_parts,
+    is_bare,
     known_words,
+    list_items,
     matches,
     means,
     states,
@@ -176,7 +179,7 @@ class ScriptedColleague:
     def answer(self, text: str) -> str:
         """What it says to a message."""
         self.hear(text)
-        if self._last_line and REPEAT.search(text):
+        if self._last_line and REPEAT.search(text) and not REFUSED.search(text):
             return self._last_line
         chosen = [*self._now_met(), *self._asked_for(text)]
         if not chosen and self._goes_on(text) and self._last is not None:
@@ -197,15 +200,35 @@ class ScriptedColleague:
 
     def _asked_for(self, text: str) -> list[int]:
         """The facts that a message asks for: one for each thing it asks."""
-        said = [words(part) for part in asking_parts(text)]
+        parts = list(asking_parts(text))
+        said = [words(part) for part in parts]
         if not said and GREETING.search(text):
             said = [tuple(one for one in words(text) if means(one, stem("greeting")))]
         for level in range(self._levels):
-            for part in said:
+            for number, part in enumerate(said):
                 found = self._fitting(part, level)
                 if found:
-                    return found
+                    asked_in = parts[number] if parts else ""
+                    return [*found, *self._also_asked(asked_in, level, found)]
         return []
+
+    def _also_asked(self, text: str, level: int, found: Sequence[int]) -> list[int]:
+        """Facts for those things of a list in a question that nothing at its level fits.
+
+        Each is looked for by what a fact says, and a bare word such as `destination` by all that
+        the question is about.
+        """
+        more: list[int] = []
+        for item in list_items(text):
+            said = words(item)
+            if not set(said) - self._own_name or self._fitting(said, level):
+                continue
+            fits = self._fitting(said, level + 1)[:1] if level + 1 < self._levels else []
+            for deeper in range(level + 1, self._levels):
+                if not fits and is_bare(item):
+                    fits = [n for n in self._fitting(words(text), deeper) if n not in found][:1]
+            more += [n for n in fits if n not in found]
+        return more
 
     def _fitting(self, said: tuple[str, ...], level: int) -> list[int]:
         """The facts that words fit: by what they are about, or more vaguely at a higher level."""

@@ -356,6 +356,7 @@ def topics_of(text: str) -> list[str]:
     ['phon', 'number']
     """
     text, links = re.subn(r"https?:/\S+", " ", text)
+    text = re.sub(r"\bneed (?:any |some |more )?info(?:rmation)?\b", " ", text, flags=re.IGNORECASE)
     text += " link address" * bool(links) + " path folder" * bool(PATH.search(text))
     kept = [one for one in words(text) if one not in STOP and len(one) > 1]
     return list(dict.fromkeys(one for one in kept if not one[0].isdigit()))

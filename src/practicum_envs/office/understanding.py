@@ -16,7 +16,7 @@ salary pay wage compensation earn howmuch remuneration
 total sum overall altogether
 amount quantity howmany number count piece pieces
 deadline date due when soon till until finish done late outdated cutoff expire
-day days date howlong long duration week when
+day days date howlong long duration week when > length
 length long characters
 available availability free time slot calendar schedule when suit busy work make interview meet
 unavailable busy decline refuse reject impossible
@@ -271,6 +271,7 @@ REQUEST = re.compile(
     r"|can|could|may|would|will|have|has|any)\b"
     r"|\b(?:please|tell|give|send|share|show|provide|list|name|explain|describe|confirm|repeat"
     r"|remind|let me know|(?:i|we)(?: would|'d)? (?:need|want|like|wish|request)|want to know"
+    r"|\w+ (?:needs|wants|requires) (?:an?|your|to know)"
     r"|choose|pick|what do you|may i|(?:can|could|would|will) you|ask(?:ing)? (?:you|for|about)"
     r"|need anything|hand in|waiting for)\b",
     re.IGNORECASE,
@@ -285,12 +286,18 @@ STATEMENT = re.compile(
     re.IGNORECASE,
 )
 REPEAT = re.compile(
-    r"\b(?:repeat|remind|say (?:that|it) again|once more|what was|did you say)\b", re.IGNORECASE
+    r"\b(?:repeat|remind|say (?:that|it) again|(?<!try )once more|what was|did you say)\b",
+    re.IGNORECASE,
 )
+REFUSED = re.compile(
+    r"\b(?:invalid|wrong|not (?:\w+ ){0,2}(?:valid|follow|meet|allowed|ok|okay|enough)|does ?n.t"
+    r"|is ?n.t|too (?:short|long|weak)|short(?:er)? than|lacks|violates?|breaks)\b",
+    re.IGNORECASE,
+)
+"""What was told will not do."""
 ANOTHER = re.compile(
-    r"\b(?:another|different|other one|new one|next one|else|again|instead|invalid|wrong|missing"
-    r"|not (?:\w+ ){0,2}(?:valid|follow|meet|allowed|ok|okay|enough)|does ?n.t|is ?n.t"
-    r"|too (?:short|long|weak)|short(?:er)? than|lacks|violates?)\b",
+    rf"{REFUSED.pattern}"
+    r"|\b(?:another|different|other one|new one|next one|else|again|once more|instead|missing)\b",
     re.IGNORECASE,
 )
 BACK_REFERENCE = re.compile(
@@ -316,6 +323,28 @@ def asking_parts(text: str) -> Iterator[str]:
     any_way = [one for one in sentences if one in softly or _is_fragment(one)]
     whole = sentences if any_way else []
     yield from dict.fromkeys(" ".join(parts) for parts in (plain, softly, whole) if parts)
+
+
+LIST_ITEM = re.compile(r"[,;?]+\s*(?:and|or|as well as)?\b|\s+(?:and|as well as)\s+", re.IGNORECASE)
+MOST_OF_A_NAME = 3
+"""Words of what is asked for by its name alone."""
+
+
+def list_items(question: str) -> list[str]:
+    """The things that a question lists; nothing where it asks for one.
+
+    >>> list_items("The place, the number of days and your budget?")
+    ['The place', 'the number of days', 'your budget?']
+    >>> list_items("What is your budget?")
+    []
+    """
+    items = [one.strip() for one in LIST_ITEM.split(question) if one.strip(" .:-)")]
+    return items if len(items) > 1 else []
+
+
+def is_bare(item: str) -> bool:
+    """Whether an item of a list is no more than the name of what is asked for."""
+    return len(item.split()) <= MOST_OF_A_NAME and _is_fragment(item) and not REQUEST.search(item)
 
 
 def _is_fragment(sentence: str) -> bool:

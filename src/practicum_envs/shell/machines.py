@@ -4,7 +4,8 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -116,15 +117,13 @@ class Machines:
     @property
     def kind(self) -> str:
         """What isolates the commands."""
-        return self._all().kind
+        return self.sandboxes().kind
 
     @asynccontextmanager
-    async def open(
-        self, *, beside_another: bool = False, image: str = ""
-    ) -> AsyncIterator[Sandbox]:
+    async def open(self, *, beside_another: bool = False, **others: Any) -> AsyncIterator[Sandbox]:
         """A new machine, closed afterwards; `beside_another` of an episode that has one.
 
-        With `image` a container of it: see `SandboxSpec.image`.
+        `others` are fields of its `SandboxSpec` that are not as the options say.
         """
         options = self._options
         spec = SandboxSpec(
@@ -133,10 +132,9 @@ class Machines:
             disk_mb=options.disk_mb,
             processes=options.processes,
             shown=self.shown,
-            image=image,
         )
         async with self._fresh_slots if beside_another else self._slots:
-            box = await self._all().open(spec)
+            box = await self.sandboxes().open(replace(spec, **others))
             try:
                 yield box
             finally:
@@ -149,7 +147,8 @@ class Machines:
             self._make_slots()
             await opened.close()
 
-    def _all(self) -> Sandboxes:
+    def sandboxes(self) -> Sandboxes:
+        """Where machines come from."""
         if self._sandboxes is None:
             if self._opener is None:
                 raise RuntimeError(f"the {self._env} environment was given no sandboxes to work in")

@@ -240,11 +240,12 @@ ROWS = [
         "prepare_training_data from the environment's solutions",
         '    print(len(trainer.prepare_training_data("reference")) > 100)\n',
     ),
-    Row(
-        says="prepare_training_data with lists of actions alone",
-        python=TRAINER + '    trainer.prepare_training_data([["identify_operation"]])\n',
-        sees=r"give .*\{'problem': \.\.\., 'actions': \[\.\.\.\]\}",
-        is_answered=True,
+    _layer(
+        "prepare_training_data with lists of actions alone",
+        """
+    taken = ["identify_operation", "add_terms", "divide_terms", "state_answer"]
+    print(len(trainer.prepare_training_data([taken, taken])) == 2)
+""",
     ),
     _layer(
         "losses = await trainer.train(dataset)",

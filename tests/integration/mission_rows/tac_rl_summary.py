@@ -279,13 +279,13 @@ ROWS = [
     Row(
         says="vLLM for inference",
         typed="train math rollouts.engine=vllm",
-        sees="what is exported merged loads in vLLM",
+        sees="rollouts.engine is sampler.kind .*vllm",
         is_answered=True,
     ),
     Row(
         says="vLLM for inference, as TRL has it",
         typed="train math model=tiny --use_vllm --dry-run",
-        sees="--use_vllm is not needed here",
+        sees="--use_vllm is sampler=vllm here",
     ),
     Row(says="validate_gpu.py", typed="validate_gpu.py", sees="memory .* device"),
     Row(

@@ -1,5 +1,6 @@
 """Four calls from a model's name to what it has learned, with real training of the tiny model."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from practicum import AgenticTrainer
+from practicum.assemble.environments import open_environment, training_tasks
 from practicum.core.errors import UserError
 
 SMALL = ("hardware.threads=1", "algorithm.lr=3e-3", "rollouts.max_tokens=8")
@@ -67,10 +69,35 @@ def test_where_it_can_act_inference_is_an_episode(tmp_path: Path) -> None:
 def test_the_solutions_of_an_environment_are_a_training_set(tmp_path: Path) -> None:
     found = trainer(tmp_path, env="math").prepare_training_data("reference")
     assert len(found) > 100
-    with pytest.raises(UserError, match=r"name one: AgenticTrainer\(\.\.\., env='math'\)"):
+    with pytest.raises(UserError, match=r"name one: AgenticTrainer\(\.\.\., domain='math'\)"):
         trainer(tmp_path).prepare_training_data("reference")
-    with pytest.raises(UserError, match=r"'problem': \.\.\., 'actions'"):
-        trainer(tmp_path, env="math").prepare_training_data([["identify_operation"]])
+
+
+def test_lists_of_actions_alone_are_of_the_first_training_tasks(tmp_path: Path) -> None:
+    words = [*SMALL, "eval.n=0"]
+    one = AgenticTrainer("tiny", domain="math", runs_dir=tmp_path, overrides=words)
+    config = one._config(source="none yet").env
+    environment, tasks = open_environment(config), training_tasks(config, 2)
+    done = [list(environment.reference(task)) for task in tasks]
+    dataset = one.prepare_training_data([*done, ["nothing of the kind"]])
+    assert len(dataset) == 2
+    assert sum(dataset.left_out.values()) == 1  # what solves nothing is not learned
+    rows = (dataset.path / "train.jsonl").read_text()
+    assert all(task.id in rows for task in tasks)
+    assert all(math.isfinite(loss) for loss in one.train(dataset, steps=1, quiet=True))
+    (found,) = one.test_inference([tasks[0].id])
+    assert found["success"] is False
+    assert found["actions"]
+
+
+def test_lists_of_actions_without_a_domain_are_one_sentence(tmp_path: Path) -> None:
+    taken = ["identify_operation"]
+    with pytest.raises(UserError, match=r"trajectory 2 is a list of actions, .* domain='math'"):
+        trainer(tmp_path).prepare_training_data([talk("a", "b"), taken])
+    with pytest.raises(UserError, match="has 'problem', a text, and 'actions', a list"):
+        trainer(tmp_path, domain="math").prepare_training_data([[]])
+    with pytest.raises(UserError, match="domain='math' and env='code' are two names"):
+        trainer(tmp_path, domain="math", env="code")
 
 
 def test_a_problem_may_be_asked_in_words(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import compileall
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from practicum.core.trusted_code import (
     forget,
     remember,
     require_command,
+    require_secrets,
     trust_command,
     trust_file,
     trusted_lines,
@@ -114,6 +116,66 @@ def test_a_command_is_trusted_with_the_files_it_names(
     planted("agent.py", "print(2)")
     with pytest.raises(NotTrusted, match="practicum trust CONFIG"):
         require_command(words, "agent.command")
+
+
+def test_a_command_is_trusted_with_what_its_program_imports_from_its_folder(
+    planted: Callable[[str, str], Path],
+) -> None:
+    words = [sys.executable, str(planted("steps.py", "import its_part\n"))]
+    planted("its_part.py", "print(1)")
+    remember(trust_command(words))
+    require_command(words, "agent.command")
+    planted("its_part.py", "print(2)")
+    with pytest.raises(NotTrusted, match="practicum trust CONFIG"):
+        require_command(words, "agent.command")
+
+
+def test_a_command_is_trusted_in_its_folder_and_with_its_variables(
+    planted: Callable[[str, str], Path],
+) -> None:
+    """`npm start` is what the folder says, and the same words of a stranger are another command."""
+    mine = planted("mine/run.sh", "echo 1").parent
+    theirs = planted("theirs/run.sh", "echo 1").parent
+    own = {"command": ["sh", "run.sh"], "workdir": str(mine), "inherit": ["EDITOR"]}
+    remember(consents_to({"agent": own}))
+    require_command(["sh", "run.sh"], "agent.command", str(mine), ["EDITOR"])
+    for workdir, inherit in (("new", ["EDITOR"]), (str(theirs), ["EDITOR"]), (str(mine), ["KEY"])):
+        with pytest.raises(NotTrusted):
+            require_command(["sh", "run.sh"], "agent.command", workdir, inherit)
+    planted("mine/run.sh", "echo 2")
+    with pytest.raises(NotTrusted):
+        require_command(["sh", "run.sh"], "agent.command", str(mine), ["EDITOR"])
+
+
+SECTIONS: list[tuple[dict[str, object], str, str]] = [
+    ({"endpoint": "http://a/v1", "key_variable": "X_KEY"}, "X_KEY", "http://a/v1"),
+    ({"colleague_endpoint": "http://a/v1"}, "OPENAI_API_KEY", "http://a/v1"),
+    ({"colleague_endpoint": "http://a", "colleague_key_env": "X_KEY"}, "X_KEY", "http://a"),
+    ({"judge_endpoint": "http://a/", "judge_key_env": "X_KEY"}, "X_KEY", "http://a"),
+    ({"url": "http://a"}, "PRACTICUM_ENV_KEY", "http://a"),
+    ({"url": "http://a", "key_file": "/etc/shadow"}, "file /etc/shadow", "http://a"),
+    ({"urls": ["http://a"]}, "PRACTICUM_SAMPLER_KEY", "http://a"),
+    ({"urls": ["http://a"], "key_file": "/etc/shadow"}, "file /etc/shadow", "http://a"),
+    ({"teacher": "http://a"}, "PRACTICUM_TEACHER_KEY", "http://a"),
+]
+
+
+@pytest.mark.parametrize(("section", "secret", "address"), SECTIONS)
+def test_a_secret_is_sent_where_the_user_agreed_and_nowhere_else(
+    section: dict[str, object], secret: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(secret.replace("file /", "FILE_"), "s3cret")
+    with pytest.raises(NotTrusted, match=f"{secret} to {address}"):
+        require_secrets(section, "here")
+    remember(consents_to({"env": section}))
+    require_secrets(section, "here")
+    elsewhere = json.loads(json.dumps(section).replace("http://a", "http://b"))
+    with pytest.raises(NotTrusted, match="http://b"):
+        require_secrets(elsewhere, "here")
+
+
+def test_a_variable_that_is_not_set_is_sent_nowhere() -> None:
+    require_secrets({"colleague_endpoint": "http://a", "colleague_key_env": "NOT_SET"}, "env")
 
 
 def test_a_folder_of_ones_own_is_trusted_with_later_changes(

@@ -362,6 +362,19 @@ def test_what_cannot_be_sampled_on_is_said_in_a_sentence(monkeypatch: pytest.Mon
                 at_math(1, "practicum", [app])
 
 
+async def test_a_failed_groups_hotter_try_is_no_hotter_than_vllm_takes_and_says_so() -> None:
+    stub = VllmStub()
+    names = (ActionForm(name="stop"), ActionForm(name="stay"))
+    params = SamplingParams(seed=3, max_tokens=9, temperature=2.25)
+    with served(stub.app) as apps:
+        policy = at_math(1, "vllm", apps)
+        asked = SamplingRequest(prompt_ids=(65, 66), params=params, actions=names)
+        found = await policy._live.sampler.sample(asked)
+        await policy.close()
+    assert found.temperature == 2.0  # what the learner computes with
+    assert found.text in ("stop", "stay")
+
+
 @pytest.mark.rare
 def test_an_action_written_by_choices_is_what_the_engine_writes() -> None:
     digits = ActionForm(name="add", argument=few_digits)

@@ -103,6 +103,10 @@ class VllmStub:
         if asked["model"] not in self._names:
             sentence = f"The model `{asked['model']}` does not exist. Valid aliases: base."
             return _refused(404, "NotFoundError", sentence, "model")
+        heat = asked.get("temperature", 1.0)
+        if not 0.0 <= heat <= 2.0:
+            sentence = f"temperature must be in [0, 2], got {heat}."
+            return _refused(400, "BadRequestError", sentence, "temperature")
         while self.hangs:
             await asyncio.sleep(0.01)
         self.completions += 1

@@ -27,7 +27,7 @@ from practicum.core.config.config_sections import (
 )
 from practicum.core.config.curriculum_config import AnyCurriculum, AutoCurriculumConfig
 from practicum.core.config.reward_config import RewardConfig
-from practicum.core.config.sampler_config import VLLM_RANKS, SamplerConfig
+from practicum.core.config.sampler_config import VLLM_HOTTEST, VLLM_RANKS, SamplerConfig
 
 REFERENCE = "reference"
 """The `data.source` that stands for the environment's own solutions."""
@@ -266,6 +266,13 @@ class RunConfig(ConfigModel):
                     "vLLM does not say how much probability top_p and top_k have cut off, which "
                     "learning needs; set rollouts.top_p=1 and rollouts.top_k=0, or "
                     "sampler=practicum",
+                )
+            if rollouts.temperature > VLLM_HOTTEST:
+                raise PydanticCustomError(
+                    "sampler",
+                    "vLLM takes temperatures up to {most}, and rollouts.temperature is {asked}; "
+                    "lower it, or write sampler=practicum",
+                    {"most": VLLM_HOTTEST, "asked": rollouts.temperature},
                 )
         if self.lora.r > VLLM_RANKS[-1]:
             raise PydanticCustomError(

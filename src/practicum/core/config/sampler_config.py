@@ -11,6 +11,9 @@ from practicum.core.config.config_sections import ConfigModel
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The `--max-lora-rank` that vLLM takes; an adapter's own may be smaller."""
 
+VLLM_HOTTEST = 2.0
+"""The highest temperature that vLLM takes."""
+
 
 class SamplerConfig(ConfigModel):
     """Where turns are sampled, by whom, and how many replicas there are."""

@@ -60,16 +60,21 @@ def _user_name() -> str:
         return str(os.geteuid())
 
 
-def cached_root() -> Path | None:
-    """The cached root file system, or None."""
-    root = _place()
+def cached_root(more: tuple[str, ...] = ()) -> Path | None:
+    """The cached root file system, or None; that with `more` packages."""
+    root = _place(more)
     return root if (root.parent / READY).exists() else None
 
 
-def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
-    """Build the root file system, unless it is cached; or unpack an archive of one."""
-    root = _place()
-    found = cached_root()
+def build_root(
+    say: Callable[[str], None], archive: Path | None = None, more: tuple[str, ...] = ()
+) -> Path:
+    """Build the root file system, unless it is cached; or unpack an archive of one.
+
+    With `more` packages it is another, kept beside that of all machines.
+    """
+    root = _place(more)
+    found = cached_root(more)
     if found is not None and archive is None:
         return found
     granted = granted_ids()
@@ -79,33 +84,44 @@ def build_root(say: Callable[[str], None], archive: Path | None = None) -> Path:
             f"type: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
             f"{_user_name()}"
         )
-    _own_folder(sandbox_cache_root())
+    own_folder(sandbox_cache_root())
     with (
-        _alone(sandbox_cache_root()),
+        alone(sandbox_cache_root()),
         tempfile.TemporaryDirectory(prefix="practicum-", dir="/var/tmp") as folder,
     ):
-        found = cached_root()  # another process may have built it meanwhile
+        found = cached_root(more)  # another process may have built it meanwhile
         if found is not None and archive is None:
             return found
         if archive is None:
             archive = Path(folder) / "root.tar"
-            say("Building the root file system of sandboxes from packages, once; about a minute")
-            _debootstrap(archive)
+            with_more = f" with {' '.join(more)}" if more else ""
+            say(
+                f"Building the root file system of sandboxes{with_more} from packages, once; "
+                "about a minute"
+            )
+            _debootstrap(archive, more)
         _unpack(archive, root.parent, granted)
         (root.parent / READY).touch()
     return root
 
 
+def not_yet_in(root: Path, packages: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some Debian packages that a root file system has not."""
+    lists = (root / "var/lib/dpkg/info").glob("*.list")
+    known = {path.name.removesuffix(".list").partition(":")[0] for path in lists}
+    return tuple(one for one in packages if one not in known)
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Wait until no other process builds in a folder; flock is released when a process dies."""
     with (folder / BUILDING).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _place() -> Path:
-    key = hashlib.sha256(" ".join((*PACKAGES, *_suite())).encode()).hexdigest()[:12]
+def _place(more: tuple[str, ...]) -> Path:
+    key = hashlib.sha256(" ".join((*PACKAGES, *_suite(), *more)).encode()).hexdigest()[:12]
     return sandbox_cache_root() / f"root-{key}" / "root"
 
 
@@ -122,7 +138,7 @@ def _suite() -> tuple[str, str]:
     return family, facts.get("VERSION_CODENAME") or SUITES[family]
 
 
-def _own_folder(folder: Path) -> None:
+def own_folder(folder: Path) -> None:
     """Create a folder that only we can write; in /var/tmp another user may have been first."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     found = folder.lstat()
@@ -130,7 +146,7 @@ def _own_folder(folder: Path) -> None:
         raise UserError(f"{folder} belongs to someone else; remove it and try again")
 
 
-def _debootstrap(archive: Path) -> None:
+def _debootstrap(archive: Path, more: tuple[str, ...]) -> None:
     program = shutil.which("mmdebstrap")
     if program is None:
         raise UserError(
@@ -143,7 +159,7 @@ def _debootstrap(archive: Path) -> None:
         program,
         f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join((*PACKAGES, *more))}",
         *(f'--customize-hook=rm -rf "$1/{path}"' for path in CLEARED),
         '--customize-hook=echo sandbox > "$1/etc/hostname"',
         '--customize-hook=printf "127.0.0.1 localhost sandbox\\n" > "$1/etc/hosts"',
@@ -154,6 +170,10 @@ def _debootstrap(archive: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        missing = [line for line in done.stderr.splitlines() if "Unable to locate package" in line]
+        if missing:
+            named = ", ".join(sorted({line.rpartition(" ")[2] for line in missing}))
+            raise UserError(f"{release} has no package {named}; take it out, or use another image")
         raise UserError(
             f"mmdebstrap could not build the root file system ({last}); "
             "see what it says with: mmdebstrap --variant=minbase " + f"{release} /dev/null"
@@ -165,26 +185,27 @@ def _unpack(archive: Path, folder: Path, granted: Granted) -> None:
     fresh = folder.with_name(f"{folder.name}.new")
     for old in (fresh, folder):
         if old.exists():
-            _remove(old, granted)
+            remove_root(old, granted)
     fresh.mkdir(mode=0o755)
     os.chmod(fresh, 0o777 if os.geteuid() else 0o755)  # the range's root makes `root` in it
     with archive.open("rb") as file:
         unpack = 'mkdir -m 755 "$1/root" && tar -x --numeric-owner --exclude="./dev/*" -C "$1/root"'
-        _in_namespace(granted, ["sh", "-c", unpack, "sh", str(fresh)], file)
+        in_namespace(granted, ["sh", "-c", unpack, "sh", str(fresh)], file)
     os.chmod(fresh, 0o755)
     fresh.rename(folder)
 
 
-def _remove(folder: Path, granted: Granted) -> None:
+def remove_root(folder: Path, granted: Granted) -> None:
+    """Remove a folder with a root file system, whoever owns the files in it."""
     if os.geteuid() == 0:
         shutil.rmtree(folder)
         return
     os.chmod(folder, 0o777)
-    _in_namespace(granted, ["sh", "-c", 'rm -rf "$1"/*', "sh", str(folder)], None)
+    in_namespace(granted, ["sh", "-c", 'rm -rf "$1"/*', "sh", str(folder)], None)
     shutil.rmtree(folder)
 
 
-def _in_namespace(granted: Granted, command: list[str], stdin: BinaryIO | None) -> None:
+def in_namespace(granted: Granted, command: list[str], stdin: BinaryIO | None) -> None:
     """Run a program as root of the granted id range; as root, run it directly."""
     words = command
     fds: tuple[int, ...] = ()

@@ -125,7 +125,7 @@ class System:
             put_back_file(name)
         for name in (*SEARCHED_FOLDERS, *separate(("bin", "sbin"))):
             hide_impostors(name)
-        for name in (*PROGRAM_FOLDERS, *separate(("bin", "sbin"))):
+        for name in (*filled(SEARCHED_FOLDERS), *separate(("bin", "sbin"))):
             put_first(name)
         for name in (*LIBRARY_FOLDERS, *separate(LINKS[2:])):
             put_back_folder(name)
@@ -169,6 +169,11 @@ def separate(names: "tuple[str, ...]") -> "list[str]":
     return [name for name in names if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}")]
 
 
+def filled(names: "tuple[str, ...]") -> "list[str]":
+    """Those in which the original system has something; /usr/local has in a task's own system."""
+    return [name for name in names if os.path.isdir(f"/{name}") and os.listdir(f"/{name}")]
+
+
 def added_library_folders() -> "list[str]":
     """More library folders of the overlay, whose names contain a version or an architecture."""
     make_straight("usr/local/share")
@@ -195,7 +200,9 @@ def hide_impostors(folder: str) -> None:
         path = f"{ROOT}/{folder}/{name}"
         if os.path.lexists(f"/{folder}/{name}") or not os.path.lexists(path):
             continue  # the original is put back, or it was removed
-        is_taken = any(os.path.lexists(f"/{place}/{name}") for place in places)
+        # A task's own system has programs in /usr/local too, which another of its PATH may act for.
+        known = (*filled(SEARCHED_FOLDERS), *places)
+        is_taken = any(os.path.lexists(f"/{place}/{name}") for place in known)
         is_beside = folder in places and not is_program(path, name)
         if is_taken or is_beside:
             move_away(path)

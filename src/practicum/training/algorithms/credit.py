@@ -48,6 +48,7 @@ from practicum.core.interfaces import Need
 from practicum.core.loss import LossReport, LossTerms
 from practicum.core.sample import Averaging, Credit, Episode, Estimates, Floats, Group, TurnCredit
 from practicum.core.trace import StopReason, Trace
+from practicum.stats.advantages import STD_FLOOR, episode_advantages
 from practicum.stats.differences import differ
 from practicum.training.prefix_tree import untruncated_logprobs
 
@@ -62,9 +63,6 @@ if TYPE_CHECKING:
 CreditBy = Literal["turn", "episode"]
 Scale = Literal["std", "none"]
 Floats64 = npt.NDArray[np.float64]
-
-STD_FLOOR = 1e-4
-"""Added to standard deviations, so that nearly equal scores do not become huge advantages."""
 
 CUT_OFF = frozenset({StopReason.MAX_TURNS, StopReason.CONTEXT_FULL})
 """Endings by a limit (truncation) rather than by the environment (termination).
@@ -283,19 +281,6 @@ def role_credit(
 def turns_of(episode: Episode, role: str) -> list[int]:
     """Which turns of an episode a role took."""
     return [turn for turn, name in enumerate(episode.turn_roles) if name == role]
-
-
-def episode_advantages(values: tuple[float, ...], scale: str) -> list[float]:
-    """Scores minus their group's mean, divided by the standard deviation with `scale` "std".
-
-    >>> [round(a, 3) for a in episode_advantages((1.0, 0.0, 0.0, 1.0), "std")]
-    [0.866, -0.866, -0.866, 0.866]
-    """
-    scores = np.asarray(values, np.float64)
-    centred = scores - scores.mean()
-    if scale == "std":
-        centred = centred / (scores.std(ddof=1) + STD_FLOOR)
-    return [float(a) for a in centred]
 
 
 def turn_advantages(

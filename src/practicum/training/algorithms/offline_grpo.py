@@ -21,7 +21,8 @@ import numpy as np
 
 from practicum.core.interfaces import Advantages, Examples, Need, SumPair, Sums
 from practicum.core.loss import LossReport, LossTerms
-from practicum.training.algorithms.credit import ExampleMethod, episode_advantages, truncated_loss
+from practicum.stats.advantages import episode_advantages
+from practicum.training.algorithms.credit import ExampleMethod, truncated_loss
 from practicum.training.algorithms.grpo import grpo_loss
 
 if TYPE_CHECKING:

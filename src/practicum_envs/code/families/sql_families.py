@@ -114,8 +114,8 @@ def rows_of_group(rng: random.Random, level: int) -> Draft:
 
 
 @SQL.family(heldout=True)
-def largest_rows(rng: random.Random, level: int) -> Draft:
-    """The largest value of each group."""
+def extreme_of_group(rng: random.Random, level: int) -> Draft:
+    """The largest or the smallest value of each group."""
     table = table_of(rng)
     more, clause, least = where(rng, level, table[3])
     what = rng.choice(["max", "min"])

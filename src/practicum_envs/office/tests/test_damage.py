@@ -22,6 +22,7 @@ from practicum_envs.office.families.all_families import families
 from practicum_envs.office.git_repository import GitRepository
 from practicum_envs.office.gitlab_model import Gitlab
 from practicum_envs.office.office_client import Office
+from practicum_envs.office.office_environment import OfficeEnvironment, OfficeOptions, probes_of
 from practicum_envs.office.tests.graded_families import Desk, desk
 from practicum_envs.office.tests.serving_companies import SEED
 
@@ -325,3 +326,15 @@ def test_an_allowance_is_used_up() -> None:
     assert damage([post], [room]) == []
     assert damage([post, post], [room]) == [post]
     assert damage([post._replace(value={"by": "ann_lee", "msg": ""})], [room]) != []
+
+
+def test_the_check_does_five_kinds_of_damage_to_every_family() -> None:
+    kinds: dict[str, set[str]] = {name: set() for name in FAMILIES}
+    tasks: dict[str, int] = dict.fromkeys(FAMILIES, 0)
+    for task in OfficeEnvironment(OfficeOptions(level=[1, 2, 3, 4])).tasks_to_check():
+        family = str(task.data["family"])
+        tasks[family] += 1
+        if tasks[family] <= 2:  # two tasks of twenty are enough
+            kinds[family] |= probes_of(task).keys()
+    assert min(tasks.values()) == 20
+    assert min(len(found) for found in kinds.values()) >= 5, kinds

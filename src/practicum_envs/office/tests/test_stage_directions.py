@@ -89,6 +89,72 @@ def test_several_questions_get_several_answers() -> None:
     assert all(one in said for one in ("Oslo", "9 days", "800 dollars"))
 
 
+HOLIDAY = (
+    "Say Lisbon sounds good, but quickly follow up saying Porto instead. For days, mention around "
+    "6 days. For budget, say around 900 dollars but could vary."
+)
+ABOUT_HOLIDAY = "Be prepared to discuss your vacation plans if asked. Only answer what they asked."
+MAYBE = "If asked, mention Oslo might be the destination. For budget, say about 700 dollars."
+
+
+@pytest.mark.parametrize(
+    ("hint", "asked", "answers"),
+    [
+        (HOLIDAY, "Destination, length and cost of your vacation, please?", ("Porto", "6", "900")),
+        (HOLIDAY, "What will your vacation cost?", ("900",)),
+        (HOLIDAY, "Hi Kim, how many days, and what is your budget for the vacation?", ("6", "900")),
+        (MAYBE, "I would like to know the place and your budget.", ("Oslo", "700")),
+        (MAYBE, "Where to, and what will it cost?", ("Oslo", "700")),
+        (MAYBE, "We make a list of vacations, what is your budget?", ("700",)),
+    ],
+)
+def test_each_thing_of_a_list_in_a_question_is_told_and_nothing_else(
+    hint: str, asked: str, answers: tuple[str, ...]
+) -> None:
+    [said] = talk(hint, asked, info=ABOUT_HOLIDAY)
+    every = {"Porto", "6", "900", "Oslo", "700"}
+    assert {one for one in every if one in said} == set(answers), said
+
+
+def test_a_thing_of_a_list_is_not_told_with_all_that_has_one_of_its_words() -> None:
+    hint = (
+        "Tell them that it is located in the folder /plans with the name week.md. Duties: First, "
+        "look after the shop's folder. Second, answer letters. The pay is 9000 dollars."
+    )
+    info = "Someone will ask you about the location of the plan, the duties and the pay."
+    [said] = talk(hint, "Where is the folder of the plan, and what pay is there?", info=info)
+    assert "week.md" in said
+    assert "9000" in said
+    assert "letters" not in said
+
+
+def test_who_wants_another_try_is_not_told_the_same_once_more() -> None:
+    rules = f"The rules are: {RULES}. What is your code?"
+    said = talk(SERIES, rules, "It has your name in it: choose something different.",
+                "Still not valid, I am afraid - try once more please.")  # fmt: skip
+    assert said == ["The code is kim_1", "k22", "Zebra#4-lamp"]
+
+
+def test_what_a_department_needs_is_asked_for() -> None:
+    hint = "When they first ask you for a new code you should ask for the rules."
+    assert talk(f"{hint} Once they give you the rules give them 'q9#LM' as your code.",
+                "Hello Kim, finance needs a new code of yours.") == [
+        "Could you tell me the rules first?"
+    ]  # fmt: skip
+
+
+def test_who_knows_more_is_named_only_to_who_asks_about_it() -> None:
+    info = (
+        "The code of the shop is in `shop.zip`. The password for unzipping the file is `q1`. "
+        "If you need any info about the warehouse, I don't have it but Lee should know."
+    )
+    said = talk("", "The shop crashes. How do I get the code?", "Who knows the warehouse?",
+                info=info)  # fmt: skip
+    assert "shop.zip" in said[0]
+    assert "Lee" not in said[0]
+    assert "Lee should know" in said[1]
+
+
 def test_what_is_asked_for_first_is_a_reason() -> None:
     hint = (
         "When first asked about holiday plans, ask them why they are asking these questions. "
@@ -197,6 +263,20 @@ ASKED = st.lists(
     | st.text(max_size=60),
     max_size=6,
 )
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "The AI agent is going to greet you about the shop.",
+        "Kim must respond with the date of the sale.",
+        "The visitor should answer with a smile about the shop.",
+    ],
+)
+def test_a_direction_that_is_not_understood_is_not_spoken(hint: str) -> None:
+    asked = ("What do you know about the shop and the sale?", "The agent, the visitor, the date?")
+    for said in talk(hint, *asked):
+        assert not set(re.findall(r"\w{5,}", hint)) & set(re.findall(r"\w{5,}", said)), said
 
 
 @given(st.sampled_from(HINTS), st.sampled_from(("", TRIP, "The code is 5.")), ASKED)

@@ -42,6 +42,10 @@ def test_a_word_or_its_options_say_where_a_run_samples(words: list[str], where: 
         (["sampler.kind=vllm", "sampler.urls=[http://a, http://a/]"], "names a replica twice"),
         (["sampler.kind=practicum", "sampler.python=python3"], "sampler.python is for kind: vllm"),
         (["sampler=vllm", "rollouts.top_p=0.9"], "set rollouts.top_p=1 and rollouts.top_k=0"),
+        (
+            ["sampler=vllm", "rollouts.temperature=2.5"],
+            "up to 2.0, and rollouts.temperature is 2.5",
+        ),
         (["sampler=vllm", "rollouts.top_k=5"], "set rollouts.top_p=1 and rollouts.top_k=0"),
         (["sampler=vllm", "lora.r=600"], "vLLM takes adapters of rank 512 at most"),
         (["rollouts.engine=vllm"], "here rollouts.engine is sampler.kind"),

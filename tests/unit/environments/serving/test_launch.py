@@ -12,6 +12,7 @@ from tests.unit.environments.serving.toy import KEY, SETTINGS, ToyEnvironment, t
 
 from practicum.core.errors import EnvironmentFailure, UserError
 from practicum.core.trace import ToolCall
+from practicum.core.trusted_code import remember, trust_secret
 from practicum.environments.registry import build_environment
 from practicum.environments.remote.remote_environment import RemoteEnvironment
 from practicum.environments.serving.env_server import serve
@@ -35,6 +36,7 @@ async def remote_over(
                 stop_with_stdin=True,
             )
         )
+        remember(trust_secret("PRACTICUM_ENV_KEY", await address))
         remote = build_environment("remote", {"url": await address, **options})
         assert isinstance(remote, RemoteEnvironment)
         try:

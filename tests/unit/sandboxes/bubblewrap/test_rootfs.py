@@ -134,10 +134,10 @@ def test_a_folder_of_someone_else_is_not_used(
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(UserError, match="someone else"):
-        rootfs._own_folder(tmp_path / "link")
+        rootfs.own_folder(tmp_path / "link")
     monkeypatch.setattr(os, "geteuid", lambda: 54_321)
     with pytest.raises(UserError, match="someone else"):
-        rootfs._own_folder(tmp_path)
+        rootfs.own_folder(tmp_path)
 
 
 def test_root_and_others_keep_theirs_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_two_that_build_at_once_build_one(
 ) -> None:
     built: list[Path] = []
 
-    def build(into: Path) -> None:
+    def build(into: Path, more: tuple[str, ...]) -> None:
         built.append(into)
         time.sleep(0.3)
         into.write_bytes(archive.read_bytes())

@@ -1,0 +1,1 @@
+"""Task folders in the form of Harbor and Terminal-Bench, played without containers."""

@@ -1,0 +1,3 @@
+#!/bin/bash
+cd "$NOTES"
+for one in *; do sort -o "$one" "$one"; done

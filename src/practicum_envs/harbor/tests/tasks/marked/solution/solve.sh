@@ -1,0 +1,2 @@
+#!/bin/bash
+chmod 400 /root/readme.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+touch /out/one /out/two

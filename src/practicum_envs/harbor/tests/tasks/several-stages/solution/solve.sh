@@ -1,0 +1,2 @@
+#!/bin/bash
+bash /app/tool > /app/said
