@@ -183,8 +183,9 @@ class ActorLink:
             raise ActorRefused("RayTaskError", f"{self.name}: {last}") from None
         except ray.exceptions.RayError as error:
             said = " ".join(str(error).split())[:300]
-            self._drop(actor, f"{self.name} is gone ({said})")
-            raise ActorLost(self._why_lost, with_machine=await self._node_is_gone()) from None
+            node = self.vitals.node if self.vitals else ""  # before what is known of it is dropped
+            self._drop(actor, why := f"{self.name} is gone ({said})")
+            raise ActorLost(why, with_machine=await _node_is_gone(node)) from None
         self.vitals = vitals
         if error is not None:
             raise ActorRefused(*error)
@@ -197,16 +198,6 @@ class ActorLink:
         except (TimeoutError, ray.exceptions.RayError):
             return False
         return True
-
-    async def _node_is_gone(self) -> bool:
-        """Whether its node is, or that cannot be found out."""
-        if self.vitals is None:
-            return True
-        try:
-            async with asyncio.timeout(HEALTH_S):
-                return not await asyncio.to_thread(node_is_up, self.vitals.node)
-        except (TimeoutError, ray.exceptions.RayError):
-            return True
 
     def _drop(self, actor: Any, why: str) -> None:
         """Know it as lost, and end what may be left of it."""
@@ -239,3 +230,12 @@ class ActorLink:
             f"actor/{self.called}/answers": self.spent["answers"] + (now.answers if now else 0),
             f"actor/{self.called}/memory_mib": now.memory_mib if now else None,
         }
+
+
+async def _node_is_gone(node: str) -> bool:
+    """Whether a node is, or that cannot be found out."""
+    try:
+        async with asyncio.timeout(HEALTH_S):
+            return not (node and await asyncio.to_thread(node_is_up, node))
+    except (TimeoutError, ray.exceptions.RayError):
+        return True
