@@ -16,7 +16,7 @@ from practicum.cli.main import main
 from practicum.core.sample import Episode
 from practicum.store.events import read_metrics
 from practicum.store.trace_store import SqliteTraceStore
-from practicum.training.prefix_tree import loss_tokens
+from practicum.training.prefix_tree import training_paths
 
 DEADLINE_S = 600.0
 STARTS = 5
@@ -61,10 +61,12 @@ class TwoNodes:
 
     def _add_node(self) -> Any:
         """A node, begun anew where it is not up within Ray's own 30 seconds."""
-        for _ in range(STARTS - 1):
-            with suppress(Exception):  # Ray raises no other kind
-                return self._cluster.add_node(**node_settings())
-        return self._cluster.add_node(**node_settings())
+        # Ray would take SIGTERM, which only the main thread can; nodes are added by others too.
+        with mock.patch("ray._private.utils.set_sigterm_handler"):
+            for _ in range(STARTS - 1):
+                with suppress(Exception):  # Ray raises no other kind
+                    return self._cluster.add_node(**node_settings())
+            return self._cluster.add_node(**node_settings())
 
     def lose_node(self) -> None:
         """End the other node at once, and add one in its place."""
@@ -127,14 +129,16 @@ def actor_pids(kinds: Sequence[str] = ("sampler", "environment")) -> dict[str, i
 class Killer(threading.Thread):
     """Kills actors at random, one after the other, and the other node now and then.
 
-    After each it waits until as many actors as before give signs of life, so that the run goes on
-    between them, and then for a moment that is drawn.
+    After each it waits until a step has ended and as many actors as before give signs of life, so
+    that the run goes on between them, and then for a moment that is drawn.
     """
 
-    def __init__(self, cluster: TwoNodes, kills: int, nodes_at: Sequence[int], actors: int) -> None:
+    def __init__(
+        self, cluster: TwoNodes, kills: int, nodes_at: Sequence[int], run: Path, actors: int
+    ) -> None:
         super().__init__(daemon=True)
         self._cluster, self._kills, self._nodes_at = cluster, kills, nodes_at
-        self._actors, self._draw = actors, random.Random(36)
+        self._run, self._actors, self._draw = run, actors, random.Random(36)
         self.killed: list[str] = []
         self.is_over = threading.Event()
 
@@ -143,10 +147,12 @@ class Killer(threading.Thread):
 
         while not ray.is_initialized() and not self.is_over.wait(0.2):
             pass
+        done = 0
         while len(self.killed) < self._kills and not self.is_over.wait(self._draw.random()):
-            there = actor_pids()
-            if len(there) < self._actors:
+            there, rows = actor_pids(), self._rows()
+            if len(there) < self._actors or rows <= done:
                 continue
+            done = rows
             if len(self.killed) in self._nodes_at:
                 self._cluster.lose_node()
                 self.killed.append("node")
@@ -155,6 +161,12 @@ class Killer(threading.Thread):
             with suppress(ProcessLookupError):
                 os.kill(there[name], signal.SIGKILL)
                 self.killed.append(name.partition("-")[0])
+
+    def _rows(self) -> int:
+        """Lines that the run has written; one is of a step."""
+        with suppress(FileNotFoundError):
+            return (self._run / "metrics.jsonl").read_bytes().count(b"\n")
+        return 0
 
 
 def stored(run: Path, step: int) -> list[Episode]:
@@ -167,6 +179,13 @@ def steps_of(run: Path) -> dict[int, dict[str, Any]]:
     """The metrics of each step."""
     rows = read_metrics(run / "metrics.jsonl").rows
     return {row.step: dict(row.values) for row in rows if row.kind == "step"}
+
+
+def sample_tokens(episode: Episode) -> int:
+    """Tokens of all samples that an episode makes."""
+    nodes = episode.trace.nodes
+    paths = training_paths(episode.trace)
+    return sum(len(nodes[i].token_ids) for path in paths for i in path.nodes)
 
 
 def check_every_sample_once(run: Path, steps: int, episodes: int) -> None:
@@ -188,4 +207,5 @@ def check_every_sample_once(run: Path, steps: int, episodes: int) -> None:
             if len({e.score.value for e in group}) > 1
             for one in group
         ]
-        assert row.get("update_tokens", 0) == sum(loss_tokens(one.trace) for one in trained), step
+        # Rows are counted before prefixes are shared, so that a sample that came twice shows.
+        assert row.get("row_tokens", 0) == sum(map(sample_tokens, trained)), step

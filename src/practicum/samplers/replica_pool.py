@@ -409,20 +409,27 @@ class ReplicaPool:
                 while not await self._answers(member):
                     await asyncio.sleep(LOOK_S)
             else:
-                if member.starts_in_a_row >= MOST_STARTS:
-                    raise ReplicaFailed(
-                        f"{member.replica.name} ended {member.starts_in_a_row} times in a row"
-                        f"{member.process.said()}"
-                    )
-                member.starts_in_a_row += 1
-                await asyncio.to_thread(member.process.start)
-                await member.process.until(lambda: self._answers(member))
+                await self._start_again(member, member.process)
         except PracticumError as error:
             member.has_failed = f"{why}; {error}"
         else:
             member.is_up = True
             self.counts.returned += 1
         self._changed.set()
+
+    async def _start_again(self, member: Member, process: RunsReplica) -> None:
+        """Until it answers; one that ends while it starts, as with its node, is started anew."""
+        while member.starts_in_a_row < MOST_STARTS:
+            member.starts_in_a_row += 1
+            await asyncio.to_thread(process.start)
+            try:
+                return await process.until(lambda: self._answers(member))
+            except ReplicaFailed:
+                if process.runs:
+                    raise
+        raise ReplicaFailed(
+            f"{member.replica.name} ended {member.starts_in_a_row} times in a row{process.said()}"
+        )
 
     async def _any_up(self) -> None:
         """Wait for a lost replica; raise where none comes back."""
