@@ -437,6 +437,46 @@ class StartsApp:
         self.runs = False
 
 
+class EndsWhileStarting(StartsApp):
+    """One that ends so many times while it starts."""
+
+    def __init__(self, app: ServedApp, ends: int) -> None:
+        super().__init__(app)
+        self._ends = ends
+
+    def start(self) -> None:
+        super().start()
+        self.runs = self.starts > self._ends
+        if self.runs:
+            self._app.start()
+
+    async def until(self, answers: Any) -> None:
+        if not self.runs:
+            raise ReplicaFailed("it ended while starting")
+        await super().until(answers)
+
+
+@pytest.mark.parametrize("ends", [3, 4])
+async def test_a_replica_that_ends_while_it_starts_again_is_started_up_to_four_times(
+    ends: int,
+) -> None:
+    base = tiny_base()
+    with served(lambda: replica_app(base)) as apps:
+        policy = at_math(1, "practicum", apps)
+        pool, process = live(policy)._pool, EndsWhileStarting(apps[0], ends)
+        pool._members[0].process = process
+        apps[0].kill()
+        if ends < 4:
+            [group] = await policy.roll_out(next_tasks(policy), group_size=2)
+            assert len(group.usable) == 2
+            assert pool.counts.lost == pool.counts.returned == 1
+        else:
+            with pytest.raises(ReplicaFailed, match="ended 4 times in a row"):
+                await policy.roll_out(next_tasks(policy), group_size=2)
+        assert process.starts == 4
+        await policy.close()
+
+
 async def test_a_replica_is_added_while_requests_wait_and_ended_when_none_has() -> None:
     base = tiny_base()
     with served(lambda: replica_app(base), lambda: replica_app(base)) as apps:
