@@ -9,6 +9,7 @@ episode at a time. The cluster is one that is started for this and ended; starti
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import Any
 from practicum.assemble.clustered import act_in_workers
 from practicum.assemble.environments import open_environment
 from practicum.config_files import read_config
+from practicum.core.trusted_code import VARIABLE
 
 WAITING = '''
 import contextlib, time
@@ -94,6 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "slow.py")
         place.write_text(WAITING)
+        os.environ[VARIABLE] = str(Path(folder).resolve())  # what is run is the text above
         took = {n: asyncio.run(measure(place, n, asked.episodes, asked.seconds)) for n in (1, 2)}
     print(f"{asked.episodes} episodes of {asked.seconds:g} s of waiting each")
     for workers, seconds in took.items():

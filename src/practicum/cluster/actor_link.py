@@ -234,8 +234,10 @@ class ActorLink:
 
 async def _node_is_gone(node: str) -> bool:
     """Whether a node is, or that cannot be found out."""
+    if not node:
+        return True
     try:
         async with asyncio.timeout(HEALTH_S):
-            return not (node and await asyncio.to_thread(node_is_up, node))
+            return not await asyncio.to_thread(node_is_up, node)
     except (TimeoutError, ray.exceptions.RayError):
         return True
