@@ -83,6 +83,7 @@ SCREENS = (
     ("learn", ("practicum learn --help",)),
     ("ollama", ("practicum ollama --help",)),
     ("sandbox", ("practicum sandbox --help",)),
+    ("cluster", ("practicum cluster --help",)),
     ("trust", ("practicum trust --help",)),
 )
 """Verbs, and commands that show them at work or explain them."""

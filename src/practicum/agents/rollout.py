@@ -21,6 +21,7 @@ from practicum.core.capabilities import (
     Guidable,
     Guide,
     HasSamplingParams,
+    LimitsEpisodes,
     TakesRoles,
     TimesSampling,
 )
@@ -36,6 +37,7 @@ from practicum.core.errors import (
     AgentFailure,
     ContextFull,
     EnvironmentFailure,
+    MachineFailure,
     MessageTooLong,
     PracticumError,
     RolloutFailure,
@@ -403,14 +405,30 @@ async def run_with_retries(parts: RolloutParts, task: Task, trace_id: str, seed:
 
     Only the last attempt is kept, so that a group has the size that was asked for.
     """
-    async with parts.slots or nullcontext():
-        episode = await run_episode(parts, task, trace_id, episode_seed(seed, trace_id))
+    room = parts.environment
+    place = room.room_for_episode() if isinstance(room, LimitsEpisodes) else nullcontext()
+    async with parts.slots or nullcontext(), place:
+        episode = await _on_machines(parts, task, trace_id, episode_seed(seed, trace_id))
         for attempt in range(1, parts.retries + 1):
             if episode.trace.failure is None:
                 break
             other = episode_seed(seed, f"{trace_id} again {attempt}")
-            episode = await run_episode(parts, task, trace_id, other)
+            episode = await _on_machines(parts, task, trace_id, other)
     return episode
+
+
+async def _on_machines(parts: RolloutParts, task: Task, trace_id: str, seed: int) -> Episode:
+    """An episode, begun anew with the same seed wherever its machine is lost under it."""
+    for _ in range(MOST_MACHINES):
+        episode = await run_episode(parts, task, trace_id, seed)
+        failure = episode.trace.failure
+        if failure is None or failure.kind != MachineFailure.__name__:
+            break
+    return episode
+
+
+MOST_MACHINES = 8
+"""Machines that one episode may be lost with before it is masked."""
 
 
 def _serving(parts: RolloutParts) -> AbstractAsyncContextManager[None]:

@@ -14,6 +14,7 @@ from practicum.agents.rollout import RolloutParts
 from practicum.analysis.evaluations import read_evaluations
 from practicum.assemble.build_policy import build_policy, fitting_plan, learner_settings
 from practicum.assemble.build_stages import build_stages, with_own_options
+from practicum.assemble.clustered import act_in_workers
 from practicum.assemble.environments import choose_task, curriculum_of, open_environment
 from practicum.assemble.learner_processes import learner_processes
 from practicum.assemble.policies import (
@@ -122,6 +123,8 @@ def open_run_environment(config: RunConfig) -> Environment | None:
         is_given = "n" in config.eval.model_fields_set
         heldout_tasks(environment, config.eval.n if is_given else 1, config.eval.seed)
     check_first_tasks(config, environment)
+    if config.cluster.is_there and config.cluster.workers:
+        act_in_workers(config, environment)
     return environment
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from practicum.assemble.clustered import pool_of_actors
 from practicum.assemble.sampled_base import KEY_VARIABLE, sampler_key
 from practicum.core.config.run_config import RunConfig
 from practicum.core.config.sampler_config import VLLM_RANKS
@@ -28,7 +29,7 @@ from practicum.samplers.policy_elsewhere import (
     AdapterPublisher,
     PolicyElsewhere,
 )
-from practicum.samplers.practicum_replica import PracticumReplica
+from practicum.samplers.practicum_replica import EngineByHttp, PracticumReplica
 from practicum.samplers.remote_sampler import RemoteSampler
 from practicum.samplers.replica import Probe, Replica
 from practicum.samplers.replica_pool import Member, PoolLimits, ReplicaPool
@@ -57,14 +58,15 @@ def sampled_elsewhere(config: RunConfig, policy: "TorchPolicy") -> PolicyElsewhe
 
     section, staleness = config.sampler, _staleness(config)
     network = NetworkThread("replicas")
-    pool = ReplicaPool(
-        _members(config, policy, staleness),
-        PoolLimits(
-            at_once=section.at_once,
-            timeout_s=section.timeout_s,
-            return_timeout_s=section.startup_timeout_s,
-        ),
+    limits = PoolLimits(
+        at_once=section.at_once,
+        timeout_s=section.timeout_s,
+        return_timeout_s=section.startup_timeout_s,
     )
+    if config.cluster.is_there and section.replicas:
+        pool = pool_of_actors(config, _base_of(policy), limits)
+    else:
+        pool = ReplicaPool(_members(config, policy, staleness), limits)
     publisher = AdapterPublisher(
         pool,
         network,
@@ -120,8 +122,11 @@ def _replica(config: RunConfig, policy: "TorchPolicy", url: str, key: str) -> Re
         codec = policy.codec
         ends = TurnEnds(ids=frozenset(codec.end_of_turn_ids), decode=codec.decode)
         return VllmReplica(url, key, ends)
-    base = policy.learner.fingerprint().partition("+")[0]
-    return PracticumReplica(url, key, base)
+    return PracticumReplica(EngineByHttp(url, key), _base_of(policy))
+
+
+def _base_of(policy: "TorchPolicy") -> str:
+    return policy.learner.fingerprint().partition("+")[0]
 
 
 Command = Callable[[int], Sequence[str]]

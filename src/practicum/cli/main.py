@@ -8,6 +8,7 @@ import typer
 
 from practicum.cli.agents import app as agents
 from practicum.cli.arguments import ConfigWords, arrange_examples
+from practicum.cli.cluster import app as cluster
 from practicum.cli.compare_studies import compare
 from practicum.cli.dataset import app as dataset
 from practicum.cli.doctor import doctor
@@ -76,6 +77,7 @@ app.add_typer(env, name="env")
 app.command()(gateway)
 app.command()(serve)
 app.add_typer(sandbox, name="sandbox")
+app.add_typer(cluster, name="cluster")
 app.command()(trust)
 
 

@@ -9,6 +9,7 @@ does not see what only `__getattr__` provides.
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from practicum.core.command import SystemRecipe
@@ -386,6 +387,22 @@ class ReportsReplicas(Protocol):
 
     def sampling_metrics(self) -> dict[str, JSON]:
         """What a step's metrics show of them."""
+
+
+@runtime_checkable
+class ReportsWorkers(Protocol):
+    """An environment whose episodes are in other processes, which may be lost and come back."""
+
+    def worker_metrics(self) -> dict[str, JSON]:
+        """What a step's metrics show of them."""
+
+
+@runtime_checkable
+class LimitsEpisodes(Protocol):
+    """An environment that has room for so many episodes at once."""
+
+    def room_for_episode(self) -> AbstractAsyncContextManager[None]:
+        """Room for one episode, waited for before its time counts."""
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@
   - PolicyMismatch       the learner would train on tokens another policy sampled: the run stops
   - RolloutFailure       one episode failed: recorded on its trace, never ends a run
     + EnvironmentFailure the environment's fault: the episode is masked
+      * MachineFailure   its machine is gone: the episode is run again on another
     + AgentFailure       the agent's fault
 
 A `UserError` message has three parts: the value, what is allowed, what to type next.
@@ -96,6 +97,7 @@ EXTRA_OF = {
     "weasyprint": "report",
     "openai": "agents",
     "pyarrow": "parquet",
+    "ray": "ray",
     **dict.fromkeys(("harper", "pyphen"), "writing"),
 }
 """Packages that an extra brings, by the name they are imported by."""
@@ -155,6 +157,10 @@ class RolloutFailure(PracticumError):
 
 class EnvironmentFailure(RolloutFailure):
     """The environment failed, not the policy: the episode is masked, never punished."""
+
+
+class MachineFailure(EnvironmentFailure):
+    """The machine that an episode took place on is gone: it is run again on another one."""
 
 
 class AgentFailure(RolloutFailure):

@@ -54,8 +54,8 @@ def find_name(name: str) -> Word | None:
 def key_hints(path: str, value: object = None) -> list[str]:
     """What a config key of another system is here, and what those below it are, a clause each.
 
-    >>> key_hints("trainer", {"total_epochs": 3, "nnodes": 1})
-    ['trainer.total_epochs is steps', 'trainer.nnodes is not needed (one machine a run)']
+    >>> key_hints("trainer", {"total_epochs": 3, "val_before_train": True})
+    ['trainer.total_epochs is steps', 'trainer.val_before_train is eval.before']
     """
     keys = {w.theirs: w for w in of_kind("key")}
     for word in of_kind("flag"):

@@ -71,6 +71,11 @@ def _trusted() -> set[str]:
     return named
 
 
+def consents_as_variable() -> str:
+    """All consents as `VARIABLE` has them, for processes on machines without the record."""
+    return os.pathsep.join(sorted(_trusted()))
+
+
 def remember(keys: Iterable[tuple[str, str]], *, must: bool = False) -> None:
     """Keep consents, pairs of a digest (or `folder`) and what it is of.
 

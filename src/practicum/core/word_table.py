@@ -61,6 +61,8 @@ BY_MEMORY = "chosen by the memory there is; --dry-run shows it"
 VLLM_URLS = "sampler={kind: vllm, urls: [http://HOST:PORT]}; without urls a run starts its own"
 VLLM_ARGS = "with sampler=vllm, sampler.args=[--tensor-parallel-size=2] and the like"
 
+ON_CLUSTER = "with cluster=ray, docs/scaling.md"
+
 
 def _rows(system: str, kind: Kind, *rows: tuple[str, ...], verb: str = "") -> list[Word]:
     package = "practicum." if kind in ("class", "method") else ""
@@ -455,7 +457,12 @@ _VERL = [
         ("trainer.project_name", "runs_dir"),
         ("trainer.logger", "", LOGGED),
         ("trainer.n_gpus_per_node", "hardware.processes", "or --processes N"),
-        ("trainer.nnodes", "", "one machine a run"),
+        ("n_gpus_per_node", "hardware.processes", "or --processes N"),
+        ("num_train_gpus", "hardware.processes", "or --processes N"),
+        ("num_infer_gpus", "sampler.replicas", ON_CLUSTER),
+        ("trainer.nnodes", "cluster", ON_CLUSTER),
+        ("ray_kwargs", "cluster", ON_CLUSTER),
+        ("ray_init.num_cpus", "cluster.worker_cpus", ON_CLUSTER),
         ("trainer.val_before_train", "eval.before"),
     ),
 ]

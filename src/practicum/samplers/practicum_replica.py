@@ -1,6 +1,12 @@
-"""A replica that is `practicum serve MODEL --sampler`: our own engine in another process."""
+"""A replica that is our own engine in another process.
+
+It is `practicum serve MODEL --sampler`, reached by HTTP, or an actor of a cluster.
+"""
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from practicum.core.errors import PolicyMismatch, UserError
@@ -17,6 +23,59 @@ PROTOCOL = 1
 """Of the routes under /sampler; a server of another version is refused."""
 
 
+class ReachesEngine(Protocol):
+    """The way to an engine elsewhere; all methods raise as those of `Replica` do."""
+
+    @property
+    def name(self) -> str:
+        """Its kind and where it is."""
+
+    async def about(self) -> dict[str, Any]:
+        """Its protocol, its base and its adapters."""
+
+    async def load(self, name: str, folder: Path) -> dict[str, Any]:
+        """Have it read an adapter; `UserError` where it cannot."""
+
+    async def unload(self, name: str) -> None:
+        """Have it give one up."""
+
+    async def sample(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """A completion, by what `order_to_json` writes."""
+
+    async def disconnect(self) -> None:
+        """Close connections."""
+
+
+class EngineByHttp:
+    """Implements `ReachesEngine`: the routes of `practicum serve MODEL --sampler`."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.name = f"the replica {url}"
+        self._client = ReplicaClient(self.name, url, key)
+
+    async def about(self) -> dict[str, Any]:
+        """See `ReachesEngine`."""
+        return await self._client.ask("GET", "/sampler")
+
+    async def load(self, name: str, folder: Path) -> dict[str, Any]:
+        """See `ReachesEngine`."""
+        return await self._client.ask(
+            "POST", "/sampler/adapters", {"name": name, "folder": str(folder)}
+        )
+
+    async def unload(self, name: str) -> None:
+        """See `ReachesEngine`."""
+        await self._client.ask("DELETE", f"/sampler/adapters/{quote(name)}")
+
+    async def sample(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """See `ReachesEngine`."""
+        return await self._client.ask("POST", "/sampler/sample", dict(told))
+
+    async def disconnect(self) -> None:
+        """See `ReachesEngine`."""
+        await self._client.close()
+
+
 class PracticumReplica:
     """Implements `Replica`.
 
@@ -24,21 +83,24 @@ class PracticumReplica:
     every completion: what was sampled by other weights than were asked for is never passed on.
 
     Args:
-        url: Where it answers.
-        key: The key it was started with.
+        engine: The way to it.
         base: Fingerprint of the base model that learns.
     """
 
     writes_actions = takes_grammars = True
     hottest = math.inf
 
-    def __init__(self, url: str, key: str, base: str) -> None:
-        self.name = f"the replica {url}"
-        self._client, self._base = ReplicaClient(self.name, url, key), base
+    def __init__(self, engine: ReachesEngine, base: str) -> None:
+        self._engine, self._base = engine, base
+
+    @property
+    def name(self) -> str:
+        """See `Replica`."""
+        return self._engine.name
 
     async def facts(self) -> ReplicaFacts:
         """See `Replica`."""
-        told = await self._client.ask("GET", "/sampler")
+        told = await self._engine.about()
         if told.get("protocol") != PROTOCOL:
             raise ReplicaFailed(
                 f"{self.name} speaks protocol {told.get('protocol')!r:.40} and this version of "
@@ -54,9 +116,8 @@ class PracticumReplica:
 
     async def load(self, adapter: PublishedAdapter) -> None:
         """See `Replica`."""
-        asked = {"name": adapter.name, "folder": str(adapter.folder)}
         try:
-            told = await self._client.ask("POST", "/sampler/adapters", asked)
+            told = await self._engine.load(adapter.name, adapter.folder)
         except UserError as error:
             raise ReplicaFailed(
                 f"{self.name} cannot read the adapter that was published in {adapter.folder} "
@@ -66,18 +127,17 @@ class PracticumReplica:
 
     async def check(self, adapter: PublishedAdapter) -> None:
         """See `Replica`."""
-        told = await self._client.ask("GET", "/sampler")
+        told = await self._engine.about()
         listed = told.get("adapters")
         self._require(adapter, listed.get(adapter.name) if isinstance(listed, dict) else None)
 
     async def unload(self, adapter: PublishedAdapter) -> None:
         """See `Replica`."""
-        await self._client.ask("DELETE", f"/sampler/adapters/{quote(adapter.name)}")
+        await self._engine.unload(adapter.name)
 
     async def draw(self, order: SampleOrder, adapter: PublishedAdapter) -> Completion:
         """See `Replica`."""
-        asked = {**order_to_json(order), "adapter": adapter.name}
-        told = await self._client.ask("POST", "/sampler/sample", asked)
+        told = await self._engine.sample({**order_to_json(order), "adapter": adapter.name})
         try:
             completion = completion_from_json(told)
         except ValueError as error:
@@ -95,4 +155,4 @@ class PracticumReplica:
 
     async def close(self) -> None:
         """See `Replica`."""
-        await self._client.close()
+        await self._engine.disconnect()

@@ -127,16 +127,7 @@ class RemoteSampler:
 
     def sampling_metrics(self) -> dict[str, JSON]:
         """What has happened with replicas so far, all of it added up."""
-        counts = self._pool.counts
-        return {
-            "replica_completions": counts.completions,
-            "replica_losses": counts.lost,
-            "replica_returns": counts.returned,
-            "moved_requests": counts.moved,
-            "stayed_requests": counts.stayed,
-            "strayed_requests": counts.strayed,
-            "publish_s": counts.publish_s,
-        }
+        return self._pool.metrics()
 
     async def sample(self, request: SamplingRequest) -> Completion:
         """One completion, all of it from one version of the weights."""

@@ -1,6 +1,6 @@
 """What a replica promises: one process somewhere that samples, given adapters by name."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,26 @@ class Replica(Protocol):
 
     async def close(self) -> None:
         """Close connections."""
+
+
+class RunsReplica(Protocol):
+    """What starts a replica, and starts it again when it is lost."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended, as far as is known."""
+
+    def start(self) -> None:
+        """Start it; it does not answer yet."""
+
+    async def until(self, answers: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until it answers; `ReplicaFailed` where it ends, or takes too long."""
+
+    def said(self) -> str:
+        """The last that is known of it, in brackets."""
+
+    def close(self) -> None:
+        """End it for good."""
 
 
 CONNECT_S = 10.0

@@ -13,20 +13,21 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from practicum.core.errors import PolicyMismatch, PracticumError
 from practicum.core.sampling import Completion
 from practicum.core.sampling_json import SampleOrder
+from practicum.core.task import JSON
 from practicum.samplers.replica import (
     PublishedAdapter,
     Replica,
     ReplicaBusy,
     ReplicaFailed,
     ReplicaLost,
+    RunsReplica,
 )
-from practicum.samplers.replica_process import ReplicaProcess
 
 T = TypeVar("T")
 
@@ -58,6 +59,8 @@ class PoolLimits:
     timeout_s: float
     return_timeout_s: float
     """For a lost replica to come back, where none is left."""
+    most: int = 0
+    """Replicas that there are at most where requests wait for room; those there are unless more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +68,7 @@ class Member:
     """A replica, and what the pool knows of it."""
 
     replica: Replica
-    process: ReplicaProcess | None = None
+    process: RunsReplica | None = None
     """Where the run has started it."""
     loaded: set[str] = field(default_factory=set)
     is_up: bool = False
@@ -97,13 +100,25 @@ class PoolCounts:
     """Requests that went where their episode's earlier ones were sampled."""
     strayed: int = 0
     """Those that did not."""
+    added: int = 0
+    """Replicas that were started because requests waited for room."""
 
 
 class ReplicaPool:
     """The replicas of a run; all methods but the properties run on the network thread."""
 
-    def __init__(self, members: Sequence[Member], limits: PoolLimits) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        limits: PoolLimits,
+        another: Callable[[int], Member] | None = None,
+    ) -> None:
         self._members, self._limits = list(members), limits
+        self._another, self._fewest = another, len(members)
+        """What makes one more, given its number, and how many stay in any case."""
+        self._growing: asyncio.Task[None] | None = None
+        self._has_waited = False
+        """Whether a request has waited for room since the last version."""
         self._adapters: list[PublishedAdapter] = []
         self._owners: OrderedDict[int, Member] = OrderedDict()
         self._changed = asyncio.Event()
@@ -164,6 +179,7 @@ class ReplicaPool:
             if any(await _all(self._give_in_time(member, adapter) for member in up)):
                 break
             await self._any_up()
+        await self._shrink()
         self._adapters.append(adapter)
         old, self._adapters = self._adapters[:-keep], self._adapters[-keep:]
         for one in old:
@@ -288,10 +304,48 @@ class ReplicaPool:
                 chosen.in_flight += 1
                 return chosen, (chosen is owner) if goes_on else None
             self._changed.clear()
+            self._grow()
             if any(member.is_up for member in self._members):
                 await self._changed.wait()
             else:
                 await self._any_up()
+
+    def _grow(self) -> None:
+        """Requests wait: have one replica more, as long as there may be."""
+        self._has_waited = True
+        there = len(self._members)
+        if self._growing is None and self._another is not None and there < self._limits.most:
+            self._growing = asyncio.create_task(self._add(self._another(there)))
+
+    async def _add(self, member: Member) -> None:
+        assert member.process is not None
+        try:
+            member.process.start()
+            await self._begin(member)
+        except PracticumError:  # there is no room for more: those that are there go on
+            await asyncio.to_thread(member.process.close)
+            self._limits = replace(self._limits, most=len(self._members))
+        else:
+            self._members.append(member)
+            self.counts.added += 1
+        self._growing = None
+        self._changed.set()
+
+    async def _shrink(self) -> None:
+        """End the last replica that was added, where nobody has waited since the last version."""
+        idle, self._has_waited = not self._has_waited, False
+        last = self._members[-1]
+        if idle and len(self._members) > self._fewest and last.in_flight == 0:
+            self._members.pop()
+            last.is_up = False
+            await self._end(last)
+
+    async def _end(self, member: Member) -> None:
+        if member.keeper is not None:
+            member.keeper.cancel()
+        await member.replica.close()
+        if member.process is not None:
+            await asyncio.to_thread(member.process.close)
 
     def _owner(self, trail: Sequence[int]) -> tuple[Member | None, bool]:
         """Who has the longest beginning of a prompt, and whether an episode goes on from there."""
@@ -355,20 +409,27 @@ class ReplicaPool:
                 while not await self._answers(member):
                     await asyncio.sleep(LOOK_S)
             else:
-                if member.starts_in_a_row >= MOST_STARTS:
-                    raise ReplicaFailed(
-                        f"{member.replica.name} ended {member.starts_in_a_row} times in a row"
-                        f"{member.process.said()}"
-                    )
-                member.starts_in_a_row += 1
-                await asyncio.to_thread(member.process.start)
-                await member.process.until(lambda: self._answers(member))
+                await self._start_again(member, member.process)
         except PracticumError as error:
             member.has_failed = f"{why}; {error}"
         else:
             member.is_up = True
             self.counts.returned += 1
         self._changed.set()
+
+    async def _start_again(self, member: Member, process: RunsReplica) -> None:
+        """Until it answers; one that ends while it starts, as with its node, is started anew."""
+        while member.starts_in_a_row < MOST_STARTS:
+            member.starts_in_a_row += 1
+            await asyncio.to_thread(process.start)
+            try:
+                return await process.until(lambda: self._answers(member))
+            except ReplicaFailed:
+                if process.runs:
+                    raise
+        raise ReplicaFailed(
+            f"{member.replica.name} ended {member.starts_in_a_row} times in a row{process.said()}"
+        )
 
     async def _any_up(self) -> None:
         """Wait for a lost replica; raise where none comes back."""
@@ -390,22 +451,35 @@ class ReplicaPool:
                 )
             ) from None
 
+    def metrics(self) -> dict[str, JSON]:
+        """What a step's metrics show, all of it added up."""
+        counts = self.counts
+        return {
+            "replicas": sum(member.is_up for member in self._members),
+            "replica_completions": counts.completions,
+            "replica_losses": counts.lost,
+            "replica_returns": counts.returned,
+            "replicas_added": counts.added,
+            "moved_requests": counts.moved,
+            "stayed_requests": counts.stayed,
+            "strayed_requests": counts.strayed,
+            "publish_s": counts.publish_s,
+        }
+
     def forget(self) -> None:
         """Which replica has which prompt."""
         self._owners.clear()
 
     async def close(self) -> None:
         """Give up all adapters, close connections, and end what was started."""
+        if self._growing is not None:
+            self._growing.cancel()
         for member in self._members:
-            if member.keeper is not None:
-                member.keeper.cancel()
             if member.process is None and member.is_up:
                 for adapter in self._adapters:
                     if adapter.name in member.loaded:
                         await self._take(member, adapter)
-            await member.replica.close()
-        stopped = [m.process for m in self._members if m.process is not None]
-        await asyncio.gather(*(asyncio.to_thread(process.close) for process in stopped))
+        await asyncio.gather(*(self._end(member) for member in self._members))
 
 
 def _choose(free: Sequence[Member], owner: Member | None, goes_on: bool) -> Member | None:

@@ -19,6 +19,7 @@ from practicum.core.capabilities import (
     GivesJumpStarts,
     ReportsMastery,
     ReportsReplicas,
+    ReportsWorkers,
 )
 from practicum.core.config.config_sections import RolloutConfig
 from practicum.core.errors import PolicyMismatch, UserError
@@ -443,6 +444,8 @@ class RolloutSteps:
             metrics |= self.curriculum.metrics()
         if isinstance(self.sampler, ReportsReplicas):
             metrics |= self.sampler.sampling_metrics()
+        if isinstance(self.parts.environment, ReportsWorkers):
+            metrics |= self.parts.environment.worker_metrics()
         metrics["rollout_s"] = material.seconds
         metrics["update_s"] = time.monotonic() - started
         return StepResult(

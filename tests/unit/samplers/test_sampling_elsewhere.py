@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from practicum.core.sample import Group
 from practicum.core.sampling import ActionForm, SamplingParams, SamplingRequest
 from practicum.engine.sampling.json_grammar import JsonGrammars
 from practicum.samplers.policy_elsewhere import PolicyElsewhere
+from practicum.samplers.practicum_replica import EngineByHttp, PracticumReplica
 from practicum.samplers.replica import ReplicaFailed
+from practicum.samplers.replica_pool import Member
 from practicum.workflows.own_loop import Policy
 
 SHORT: dict[str, Any] = {
@@ -413,3 +416,87 @@ def few_digits(written: str) -> Any:
     from practicum.core.sampling import NextCharacters
 
     return NextCharacters(allowed="0123456789" if len(written) < 3 else "", may_end=bool(written))
+
+
+class StartsApp:
+    """Implements `RunsReplica`: a replica that is served from when it is started."""
+
+    def __init__(self, app: ServedApp) -> None:
+        self._app, self.runs, self.starts = app, False, 0
+
+    def start(self) -> None:
+        self.runs, self.starts = True, self.starts + 1
+
+    async def until(self, answers: Any) -> None:
+        assert await answers()
+
+    def said(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.runs = False
+
+
+class EndsWhileStarting(StartsApp):
+    """One that ends so many times while it starts."""
+
+    def __init__(self, app: ServedApp, ends: int) -> None:
+        super().__init__(app)
+        self._ends = ends
+
+    def start(self) -> None:
+        super().start()
+        self.runs = self.starts > self._ends
+        if self.runs:
+            self._app.start()
+
+    async def until(self, answers: Any) -> None:
+        if not self.runs:
+            raise ReplicaFailed("it ended while starting")
+        await super().until(answers)
+
+
+@pytest.mark.parametrize("ends", [3, 4])
+async def test_a_replica_that_ends_while_it_starts_again_is_started_up_to_four_times(
+    ends: int,
+) -> None:
+    base = tiny_base()
+    with served(lambda: replica_app(base)) as apps:
+        policy = at_math(1, "practicum", apps)
+        pool, process = live(policy)._pool, EndsWhileStarting(apps[0], ends)
+        pool._members[0].process = process
+        apps[0].kill()
+        if ends < 4:
+            [group] = await policy.roll_out(next_tasks(policy), group_size=2)
+            assert len(group.usable) == 2
+            assert pool.counts.lost == pool.counts.returned == 1
+        else:
+            with pytest.raises(ReplicaFailed, match="ended 4 times in a row"):
+                await policy.roll_out(next_tasks(policy), group_size=2)
+        assert process.starts == 4
+        await policy.close()
+
+
+async def test_a_replica_is_added_while_requests_wait_and_ended_when_none_has() -> None:
+    base = tiny_base()
+    with served(lambda: replica_app(base), lambda: replica_app(base)) as apps:
+        policy = at_math(1, "practicum", apps[:1], at_once=1)
+        live_policy, pool = live(policy), live(policy)._pool
+        engine = EngineByHttp(apps[1].url, KEY)
+        added = StartsApp(apps[1])
+        known = live_policy.learner.fingerprint().partition("+")[0]
+        pool._another = lambda number: Member(
+            replica=PracticumReplica(engine, known), process=added
+        )
+        pool._limits = replace(pool._limits, most=2)
+        groups = await policy.roll_out(next_tasks(policy, 2), group_size=4)
+        assert [len(group.usable) for group in groups] == [4, 4]
+        assert (pool.counts.added, len(pool.replicas), added.runs) == (1, 2, True)
+        assert policy._live.sampler.sampling_metrics()["replicas"] == 2  # type: ignore[attr-defined]
+        keep = 2
+        for version, stays in (("one", 2), ("two", 1)):
+            newest = replace(pool.newest, name=f"policy@{version}")
+            await live_policy._network.run_async(pool.publish(newest, keep))
+            assert len(pool.replicas) == stays
+        assert not added.runs
+        await policy.close()

@@ -12,6 +12,7 @@ from practicum.core.config.algorithm_config import (
     GrpoConfig,
     SftConfig,
 )
+from practicum.core.config.cluster_config import ClusterConfig
 from practicum.core.config.config_sections import (
     CheckpointConfig,
     ConfigModel,
@@ -39,6 +40,7 @@ MOST_SOLUTIONS = 1024
 SHORTHANDS = {
     "agent": "name",
     "algorithm": "name",
+    "cluster": "kind",
     "curriculum": "name",
     "data": "source",
     "env": "name",
@@ -151,6 +153,9 @@ class RunConfig(ConfigModel):
     sampler: SamplerConfig = SamplerConfig()
     """engine, practicum or vllm, or its kind and options: where turns are sampled; see
     docs/samplers.md."""
+    cluster: ClusterConfig = ClusterConfig()
+    """none or ray, or its kind and options: whether episodes and replicas are on the machines of a
+    cluster; see docs/scaling.md."""
     agent: AgentConfig = AgentConfig()
     """Who does the work: a loop over the environment's actions or tools, or a program of your own;
     see docs/agents.md."""
@@ -219,6 +224,34 @@ class RunConfig(ConfigModel):
                 )
             if why := stage.algorithm.why_not_in_groups_of(self.rollouts_of(stage).group_size):
                 raise PydanticCustomError("stages", "{name} {why}", {"name": name, "why": why})
+        return self
+
+    @model_validator(mode="after")
+    def _as_a_cluster_can(self) -> "RunConfig":
+        sampler, cluster = self.sampler, self.cluster
+        if not cluster.is_there:
+            return self
+        if sampler.kind == "vllm" and sampler.replicas:
+            raise PydanticCustomError(
+                "cluster",
+                "vLLM is not started as an actor; start it on the machines that have the GPUs and "
+                "give sampler.urls, or write sampler=practicum",
+            )
+        for key in ("args", "folder") if sampler.replicas else ():
+            if getattr(sampler, key):
+                raise PydanticCustomError(
+                    "cluster",
+                    "sampler.{key} is for replicas that are processes, and cluster.kind is ray; "
+                    "take it out",
+                    {"key": key},
+                )
+        if cluster.most_samplers and not 0 < sampler.replicas <= cluster.most_samplers:
+            raise PydanticCustomError(
+                "cluster",
+                "cluster.most_samplers is {most} and sampler.replicas {fewest}; give sampler: "
+                "{{kind: practicum, replicas: N}} with at least one and at most that many",
+                {"most": cluster.most_samplers, "fewest": sampler.replicas},
+            )
         return self
 
     @model_validator(mode="after")

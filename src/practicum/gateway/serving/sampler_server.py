@@ -6,7 +6,7 @@ are loaded by name; a name stands for one version for good. Every route but `/he
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,63 @@ class SampledBase:
     """Without an adapter."""
 
 
+class SampledVersions:
+    """A base model and the adapters over it that have come and not gone."""
+
+    def __init__(self, base: SampledBase) -> None:
+        self._base = base
+        self._samplers: dict[str, Sampler] = {}
+        self._known: dict[str, str] = {}
+        """The version that each name stands for, also of those that were given up."""
+
+    def about(self) -> dict[str, Any]:
+        """Which base it is, and which adapters there are, by what their tensors are."""
+        return {
+            "protocol": PROTOCOL,
+            "base": self._base.fingerprint,
+            "context_tokens": context_length(self._base.base),
+            "adapters": {name: one.fingerprint() for name, one in self._samplers.items()},
+        }
+
+    async def load(self, name: str, folder: Path) -> dict[str, Any]:
+        """Read an adapter; `UserError` where its name stands for other weights."""
+        if len(self._samplers) >= MOST_ADAPTERS:
+            raise UserError(f"{MOST_ADAPTERS} adapters are loaded; give some up with DELETE")
+        sampler = await asyncio.to_thread(self._base.load, folder)
+        found = sampler.fingerprint()
+        if self._known.setdefault(name, found) != found:
+            raise UserError(
+                f"the name {name!r:.100} stands for the weights {self._known[name]}, and {folder} "
+                f"has {found}; take another name"
+            )
+        self._samplers.setdefault(name, sampler)
+        return {"name": name, "fingerprint": found}
+
+    def unload(self, name: str) -> dict[str, Any]:
+        """Give an adapter up."""
+        if self._samplers.pop(name, None) is None:
+            raise _no_adapter(name)
+        return {"name": name}
+
+    async def sample(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What `completion_to_json` makes of what `order_to_json` has ordered."""
+        name = told.get("adapter")
+        sampler = self._samplers.get(name) if isinstance(name, str) else None
+        if sampler is None:
+            raise _no_adapter(name)
+        order = request_from_json(told, self._base.grammar)
+        return completion_to_json(await sampler.sample(order))
+
+
+def _no_adapter(name: object) -> UserError:
+    return UserError(f"there is no adapter {name!r:.100}; GET /sampler lists them")
+
+
 class SamplerRoutes:
     """The routes of one replica."""
 
     def __init__(self, base: SampledBase, at_once: int) -> None:
-        self._base, self._at_once = base, at_once
-        self._samplers: dict[str, Sampler] = {}
-        self._known: dict[str, str] = {}
-        """The version that each name stands for, also of those that were given up."""
+        self._versions, self._at_once = SampledVersions(base), at_once
         self._in_flight = 0
 
     def routes(self) -> list[Route]:
@@ -76,35 +125,17 @@ class SamplerRoutes:
         return JSONResponse({"status": "ready"})
 
     async def _about(self, request: Request) -> dict[str, Any]:
-        return {
-            "protocol": PROTOCOL,
-            "base": self._base.fingerprint,
-            "context_tokens": context_length(self._base.base),
-            "adapters": {name: one.fingerprint() for name, one in self._samplers.items()},
-        }
+        return self._versions.about()
 
     async def _load(self, request: Request) -> dict[str, Any]:
         told = await _body(request)
         name, folder = told.get("name"), told.get("folder")
         if not isinstance(name, str) or not name or not isinstance(folder, str):
             raise UserError("an adapter has a name and a folder; send both")
-        if len(self._samplers) >= MOST_ADAPTERS:
-            raise UserError(f"{MOST_ADAPTERS} adapters are loaded; give some up with DELETE")
-        sampler = await asyncio.to_thread(self._base.load, Path(folder))
-        found = sampler.fingerprint()
-        if self._known.setdefault(name, found) != found:
-            raise UserError(
-                f"the name {name!r:.100} stands for the weights {self._known[name]}, and {folder} "
-                f"has {found}; take another name"
-            )
-        self._samplers.setdefault(name, sampler)
-        return {"name": name, "fingerprint": found}
+        return await self._versions.load(name, Path(folder))
 
     async def _unload(self, request: Request) -> dict[str, Any]:
-        name = request.path_params["name"]
-        if self._samplers.pop(name, None) is None:
-            raise UserError(f"there is no adapter {name!r:.100}; GET /sampler lists them")
-        return {"name": name}
+        return self._versions.unload(request.path_params["name"])
 
     async def _sample(self, request: Request) -> dict[str, Any]:
         if self._in_flight >= self._at_once:
@@ -112,13 +143,8 @@ class SamplerRoutes:
         self._in_flight += 1
         try:
             told = await _body(request)
-            name = told.get("adapter")
-            sampler = self._samplers.get(name) if isinstance(name, str) else None
-            if sampler is None:
-                raise UserError(f"there is no adapter {name!r:.100}; GET /sampler lists them")
-            order = request_from_json(told, self._base.grammar)
             async with while_connected(request.receive):
-                return completion_to_json(await sampler.sample(order))
+                return await self._versions.sample(told)
         finally:
             self._in_flight -= 1
 

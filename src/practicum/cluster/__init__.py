@@ -1,0 +1,1 @@
+"""Several machines: samplers and environments as actors of a Ray cluster."""
