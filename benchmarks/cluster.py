@@ -1,10 +1,11 @@
 """Episodes that wait, in one worker of a cluster and in two: seconds, and how many times as fast.
 
+    practicum cluster up
     python benchmarks/cluster.py
     python benchmarks/cluster.py --episodes 64 --seconds 0.5
 
 A turn blocks its worker for a while, as a program does that answers late; each worker has one
-episode at a time. The cluster is one that is started for this and ended; starting is not counted.
+episode at a time. The cluster is the one of this machine; starting its workers is not counted.
 """
 
 import argparse
@@ -65,7 +66,7 @@ class Session:
 
 async def measure(place: Path, workers: int, episodes: int, seconds: float) -> float:
     """Seconds of all episodes."""
-    words = [f"env.seconds={seconds}", "cluster=ray", "cluster.address=local"]
+    words = [f"env.seconds={seconds}", "cluster=ray"]
     words += [f"cluster.workers={workers}", "cluster.episodes=1", "cluster.worker_cpus=0.5"]
     config = read_config(f"{place}:SlowEnvironment", words)
     there: Any = open_environment(config.env)

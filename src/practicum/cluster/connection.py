@@ -35,7 +35,6 @@ def connect(config: ClusterConfig) -> None:
         before = signal.getsignal(signal.SIGTERM)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         logging.getLogger("ray").setLevel(logging.ERROR)  # it tells of threads and addresses
-        words = {"include_dashboard": False} if config.address == "local" else {}
         try:
             ray.init(
                 address=config.address,
@@ -44,13 +43,12 @@ def connect(config: ClusterConfig) -> None:
                 logging_level="ERROR",
                 configure_logging=False,
                 runtime_env={"env_vars": _variables(os.environ)},
-                **words,
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             said = " ".join(str(error).split())[:200]
             raise UserError(
                 f"no cluster answers at cluster.address = {config.address!r} ({said}); start one "
-                "with: practicum cluster up, or set cluster.address=local"
+                "with: practicum cluster up"
             ) from None
         finally:
             if in_order:

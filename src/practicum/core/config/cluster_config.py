@@ -15,8 +15,8 @@ class ClusterConfig(ConfigModel):
     """`none` has everything in processes of this machine; `ray` has environments, and the replicas
     of `sampler: {kind: practicum, replicas: N}`, as actors of a Ray cluster."""
     address: str = "auto"
-    """`auto` for the cluster that runs on this machine (`practicum cluster up`), `local` for one
-    that the run starts and ends, or HOST:PORT of a cluster's head."""
+    """`auto` for the cluster that runs on this machine (`practicum cluster up`), or HOST:PORT of a
+    cluster's head."""
     workers: int = Field(default=1, ge=0)
     """Actors that episodes take place in, with their sandboxes; 0 has episodes where the run is."""
     most_workers: int = Field(default=0, ge=0)
@@ -61,6 +61,12 @@ class ClusterConfig(ConfigModel):
                 "cluster.{key} is for a cluster, and cluster.kind is none; write kind: ray, or "
                 "take it out",
                 {"key": stray[0]},
+            )
+        if self.address == "local":
+            raise PydanticCustomError(
+                "cluster",
+                "cluster.address is 'local', and a run starts no cluster itself; type practicum "
+                "cluster up and leave the address out",
             )
         if self.most_workers and self.most_workers < self.workers:
             raise PydanticCustomError(

@@ -33,6 +33,7 @@ def test_one_word_is_the_kind_and_a_stored_config_is_read_again() -> None:
             ["cluster=ray", "sampler=practicum", "sampler.args=[--x]"],
             "sampler.args is for replicas",
         ),
+        (["cluster=ray", "cluster.address=local"], "type practicum cluster up"),
         (["cluster=slurm"], "'none' or 'ray'"),
         (["n_gpus_per_node=2"], "hardware.processes"),
         (["num_train_gpus=2"], "hardware.processes"),
