@@ -41,6 +41,7 @@ demo: $(FOR_DEMO) ## train SmolLM2-135M on algebra, show each stage, play two pr
 	$(BIN)/practicum train configs/demo.yaml --name $(DEMO_NAME)
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "3x + 7 = 16"
 	$(BIN)/practicum play math --policy runs/$(DEMO_NAME) --task "math-2-words-4x-1=47"
+	@echo "Look at it in a browser: $(BIN)/pip install -e '.[monitor]' && $(BIN)/practicum monitor"
 
 test: $(FOR_TEST) ## lint, types and the tests: ten minutes
 	@sh scripts/sandbox_tools.sh
