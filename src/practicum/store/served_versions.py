@@ -302,8 +302,14 @@ class ServedVersions:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Alone in the folder, with what a killed process left put in order."""
-        with storage_errors(self.path):
-            self._versions.mkdir(parents=True, exist_ok=True)
+        try:
+            with storage_errors(self.path):
+                self._versions.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UserError(
+                f"{str(self.path)!r} is a file or lies in one; give a name or a folder for served "
+                "versions, such as served/shop"
+            ) from None
         try:
             with hold_lock(self.path / "lock"):
                 self._settle()
