@@ -72,6 +72,14 @@ def test_what_is_published_is_copied_verified_and_served(
     assert kept[2:] == ["config.yaml", "manifest.json"]  # no optimizer: it is not served
 
 
+@pytest.mark.parametrize("place", ["notes.txt", "notes.txt/shop"])
+def test_a_file_is_no_folder_of_versions(place: str, make_run: MakeRun, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="is a file or lies in one; give a name or a folder"):
+        ServedVersions(tmp_path / place).publish(make_run("a", b"first"))
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_a_version_is_a_checkpoint_for_every_other_command(
     served: ServedVersions, make_run: MakeRun, tmp_path: Path
 ) -> None:
