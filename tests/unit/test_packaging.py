@@ -196,7 +196,8 @@ def slurm_run(folder: Path, *, resumed: bool) -> list[str]:
         "scontrol": "echo one; echo two",
         "getent": "echo 10.0.0.7 STREAM one",
         "srun": f'echo "srun $*" >> {folder}/said; exec sleep 600',
-        "practicum": f'printf "%s\\n" practicum "$@" >> {folder}/said',
+        "practicum": f"until [ -s {folder}/said ]; do sleep 0.1; done\n"  # srun is beside it
+        f'printf "%s\\n" practicum "$@" >> {folder}/said',
     }
     for name, text in programs.items():
         made = folder / "bin" / name

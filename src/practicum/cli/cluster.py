@@ -16,7 +16,7 @@ ADDRESS = typer.Option(
 
 @app.callback()
 def cluster() -> None:
-    """Make machines into a cluster that runs act and sample on (docs/scaling.md).
+    """Make machines into a cluster that runs act and sample on.
 
     practicum cluster up --host 10.0.0.7           this machine is the head
 
@@ -44,7 +44,10 @@ def up(
     cpus: Annotated[int | None, typer.Option(min=0, help="CPUs for it; all unless given.")] = None,
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs for it; all unless given.")] = None,
 ) -> None:
-    """Start the head of a cluster here, or join one: whoever reaches its ports runs code here."""
+    """Start the head of a cluster here, or join one.
+
+    Whoever reaches its ports runs code here.
+    """
     _check_extra()
     from practicum.cluster.nodes import start_node
 
@@ -99,7 +102,7 @@ def _show(found: "ClusterView") -> None:
 
 @app.command()
 def down() -> None:
-    """End what `practicum cluster up` has started on this machine, and nothing else."""
+    """End what `practicum cluster up` has started here."""
     _check_extra()
     from practicum.cluster.nodes import end_node
 

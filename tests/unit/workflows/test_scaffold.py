@@ -59,20 +59,14 @@ def test_its_configs_and_its_entry_point_name_its_class(made: Path) -> None:
     assert points == {"help_desk": "help_desk:HelpDeskEnvironment"}
 
 
-@pytest.fixture(autouse=True)
-def no_courier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another test of this process may have loaded a module of that name."""
-    monkeypatch.delitem(sys.modules, "courier", raising=False)
-
-
 def test_its_folder_is_trusted_since_its_owner_asked_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRACTICUM_TRUST", str(REPOSITORY))
     monkeypatch.setenv("PRACTICUM_TRUST_FILE", str(tmp_path / "trusted"))
-    assert not is_in_trusted_folder(tmp_path / "courier" / "courier" / "episode.py")
-    made = pr.new("courier", tmp_path)
-    assert is_in_trusted_folder(made / "courier" / "episode.py")
+    assert not is_in_trusted_folder(tmp_path / "ferries" / "ferries" / "episode.py")
+    made = pr.new("ferries", tmp_path)
+    assert is_in_trusted_folder(made / "ferries" / "episode.py")
     assert not is_in_trusted_folder(tmp_path / "other.py")
 
 
@@ -109,7 +103,7 @@ def test_nothing_is_written_over(made: Path) -> None:
         pr.new("help_desk", made.parent)
     assert (made / "README.md").stat().st_mtime_ns == before
     with pytest.raises(UserError, match=r"there is no folder .*; make it first: mkdir"):
-        pr.new("courier", made.parent / "nowhere")
+        pr.new("ferries", made.parent / "nowhere")
     os.symlink(made.parent / "gone", made.parent / "dangling")
     with pytest.raises(UserError, match="is there already"):
         pr.new("dangling", made.parent)
