@@ -48,10 +48,10 @@ ATTENTION_LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layers, in a config's `layer_types`, that keep nothing but keys and values."""
 
 DROPOUTS = {
-    *("p", "dropout", "attention_dropout", "attn_dropout", "activation_dropout"),
+    *("dropout", "attention_dropout", "attn_dropout", "activation_dropout"),
     *("hidden_dropout", "resid_pdrop", "layerdrop"),
 }
-"""What shares of values that are left out are called in modules of transformers and torch."""
+"""What modules of transformers call the share of values that is left out, besides torch's own."""
 
 RECORD = "practicum.json"
 """File in a model folder that `pull` made; it holds the fields of `Pulled` but the folder."""
@@ -462,9 +462,13 @@ def drop_nothing(module: Any) -> None:
     A pass with checkpointed activations is in training mode: what it drew would not be what was
     sampled. Dropout of an adapter, which a config asks for, comes later.
     """
+    from torch.nn import Dropout
+
     for part in module.modules():
-        for name, value in vars(part).items():
-            if isinstance(value, float) and name in DROPOUTS:
+        if isinstance(part, Dropout):
+            part.p = 0.0
+        for name in DROPOUTS.intersection(vars(part)):
+            if isinstance(getattr(part, name), float):
                 setattr(part, name, 0.0)
 
 

@@ -130,6 +130,29 @@ def test_a_family_that_is_not_computed_is_refused_before_a_run_is_made(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("family", ["GPT2", "Opt"])
+def test_a_base_models_own_dropout_is_never_drawn(family: str, tmp_path: Path) -> None:
+    folder = saved(family, tmp_path / "base", template=True)
+    assert dropouts(build(family))  # pretrained with some
+    module = load_model(str(folder), attn_implementation="eager").module
+    assert dropouts(module) == set()
+    token_ids = torch.arange(3, 13)[None]
+    with torch.no_grad():
+        calm = module(input_ids=token_ids).logits
+        assert torch.equal(module.train()(input_ids=token_ids).logits, calm)
+
+
+def dropouts(module: Any) -> set[str]:
+    """Parts that leave something out while they are trained."""
+    named = ("p", "dropout", "attention_dropout", "layerdrop")
+    return {
+        f"{name}.{key}"
+        for name, part in module.named_modules()
+        for key in named
+        if isinstance(getattr(part, key, None), float) and getattr(part, key) > 0
+    }
+
+
 def test_a_template_can_be_a_file(tmp_path: Path) -> None:
     folder = saved("GPT2", tmp_path / "base", template=False)
     own = tmp_path / "own.jinja"
